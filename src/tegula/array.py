@@ -1,0 +1,525 @@
+"""The array: NumPy's interface over stored chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.attributes import Attributes
+from tegula.chunking import as_shape
+from tegula.engine import Future, StoredArray
+from tegula.errors import MetadataError, ReadOnlyError, SelectionError, TegulaError
+from tegula.indexing import Plan, blocks, numpy_like, orthogonal, split_fields, vectorized
+from tegula.info import Info, array_html, array_info
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+
+__all__ = ["Array", "Indexer"]
+
+MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
+
+
+class Indexer:
+    """A way of selecting other than ``a[...]``: `Array.oindex`, `Array.vindex` and `Array.blocks`, to read and write."""
+
+    __slots__ = ("_array", "_plan")
+
+    def __init__(self, array: Array, plan: MakePlan) -> None:
+        self._array = array
+        self._plan = plan
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self._array._read(selection, self._plan, None)
+
+    def __setitem__(self, selection: Any, values: Any) -> None:
+        self._array._write(selection, self._plan, values)
+
+
+class Array:
+    """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
+
+    Reading and writing take NumPy's selections. ``a[...]`` reads into memory: an array larger than that is read in parts.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array(tegula.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="i4")
+    >>> a[1:3, ::2] = [[1, 2, 3], [4, 5, 6]]
+    >>> a[1:3]
+    array([[1, 0, 2, 0, 3, 0],
+           [4, 0, 5, 0, 6, 0]], dtype=int32)
+    >>> a[2, -2], a.nchunks_initialized()
+    (np.int32(6), 4)
+    """
+
+    def __init__(self, stored: StoredArray, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
+        self._stored = stored
+        self._path = path
+        self._read_only = read_only or stored.store.read_only
+        self._allow_pickle = allow_pickle
+
+    # --- what it is
+
+    @property
+    def metadata(self) -> ArrayMetadata:
+        """All that the array's documents say, as last read or written by this object."""
+        return self._stored.metadata
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self.metadata.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements that reading returns."""
+        return self.metadata.data_type.numpy
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all elements take in memory."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Shape of the chunks that are decoded as one (inner chunks, if there are shards).
+
+        An axis whose chunks differ in length is a tuple of their lengths.
+        """
+        sharding = self._stored.chain.sharding
+        return sharding.inner_shape if sharding is not None else self._outer_chunks()
+
+    @property
+    def shards(self) -> tuple[Any, ...] | None:
+        """Shape of the shards, the chunks stored under one key that hold the inner ones; ``None`` without shards."""
+        return self._outer_chunks() if self._stored.chain.sharding is not None else None
+
+    def _outer_chunks(self) -> tuple[Any, ...]:
+        axes = self.metadata.grid.axes
+        return tuple(axis.edges if isinstance(axis, VaryingAxis) else axis.chunk for axis in axes)
+
+    @property
+    def fill_value(self) -> Any:
+        """Value of elements that were never written; ``None`` where the format leaves it undefined."""
+        fill = self.metadata.fill_value
+        return None if fill is None else fill[()]
+
+    @property
+    def dimension_names(self) -> tuple[str | None, ...] | None:
+        """Names of the axes, if there are any."""
+        return self.metadata.dimension_names
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format: ``"zarr1"``, ``"zarr2"`` or ``"zarr3"``."""
+        return self.metadata.format
+
+    @property
+    def store(self) -> Store:
+        """Where the array is stored."""
+        return self._stored.store
+
+    @property
+    def path(self) -> str:
+        """Path of the array in its store; ``""`` at the root."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writing raises `ReadOnlyError`."""
+        return self._read_only
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(lambda: self.metadata.attributes, self._change_attributes)
+
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._update(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks in the grid, stored or not (of shards, if there are any)."""
+        return prod(self.metadata.grid.counts(self.shape))
+
+    def nchunks_initialized(self) -> int:
+        """Return the number of chunks (shards) that are stored, by listing the store."""
+        return sum(1 for _ in self._stored.stored_chunks())
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes that the stored chunks take, by listing the store."""
+        return sum(self.store.size(key) or 0 for _, key in self._stored.stored_chunks())
+
+    @property
+    def info(self) -> Info:
+        """A report of everything about the array, stored size included; shown as a table."""
+        return array_info(self)
+
+    # --- reading and writing
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self._read(selection, numpy_like, None)
+
+    def __setitem__(self, selection: Any, values: Any) -> None:
+        self._write(selection, numpy_like, values)
+
+    @property
+    def oindex(self) -> Indexer:
+        """Orthogonal selection: one int, slice, integer array or 1-d mask an axis, combined as an outer product."""
+        return Indexer(self, orthogonal)
+
+    @property
+    def vindex(self) -> Indexer:
+        """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the array's shape."""
+        return Indexer(self, vectorized)
+
+    @property
+    def blocks(self) -> Indexer:
+        """Selection by chunk: ints and slices that count chunks (shards) instead of elements."""
+        return Indexer(self, blocks)
+
+    def read(self, selection: Any = ..., out: npt.NDArray[Any] | None = None) -> Future[Any]:
+        """Read in the background.
+
+        Parameters
+        ----------
+        selection : selection, optional
+            What to read, as in ``a[selection]``; everything by default.
+        out : ndarray, optional
+            Where to put it: of the shape of the result, with any strides, converted to its dtype.
+
+        Returns
+        -------
+        Future
+            Its ``result()`` or ``await`` gives the array.
+
+        Examples
+        --------
+        >>> import numpy as np, tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=3, dtype="i4", fill_value=1)
+        >>> out = np.zeros(3)
+        >>> a.read(out=out).result()
+        array([1., 1., 1.])
+        """
+        return engine.start(self._read, selection, numpy_like, out)
+
+    def write(self, selection: Any, values: Any) -> Future[None]:
+        """Write in the background, as ``a[selection] = values``; the values must not change until it is done.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=3, dtype="i4")
+        >>> a.write(slice(0, 2), 5).result()
+        >>> a[:]
+        array([5, 5, 0], dtype=int32)
+        """
+        return engine.start(self._write, selection, numpy_like, values)
+
+    def _read(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
+        stored = self._stored
+        metadata = stored.metadata
+        if metadata.data_type.numpy.names is not None:
+            fields, selection = split_fields(selection)
+            if fields is not None:
+                stored = self._of_fields(fields)
+        plan = make_plan(selection, metadata.shape, metadata.grid)
+        if out is not None:
+            return self._read_into(stored, plan, out)
+        try:
+            work = np.empty(plan.work_shape, stored.dtype)
+        except (MemoryError, ValueError) as error:
+            raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._path) from error
+        engine.read(stored, plan, work)
+        return work[()] if plan.is_point else plan.present(work)
+
+    def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if out.shape != plan.shape:
+            raise SelectionError(f"out has the shape {out.shape}, the selection {plan.shape}")
+        if not out.flags.writeable:
+            raise SelectionError("out can't be written")
+        work = plan.arrange(out)
+        if np.shares_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
+            engine.read(stored, plan, work)
+        else:
+            work = np.empty(plan.work_shape, stored.dtype)
+            engine.read(stored, plan, work)
+            out[...] = plan.present(work)
+        return out
+
+    def _of_fields(self, fields: str | list[str]) -> StoredArray:
+        names = self.dtype.names or ()
+        for name in [fields] if isinstance(fields, str) else fields:
+            if name not in names:
+                raise SelectionError(f"there is no field {name!r}; there are {', '.join(names)}", path=self._path)
+        return replace(self._stored, field=fields)
+
+    def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
+        self._check_writable()
+        stored = self._stored
+        metadata = stored.metadata
+        if metadata.data_type.numpy.names is not None:
+            fields, selection = split_fields(selection)
+            if fields is not None:
+                stored = self._of_fields(fields)
+        plan = make_plan(selection, metadata.shape, metadata.grid)
+        values = self._as_values(values, stored.dtype)
+        engine.write(stored, plan, plan.arrange(values))
+
+    def _as_values(self, values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Convert what the user assigns; arrays of another dtype are converted chunk by chunk where that is exact."""
+        if isinstance(values, Array):
+            values = values[...]
+        if self.metadata.data_type.variable:
+            return _object_array(values)
+        try:
+            if not isinstance(values, np.ndarray):
+                return np.asarray(values, dtype) if not isinstance(values, np.generic) else np.asarray(values).astype(dtype)
+            if values.dtype == dtype or (values.dtype.kind in "biuf" and dtype.kind in "iufc"):
+                return values
+            return values.astype(dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise MetadataError(f"the values can't be converted to {dtype}: {error}", path=self._path) from error
+
+    # --- growing and changing
+
+    def resize(self, *shape: Any) -> None:
+        """Change the shape; what is cut off is gone, what is added holds the fill value.
+
+        The new shape is stored first; then the chunks outside it are deleted and the outermost ones cleared beyond it,
+        one operation for each stored chunk. If that is interrupted, chunks outside the shape may be left behind.
+
+        Parameters
+        ----------
+        *shape : int or tuple of int
+            The new length of each axis.
+
+        Raises
+        ------
+        MetadataError
+            If the number of axes is another, or a length negative.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=5, chunks=2, dtype="i4")
+        >>> a[:] = 7
+        >>> a.resize(3)
+        >>> a.resize(5)
+        >>> a[:]
+        array([7, 7, 7, 0, 0], dtype=int32)
+        """
+        new = as_shape(shape[0] if len(shape) == 1 else shape)
+        if len(new) != self.ndim:
+            raise MetadataError(f"an array of {self.ndim} axes can't be resized to {new}", path=self._path, field="shape")
+        before = self.shape
+
+        def change(metadata: ArrayMetadata) -> ArrayMetadata:
+            nonlocal before
+            before = metadata.shape
+            return replace(metadata, shape=new, grid=_grown(metadata.grid, new))
+
+        self._update(change)
+        if any(size < old for size, old in zip(new, before)):
+            engine.cut_off(self._stored, new)
+
+    def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add values at the end of an axis and return the new shape.
+
+        The room is taken first, in one conditional write of the metadata, and then filled: of several processes that
+        append at once each gets its own part.
+
+        Parameters
+        ----------
+        values : array_like
+            As long as the array along every other axis.
+        axis : int
+            The axis to grow; negative ones count from the end.
+
+        Raises
+        ------
+        SelectionError
+            If the shapes do not fit.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=(0, 2), chunks=(4, 2), dtype="i4")
+        >>> a.append([[1, 2], [3, 4]])
+        (2, 2)
+        """
+        self._check_writable()
+        added = self._as_values(values, self.dtype)
+        if not -self.ndim <= axis < self.ndim:
+            raise SelectionError(f"there is no axis {axis} in {self.ndim} dimensions", path=self._path)
+        axis %= self.ndim
+        start = 0
+
+        def grow(metadata: ArrayMetadata) -> ArrayMetadata:
+            nonlocal start
+            rest = [n for a, n in enumerate(metadata.shape) if a != axis]
+            if added.ndim != metadata.ndim or [n for a, n in enumerate(added.shape) if a != axis] != rest:
+                raise SelectionError(
+                    f"values of shape {added.shape} can't be appended to {metadata.shape} along axis {axis}", path=self._path
+                )
+            start = metadata.shape[axis]
+            shape = tuple(n + added.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
+            return replace(metadata, shape=shape, grid=_grown(metadata.grid, shape))
+
+        self._update(grow)
+        grown = self.shape
+        part = tuple(slice(start, None) if a == axis else slice(None) for a in range(self.ndim))
+        try:
+            self._write(part, numpy_like, added)
+        except TegulaError:
+            self._take_back(grown, axis, start)
+            raise
+        return grown
+
+    def _take_back(self, grown: tuple[int, ...], axis: int, start: int) -> None:
+        """Undo the growth of an append that failed, unless somebody has appended behind it."""
+
+        def shrink(metadata: ArrayMetadata) -> ArrayMetadata:
+            if metadata.shape != grown:
+                return metadata
+            return replace(metadata, shape=tuple(start if a == axis else n for a, n in enumerate(grown)))
+
+        try:
+            self._update(shrink)
+            if self.shape != grown:
+                engine.cut_off(self._stored, self.shape)
+        except TegulaError:
+            return
+
+    def refresh(self) -> None:
+        """Read the metadata again, to see what others have changed.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> store = tegula.MemoryStore()
+        >>> a = tegula.create_array(store, shape=4, dtype="i4")
+        >>> tegula.open_array(store, mode="r+").resize(6)
+        >>> a.refresh()
+        >>> a.shape
+        (6,)
+        """
+        found = engine.read_metadata(self.store, self._path, self.format)
+        if not isinstance(found, ArrayMetadata):
+            raise MetadataError("the array has been deleted or replaced", path=self._path)
+        self._stored = self._restored(found)
+
+    def _restored(self, metadata: ArrayMetadata) -> StoredArray:
+        """Keep the codec chain unless what it depends on has changed."""
+        if metadata.codecs == self.metadata.codecs and metadata.data_type == self.metadata.data_type:
+            return replace(self._stored, metadata=metadata)
+        return engine.stored_array(self.store, self._path, metadata, allow_pickle=self._allow_pickle)
+
+    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> None:
+        self._check_writable()
+        self._stored = self._restored(engine.update_documents(self.store, self._path, self.metadata, change))
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError('the array was opened for reading; open it with mode="r+"', path=self._path or self.store.url)
+
+    # --- Python's and NumPy's protocols
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a stored array is read into memory, which is always a copy")
+        values = np.asarray(self[...])
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        length = len(self)
+        step = self.metadata.grid.axes[0].longest()
+        for start in range(0, length, step):
+            yield from self[start : start + step]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.store, self._path, self.format, self._read_only, self._allow_pickle)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Array):
+            return NotImplemented
+        return (self.store, self._path, self.metadata) == (other.store, other._path, other.metadata)
+
+    def __hash__(self) -> int:
+        return hash((self.store.url, self._path))
+
+    def __dask_tokenize__(self) -> Any:
+        return (self.store.url, self._path, sorted(self.metadata.documents.items()))
+
+    def __repr__(self) -> str:
+        shards = f" shards {self.shards}" if self.shards else ""
+        place = f"{self.store.url}/{self._path}" if self._path else self.store.url
+        return f"<tegula.Array {self.format} {self.shape} {self.metadata.data_type} chunks {self.chunks}{shards} {place!r}>"
+
+    def _repr_html_(self) -> str:
+        return array_html(self)
+
+
+def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Array:
+    metadata = engine.read_metadata(store, path, format)
+    if not isinstance(metadata, ArrayMetadata):
+        raise MetadataError("there is no such array any more", path=path or store.url)
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
+    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
+
+
+def _object_array(values: Any) -> npt.NDArray[Any]:
+    if isinstance(values, np.ndarray):
+        return values.astype(object)
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes, bytearray)):
+        try:
+            shaped = np.array(values)  # finds the nesting of lists of text
+        except ValueError:
+            shaped = None
+        if shaped is not None and shaped.dtype.kind in "SUT":
+            return np.array(values, object)
+        out = np.empty(len(values), object)
+        for position, value in enumerate(values):
+            out[position] = value
+        return out
+    out = np.empty((), object)
+    out[()] = values
+    return out
+
+
+def _grown(grid: ChunkGrid, shape: tuple[int, ...]) -> ChunkGrid:
+    """Add one chunk where a rectilinear axis is to be longer than its chunks."""
+    if grid.is_regular:
+        return grid
+    axes = [
+        VaryingAxis((*axis.edges, size - axis.extent)) if isinstance(axis, VaryingAxis) and size > axis.extent else axis
+        for axis, size in zip(grid.axes, shape)
+    ]
+    return ChunkGrid(tuple(axes))

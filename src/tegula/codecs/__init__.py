@@ -1,0 +1,11 @@
+"""Codecs: how a chunk becomes bytes and bytes a chunk, in plain Python and numcodecs.
+
+`build_chain` makes a `CodecChain` of a list of codec descriptions. What is stored is not trusted: a decoder makes exactly as
+many bytes as the chunk's shape calls for, or raises `~tegula.errors.CodecError`.
+"""
+
+from tegula.codecs.chain import CodecChain, build_chain
+from tegula.codecs.fill import equals_fill
+from tegula.codecs.sharding import EMPTY, Sharding
+
+__all__ = ["EMPTY", "CodecChain", "Sharding", "build_chain", "equals_fill"]

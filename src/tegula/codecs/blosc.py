@@ -1,0 +1,163 @@
+"""``blosc`` and ``numcodecs.blosc``: Blosc 1 frames (Zarr v3 core, "blosc codec"; c-blosc's README_HEADER).
+
+The library is told neither how long the frame is nor how much room there is, so that a frame is checked here before the
+library sees it: the three lengths of its header against the facts, and the table of block starts against the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct, unpack_from
+from typing import Any, Final
+
+import numpy as np
+from numcodecs import blosc as library
+
+from tegula.codecs.stages import (
+    REQUIRED,
+    BufferCodec,
+    Context,
+    Data,
+    Decoder,
+    between,
+    known_options,
+    option,
+    wrong_size,
+)
+from tegula.errors import CodecError, UnsupportedError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Blosc", "build", "check_frame"]
+
+_HEADER: Final = Struct("<BBBBIII").unpack_from  # version, version of the inner codec, flags, typesize, three lengths
+_SIZE: Final = 16
+_STORED, _BLOSC2 = 0x02, 0x08
+_SNAPPY, _ZSTD = 2, 4
+_LEGACY_ZSTD: Final = b"\x27\xb5\x2f\xfd"
+_CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+_SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+_NEEDS_KERNEL: Final = "only tegula's compiled kernel can read or write it"
+
+
+class Blosc(BufferCodec):
+    """Blosc with one inner compressor.
+
+    Parameters
+    ----------
+    name : str
+        The codec's name in the chain.
+    cname : str
+        The inner compressor.
+    clevel, shuffle, blocksize : int
+        As in c-blosc; a shuffle of -1 is the bit shuffle for elements of one byte, else the byte shuffle.
+    typesize : int or None
+        Bytes of an element; ``None`` for the element size of what is to be encoded.
+    """
+
+    def __init__(self, name: str, cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int | None) -> None:
+        self.name = name
+        self.cname = cname
+        self.settings = (cname.encode(), clevel, shuffle, blocksize, typesize)
+
+    def encode(self, data: Data) -> Data:
+        if self.cname == "snappy":
+            raise UnsupportedError(f"Blosc with snappy: {_NEEDS_KERNEL}", codec=self.name)
+        return library.compress(data, *self.settings)
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        name = self.name
+        decompress: Callable[[Data], bytes] = library.decompress
+
+        def decode(data: Data) -> Data:
+            if check_frame(data, size, limit, name):
+                return memoryview(data)[_SIZE:]
+            try:
+                return decompress(data)
+            except RuntimeError as error:
+                raise _explain(data, error, name) from error
+
+        return decode
+
+
+def check_frame(data: Data, size: int | None, limit: int, name: str = "blosc") -> bool:
+    """Check the header of a Blosc frame against the frame; whether it holds its content as it is, uncompressed.
+
+    Parameters
+    ----------
+    data : bytes or flat buffer
+        The frame.
+    size : int or None
+        How many bytes it must decode to.
+    limit : int
+        How many bytes it may decode to.
+    name : str
+        The codec's name for errors.
+
+    Raises
+    ------
+    CodecError
+        If the header is not that of a frame of that length and content.
+    UnsupportedError
+        If the frame is of a kind that the library can't decode.
+    """
+    length = len(data)
+    if length < _SIZE:
+        raise CodecError(f"a Blosc frame of {length} bytes is shorter than its header", codec=name)
+    version, _, flags, typesize, nbytes, blocksize, cbytes = _HEADER(data)
+    if cbytes != length:
+        raise CodecError(f"the Blosc frame says it is {cbytes} bytes long, but it is {length}", codec=name)
+    if nbytes != size and (size is not None or nbytes > limit):
+        raise wrong_size(nbytes, limit, name)
+    if version != 2 or flags & _BLOSC2 or typesize == 0:
+        raise CodecError("this is not the header of a Blosc 1 frame", codec=name)
+    if flags & _STORED:
+        if cbytes != nbytes + _SIZE:
+            raise CodecError("the lengths in the Blosc header contradict each other", codec=name)
+        return True
+    if not 0 < blocksize <= nbytes:
+        raise CodecError(f"the Blosc header has blocks of {blocksize} bytes", codec=name)
+    if flags >> 5 == _SNAPPY:
+        raise UnsupportedError(f"this Blosc frame is compressed with snappy: {_NEEDS_KERNEL}", codec=name)
+    blocks = -(-nbytes // blocksize)
+    first, last = _SIZE + 4 * blocks, cbytes - 4
+    if first > last:
+        raise CodecError("the Blosc frame is shorter than its table of blocks", codec=name)
+    if blocks < 16:
+        starts = unpack_from(f"<{blocks}i", data, _SIZE)
+        low, high = min(starts), max(starts)
+    else:
+        table = np.frombuffer(data, "<i4", blocks, _SIZE)
+        low, high = table.min(), table.max()
+    if low < first or high > last:
+        raise CodecError("a block of the Blosc frame lies outside of it", codec=name)
+    return False
+
+
+def _explain(data: Data, error: Exception, name: str) -> Exception:
+    """Tell frames of an old zstd, which the library refuses without saying why, from damaged ones."""
+    if data[2] >> 5 == _ZSTD:
+        start = unpack_from("<i", data, _SIZE)[0] + 4
+        if data[start : start + 4] == _LEGACY_ZSTD:
+            return UnsupportedError(f"this Blosc frame was written with zstd 0.7: {_NEEDS_KERNEL}", codec=name)
+    return CodecError(f"the Blosc frame is damaged: {error}", codec=name)
+
+
+def build(spec: CodecSpec, context: Context) -> Blosc:
+    """Build the codec from the options of Zarr v3, or from those of numcodecs."""
+    known_options(spec, "cname", "clevel", "shuffle", "blocksize", "typesize")
+    core = spec.name == "blosc"
+    default = REQUIRED if core else None
+    cname = option(spec, "cname", default or "lz4", lambda value: value in _CNAMES)
+    clevel = option(spec, "clevel", default or 5, between(0, 9))
+    blocksize = option(spec, "blocksize", 0, between(0, 2**31 - 1))
+    if core:
+        shuffle = option(spec, "shuffle", REQUIRED, _SHUFFLES)
+        typesize = option(spec, "typesize", None if shuffle == 0 else REQUIRED, _is_typesize) or 1
+    else:
+        shuffle = option(spec, "shuffle", 1, between(-1, 2))
+        typesize = option(spec, "typesize", None, _is_typesize)
+    return Blosc(spec.name, cname, clevel, shuffle, blocksize, typesize)
+
+
+def _is_typesize(value: Any) -> bool:
+    return value is None or (type(value) is int and value > 0)

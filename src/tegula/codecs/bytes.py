@@ -1,0 +1,85 @@
+"""``bytes``: the elements of a chunk one after the other (Zarr v3 core, "bytes codec").
+
+What it hands on is a one-dimensional array and not bytes, so that codecs after it see how large an element is: Blosc
+shuffles by it, and the filters of Zarr v2 work on it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.stages import (
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Serializer,
+    Shape,
+    exportable,
+    known_options,
+    nbytes,
+    option,
+    wrong_size,
+)
+from tegula.errors import MetadataError
+from tegula.metadata.data_types import EXTENDED
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Bytes", "build"]
+
+_ORDERS: Final = {"little": "<", "big": ">", None: ""}
+_EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
+
+
+class Bytes(Serializer):
+    """Elements of `dtype` in memory, stored in byte `order` (``"<"``, ``">"``, or ``""`` for the dtype's own).
+
+    Examples
+    --------
+    >>> Bytes(np.dtype("<u2"), ">").encode(np.array([1, 2], "<u2")).tobytes()
+    b'\\x00\\x01\\x00\\x02'
+    """
+
+    name = "bytes"
+
+    def __init__(self, dtype: np.dtype[Any], order: str) -> None:
+        # the types of ml_dtypes have no byte order of their own; only one of them is larger than a byte
+        swapped = order and dtype in _EXTENDED_DTYPES and dtype.itemsize > 1 and order != "<>"[sys.byteorder == "big"]
+        self.memory = np.dtype(f"=u{dtype.itemsize}") if swapped else dtype
+        self.stored = self.memory.newbyteorder(order) if order and (swapped or dtype not in _EXTENDED_DTYPES) else dtype
+        self.dtype = dtype
+        self.buffer = exportable(self.stored)
+
+    def size(self, shape: Shape) -> int:
+        return nbytes(shape, self.dtype)
+
+    def encode(self, chunk: Chunk) -> Data:
+        if self.memory is not self.dtype:
+            chunk = np.ascontiguousarray(chunk).view(self.memory)
+        return np.ascontiguousarray(chunk, self.stored).reshape(-1).view(self.buffer)
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        size, stored, memory, dtype = self.size(shape), self.stored, self.memory, self.dtype
+        ndarray = np.ndarray
+
+        def decode(data: Data) -> Chunk:
+            if len(data) != size:
+                raise wrong_size(len(data), size, "bytes")
+            return ndarray(shape, stored, data)
+
+        def decode_swapped(data: Data) -> Chunk:
+            return decode(data).astype(memory).view(dtype)
+
+        return decode if stored == dtype else decode_swapped
+
+
+def build(spec: CodecSpec, context: Context) -> Bytes:
+    """Build ``bytes`` with the option ``endian``; without it the data type's own byte order holds."""
+    known_options(spec, "endian")
+    order = option(spec, "endian", None, _ORDERS)
+    if context.data_type.variable:
+        raise MetadataError(f"elements of type {context.data_type} have no fixed size", field="codecs", codec="bytes")
+    return Bytes(context.data_type.numpy, order)

@@ -1,0 +1,32 @@
+"""``numcodecs.bz2``: bzip2 streams."""
+
+from __future__ import annotations
+
+import bz2
+
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, flat, known_options, option
+from tegula.codecs.streams import bounded
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Bz2", "build"]
+
+
+class Bz2(BufferCodec):
+    """Bzip2 at a level from 1 to 9."""
+
+    name = "numcodecs.bz2"
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+    def encode(self, data: Data) -> bytes:
+        return bz2.compress(flat(data), self.level)
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        return bounded(bz2.BZ2Decompressor, size, limit, self.name, several=True)
+
+
+def build(spec: CodecSpec, context: Context) -> Bz2:
+    """Build the codec with the option ``level``."""
+    known_options(spec, "level")
+    return Bz2(option(spec, "level", 1, between(1, 9)))

@@ -1,0 +1,221 @@
+"""``cast_value``: elements converted to another data type by value (Zarr extensions registry, "cast_value codec").
+
+Where the registry's text leaves a choice, this does what zarr-python 3.4 does: a scalar map comes first; NaN and infinity
+become integers only through it; a float type takes what exceeds it as infinity when clamping, if it has infinities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from tegula.codecs.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
+from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, known_options, option
+from tegula.errors import CodecError, MetadataError, TegulaError
+from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json
+from tegula.metadata.fill_values import fill_from_json
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["CastValue", "build", "cast"]
+
+_NAME: Final = "cast_value"
+_SMALL_INTEGERS: Final = {
+    EXTENDED[name]: np.dtype("u1" if name[0] == "u" else "i1") for name in EXTENDED if "int" in name
+}
+_EXACT: Final = 2**53
+
+ScalarMap = Sequence[tuple[Chunk, Chunk]]
+
+
+def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, scalars: ScalarMap) -> Chunk:
+    """Convert an array by value.
+
+    Parameters
+    ----------
+    chunk : ndarray
+        Integers or floating-point numbers.
+    dtype : numpy.dtype
+        The type to convert to.
+    rounding : str
+        One of `MODES`.
+    out_of_range : str
+        ``"error"``, ``"clamp"`` or ``"wrap"``.
+    scalars : sequence of pairs of 0-d arrays
+        Values that become others before anything else happens.
+
+    Raises
+    ------
+    CodecError
+        If a value can't be represented.
+
+    Examples
+    --------
+    >>> cast(np.array([1.5, 300.0]), np.dtype("u1"), "towards-zero", "wrap", ()).tolist()
+    [1, 44]
+    """
+    mapped = np.zeros(chunk.shape, bool)
+    values = np.zeros(chunk.shape, dtype)
+    for old, new in scalars:
+        found = ((chunk == old) | ((chunk != chunk) & (old != old))) & ~mapped
+        values[found] = new
+        mapped |= found
+    if mapped.any():
+        chunk = np.where(mapped, np.zeros((), chunk.dtype), chunk)
+    if chunk.dtype == dtype:
+        result = chunk
+    elif _is_integer(dtype):
+        result = _to_integers(chunk, dtype, rounding, out_of_range)
+    else:
+        result = _to_floats(chunk, dtype, rounding, out_of_range)
+    return np.where(mapped, values, result) if mapped.any() else result
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu" or dtype in _SMALL_INTEGERS
+
+
+def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
+    info = ml_dtypes.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _beyond(value: Any, dtype: np.dtype[Any]) -> CodecError:
+    return CodecError(f"{value} is out of the range of {dtype}", codec=_NAME)
+
+
+def _to_integers(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str) -> Chunk:
+    low, high = _bounds(dtype)
+    work = _SMALL_INTEGERS.get(dtype, dtype)
+    if _is_integer(chunk.dtype):
+        chunk = chunk.astype(_SMALL_INTEGERS.get(chunk.dtype, chunk.dtype))
+        least, most = _bounds(chunk.dtype)
+        # compared within the chunk's own type, which holds both limits
+        below, above = chunk < max(low, least), chunk > min(high, most)
+    else:
+        chunk = chunk.astype("f8")
+        if not np.isfinite(chunk).all():
+            raise CodecError(f"NaN and infinity are not in {dtype}; a scalar map can say what they become", codec=_NAME)
+        chunk = round_to_integers(chunk, rounding)
+        below, above = chunk < low, chunk >= float(high + 1)
+    outside = below | above
+    if not outside.any():
+        return chunk.astype(work).astype(dtype)
+    if out_of_range == "error":
+        raise _beyond(chunk[outside].reshape(-1)[0], dtype)
+    if out_of_range == "wrap":
+        return _wrap(chunk, low, high, work).astype(dtype)
+    result = np.where(outside, chunk.dtype.type(0), chunk).astype(work)
+    result[below], result[above] = low, high
+    return result.astype(dtype)
+
+
+def _wrap(chunk: Chunk, low: int, high: int, work: np.dtype[Any]) -> Chunk:
+    """Reduce modulo the number of values that the type has."""
+    if chunk.dtype.kind == "f":
+        rest = np.fmod(chunk, 2.0**64)
+        magnitude = np.abs(rest).astype("u8")
+        bits: npt.NDArray[np.uint64] = np.where(rest < 0, np.uint64(0) - magnitude, magnitude)
+    else:
+        bits = chunk.astype("i8").view("u8") if chunk.dtype.kind == "i" else chunk.astype("u8")
+    if high - low < 255:
+        count = np.uint64(high - low + 1)
+        bits = (bits - np.uint64(low % 2**64)) % count + np.uint64(low % 2**64)
+    return bits.astype(work)
+
+
+def _to_floats(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str) -> Chunk:
+    target = float_format(dtype)
+    chunk = chunk.astype(_SMALL_INTEGERS.get(chunk.dtype, chunk.dtype))
+    wide = chunk.astype("f8")
+    nan, finite = np.isnan(wide), np.isfinite(wide)
+    rounded = np.where(finite, round_to_format(np.where(finite, wide, 0.0), target, rounding), wide)
+    if chunk.dtype.kind in "iu" and chunk.dtype.itemsize == 8:
+        big = np.abs(wide) >= _EXACT
+        rounded[big] = round_big_integers(chunk[big].tolist(), target.precision, rounding)
+    if nan.any() and not target.nan:
+        raise CodecError(f"{dtype} has no NaN", codec=_NAME)
+    above, below = rounded > target.largest, rounded < target.smallest
+    outside = (above | below) & finite if target.infinite else above | below
+    if outside.any():
+        if out_of_range != "clamp":
+            raise _beyond(wide[outside].reshape(-1)[0], dtype)
+        rounded[above & outside] = np.inf if target.infinite else target.largest
+        rounded[below & outside] = -np.inf if target.infinite else target.smallest
+    result = rounded.astype(dtype)
+    if chunk.dtype.kind == "f" and nan.any():  # the sign and the payload of a NaN go through a plain conversion
+        result = np.where(nan, chunk.astype(dtype), result)
+    return result
+
+
+class CastValue(ArrayCodec):
+    """The conversion of a whole array, and back."""
+
+    name = _NAME
+
+    def __init__(
+        self, source: DataType, target: DataType, rounding: str, out_of_range: str, maps: tuple[ScalarMap, ScalarMap]
+    ) -> None:
+        self.source = source
+        self.data_type = target
+        self.rule = (rounding, out_of_range)
+        self.maps = maps
+
+    def encode(self, chunk: Chunk) -> Chunk:
+        with np.errstate(all="ignore"):
+            return cast(chunk, self.data_type.numpy, *self.rule, self.maps[0])
+
+    def decoder(self, shape: Shape) -> Decoder:
+        dtype, rule, scalars = self.source.numpy, self.rule, self.maps[1]
+
+        def decode(chunk: Chunk) -> Chunk:
+            with np.errstate(all="ignore"):
+                return cast(chunk, dtype, *rule, scalars)
+
+        return decode
+
+
+def build(spec: CodecSpec, context: Context) -> CastValue:
+    """Build the codec with the options ``data_type``, ``rounding``, ``out_of_range`` and ``scalar_map``."""
+    known_options(spec, "data_type", "rounding", "out_of_range", "scalar_map")
+    source = context.data_type
+    target = data_type_from_json(option(spec, "data_type", REQUIRED, lambda value: isinstance(value, (str, Mapping))))
+    rounding = option(spec, "rounding", "nearest-even", {mode: mode for mode in MODES})
+    ranges = {"error": "error", None: "error", "clamp": "clamp", "wrap": "wrap"}
+    out_of_range = option(spec, "out_of_range", None, ranges)
+    for data_type in (source, target):
+        dtype = data_type.numpy
+        if data_type.variable or (dtype.kind not in "iuf" and dtype not in EXTENDED.values()) or dtype.itemsize > 8:
+            raise MetadataError(f"{data_type} can't be cast by value", field="codecs.data_type", codec=_NAME)
+    if out_of_range == "wrap" and not _is_integer(target.numpy):
+        raise MetadataError("only integers can wrap", field="codecs.out_of_range", codec=_NAME)
+    maps = option(spec, "scalar_map", None, lambda value: value is None or isinstance(value, Mapping)) or {}
+    if set(maps) - {"encode", "decode"}:
+        raise MetadataError("a scalar map has the members encode and decode", field="codecs.scalar_map", codec=_NAME)
+    encode = _scalars(maps.get("encode") or (), source, target)
+    decode = _scalars(maps.get("decode") or (), target, source)
+    return CastValue(source, target, rounding, out_of_range, (encode, decode))
+
+
+def _scalars(pairs: Any, old: DataType, new: DataType) -> ScalarMap:
+    if isinstance(pairs, Mapping):
+        pairs = [*pairs.items()]
+    if not isinstance(pairs, Sequence) or isinstance(pairs, str):
+        raise MetadataError("a scalar map is a list of pairs", field="codecs.scalar_map", codec=_NAME)
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise MetadataError("a scalar map is a list of pairs", field="codecs.scalar_map", codec=_NAME)
+        try:
+            found.append((_scalar(pair[0], old), _scalar(pair[1], new)))
+        except TegulaError as error:
+            raise MetadataError(error.message, field="codecs.scalar_map", codec=_NAME) from error
+    return found
+
+
+def _scalar(value: Any, data_type: DataType) -> Chunk:
+    whole = isinstance(value, float) and value.is_integer() and _is_integer(data_type.numpy)
+    return fill_from_json(int(value) if whole else value, data_type)

@@ -1,0 +1,77 @@
+"""Four bytes of checksum beside the data: ``crc32c`` (Zarr v3 core, "crc32c codec") and those of numcodecs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import google_crc32c
+import numpy as np
+
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, flat, known_options, option, wrong_size
+from tegula.errors import CodecError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Checksum", "build"]
+
+
+def _crc32c(data: Data) -> int:
+    # the library takes bytes and arrays, but no memoryview
+    return int(google_crc32c.value(data if type(data) is bytes else np.frombuffer(data, "u1")))
+
+
+_SUMS: Final[dict[str, tuple[Callable[[Any], int], str]]] = {
+    "crc32c": (_crc32c, "end"),
+    "numcodecs.crc32c": (_crc32c, "end"),
+    "numcodecs.crc32": (zlib.crc32, "start"),
+    "numcodecs.adler32": (zlib.adler32, "start"),
+}
+
+
+class Checksum(BufferCodec):
+    """A checksum as a little-endian 32-bit integer before or after the data.
+
+    Examples
+    --------
+    >>> Checksum("crc32c", _crc32c, at_start=False).encode(b"123456789")[-4:].hex()
+    '839206e3'
+    """
+
+    def __init__(self, name: str, function: Callable[[Data], int], at_start: bool) -> None:
+        self.name = name
+        self.function = function
+        self.at_start = at_start
+
+    def size(self, size: int) -> int:
+        return size + 4
+
+    def encode(self, data: Data) -> bytes:
+        data = flat(data)
+        found = self.function(data).to_bytes(4, "little")
+        return b"".join((found, data) if self.at_start else (data, found))
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        name, function = self.name, self.function
+        content, stored = (slice(4, None), slice(4)) if self.at_start else (slice(-4), slice(-4, None))
+
+        def decode(data: Data) -> Data:
+            if len(data) < 4:
+                raise CodecError("the data is shorter than its checksum", codec=name)
+            if size is not None and len(data) != size + 4:
+                raise wrong_size(len(data) - 4, size, name)
+            view = memoryview(data)
+            rest = view[content]
+            if function(rest) != int.from_bytes(view[stored], "little"):
+                raise CodecError("the checksum does not match the data", codec=name)
+            return rest
+
+        return decode
+
+
+def build(spec: CodecSpec, context: Context) -> Checksum:
+    """Build the codec; those of numcodecs have the option ``location``."""
+    known_options(spec, *(() if spec.name == "crc32c" else ("location",)))
+    function, usual = _SUMS[spec.name]
+    at_start = option(spec, "location", usual, {"start": True, "end": False, None: usual == "start"})
+    return Checksum(spec.name, function, at_start)

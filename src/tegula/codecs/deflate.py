@@ -1,0 +1,64 @@
+"""``gzip``, ``numcodecs.gzip`` and ``numcodecs.zlib``: DEFLATE in its two containers (RFC 1952 and RFC 1950)."""
+
+from __future__ import annotations
+
+import zlib
+from functools import partial
+from struct import pack
+
+from tegula.codecs.stages import REQUIRED, BufferCodec, Context, Data, Decoder, between, flat, known_options, option
+from tegula.codecs.streams import bounded
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Gzip", "Zlib", "build"]
+
+
+class Gzip(BufferCodec):
+    """Gzip members, written without a name and a time, so that equal chunks are equal bytes.
+
+    Examples
+    --------
+    >>> Gzip("gzip", 5).encode(b"").hex()
+    '1f8b08000000000000ff03000000000000000000'
+    """
+
+    def __init__(self, name: str, level: int) -> None:
+        self.name = name
+        self.level = level
+
+    def encode(self, data: Data) -> bytes:
+        data = flat(data)
+        extra = {9: 2, 1: 4}.get(self.level, 0)
+        stream = zlib.compressobj(self.level, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, 0)
+        tail = pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+        head = b"\x1f\x8b\x08\0\0\0\0\0" + bytes((extra, 255))
+        return b"".join((head, stream.compress(data), stream.flush(), tail))
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        return bounded(
+            partial(zlib.decompressobj, 16 + zlib.MAX_WBITS), size, limit, self.name, several=True, padding=1
+        )
+
+
+class Zlib(BufferCodec):
+    """A zlib stream, which is also what Zarr v1 means by gzip."""
+
+    name = "numcodecs.zlib"
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+    def encode(self, data: Data) -> bytes:
+        return zlib.compress(flat(data), self.level)
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        return bounded(zlib.decompressobj, size, limit, self.name, several=False)
+
+
+def build(spec: CodecSpec, context: Context) -> BufferCodec:
+    """Build the codec with the option ``level``."""
+    known_options(spec, "level")
+    if spec.name == "gzip":
+        return Gzip("gzip", option(spec, "level", REQUIRED, between(0, 9)))
+    level = option(spec, "level", 1, between(-1, 9))
+    return Zlib(level) if spec.name == "numcodecs.zlib" else Gzip(spec.name, level)

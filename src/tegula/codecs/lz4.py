@@ -1,0 +1,48 @@
+"""``numcodecs.lz4``: an LZ4 block behind its decoded size as a 32-bit integer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from numcodecs import lz4 as library
+
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, known_options, option, wrong_size
+from tegula.errors import CodecError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Lz4", "build"]
+
+_BEST_RATIO: Final = 255
+
+
+class Lz4(BufferCodec):
+    """LZ4 with an acceleration, 1 for the best compression."""
+
+    name = "numcodecs.lz4"
+
+    def __init__(self, acceleration: int) -> None:
+        self.acceleration = acceleration
+
+    def encode(self, data: Data) -> Data:
+        return library.compress(data, self.acceleration)
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        decompress = library.decompress
+
+        def decode(data: Data) -> Data:
+            if len(data) < 5:
+                raise CodecError("the LZ4 data is truncated", codec="numcodecs.lz4")
+            found = int.from_bytes(data[:4], "little")
+            if found > limit or (size is not None and found != size):
+                raise wrong_size(found, limit, "numcodecs.lz4")
+            if found > _BEST_RATIO * len(data):
+                raise CodecError("the LZ4 data says it holds more than it can", codec="numcodecs.lz4")
+            return decompress(data)
+
+        return decode
+
+
+def build(spec: CodecSpec, context: Context) -> Lz4:
+    """Build the codec with the option ``acceleration``."""
+    known_options(spec, "acceleration")
+    return Lz4(option(spec, "acceleration", 1, between(-(2**31), 2**31 - 1)))

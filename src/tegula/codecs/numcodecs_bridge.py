@@ -1,0 +1,211 @@
+"""``numcodecs.<id>``: any codec that is registered with numcodecs.
+
+In Zarr v3 the filters stand before the array→bytes codec and see arrays; in Zarr v2 they stand after it and see buffers. A
+filter that changes the data type says so in its options, so the type of what comes next is known beforehand.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numcodecs
+import numpy as np
+from numcodecs.errors import UnknownCodecError
+
+from tegula.codecs.stages import (
+    ArrayCodec,
+    BufferCodec,
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Serializer,
+    Shape,
+    exportable,
+    flat,
+    wrong_size,
+)
+from tegula.errors import CodecError, MetadataError, UnsupportedError
+from tegula.metadata.data_types import DataType, data_type_of
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["array", "buffer", "serializer"]
+
+_TYPED: Final = {"delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dtype", "astype": "decode_dtype"}
+"""Filters that need the type of their input, by the option that gives it."""
+
+_CHECKSUMS: Final = frozenset({"fletcher32", "jenkins_lookup3"})
+_SAME_SIZE: Final = frozenset({"shuffle", "bitround"})
+
+
+def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> Any:
+    """Make the numcodecs object, giving it the data type where the options leave it out."""
+    name = spec.name.removeprefix("numcodecs.")
+    options = {key: value for key, value in spec.configuration.items() if key != "id"}
+    if dtype is not None and name in _TYPED:
+        options = {_TYPED[name]: dtype.str, **{key: value for key, value in options.items() if value is not None}}
+    if name == "shuffle":
+        options.setdefault("elementsize", 4 if dtype is None else dtype.itemsize)
+        if type(options["elementsize"]) is not int:
+            raise MetadataError("elementsize must be an integer", field="codecs.elementsize", codec=spec.name)
+    try:
+        codec = numcodecs.get_codec({"id": name, **options})
+    except UnknownCodecError as error:
+        raise UnsupportedError(f"no codec {name!r:.80} is registered with numcodecs", field="codecs") from error
+    except ImportError as error:
+        raise UnsupportedError(f"the codec needs a package that is not installed: {error}", codec=spec.name) from error
+    except Exception as error:
+        raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error
+    if isinstance(codec, numcodecs.Pickle) and not context.allow_pickle:
+        raise UnsupportedError(
+            "unpickling runs code that the data brings along; pass allow_pickle=True", codec=spec.name
+        )
+    return codec
+
+
+def _dtypes(codec: Any) -> tuple[np.dtype[Any] | None, np.dtype[Any] | None]:
+    """Return the types that a filter takes and makes, where it has opinions on them."""
+    if hasattr(codec, "encode_dtype"):
+        return codec.decode_dtype, codec.encode_dtype
+    taken = getattr(codec, "dtype", None)
+    return taken, getattr(codec, "astype", None) or taken
+
+
+class _Filter(ArrayCodec):
+    """A filter before the array→bytes codec."""
+
+    def __init__(self, name: str, codec: Any, before: DataType, after: DataType) -> None:
+        self.name = name
+        self.codec = codec
+        self.before = before
+        self.data_type = after
+        self.packs = name == "numcodecs.packbits"
+
+    def shape(self, shape: Shape) -> Shape:
+        return (1 + -(-prod(shape) // 8),) if self.packs else shape
+
+    def fill(self, fill: Chunk) -> Chunk:
+        return fill.astype(self.data_type.numpy)
+
+    def encode(self, chunk: Chunk) -> Chunk:
+        contiguous = np.ascontiguousarray(chunk).reshape(chunk.shape)
+        # some filters flatten, and bitround makes integers of the same size
+        return _view(self.codec.encode(contiguous), self.data_type.numpy).reshape(self.shape(chunk.shape))
+
+    def decoder(self, shape: Shape) -> Decoder:
+        decode, dtype = self.codec.decode, self.before.numpy
+        return lambda chunk: _view(decode(np.ascontiguousarray(chunk)), dtype).reshape(shape)
+
+
+def _view(found: Any, dtype: np.dtype[Any]) -> Chunk:
+    array = np.asarray(found).reshape(-1, order="A")
+    return array if array.dtype == dtype else array.view(dtype)
+
+
+def array(spec: CodecSpec, context: Context) -> ArrayCodec:
+    """Build a filter that stands before the array→bytes codec."""
+    data_type = context.data_type
+    if data_type.variable:
+        raise MetadataError(f"elements of type {data_type} can't be filtered", field="codecs", codec=spec.name)
+    codec = _codec(spec, context, data_type.numpy)
+    taken, made = _dtypes(codec)
+    if taken is not None and taken.itemsize != data_type.itemsize:
+        raise MetadataError(
+            f"the filter takes {taken}, the array has {data_type}", field="codecs.dtype", codec=spec.name
+        )
+    if spec.name == "numcodecs.packbits":
+        made = np.dtype("u1")
+        if data_type.numpy.kind != "b":
+            raise MetadataError(f"the filter takes bool, the array has {data_type}", field="codecs", codec=spec.name)
+    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made))
+
+
+class _Buffer(BufferCodec):
+    """A filter or compressor after the array→bytes codec."""
+
+    def __init__(self, name: str, codec: Any, ratio: tuple[int, int] | None) -> None:
+        self.name = name
+        self.codec = codec
+        self.kind = name.removeprefix("numcodecs.")
+        self.ratio = ratio
+        self.buffer = _dtypes(codec)[1] if ratio else None
+
+    def size(self, size: int) -> int | None:
+        if self.kind in _CHECKSUMS:
+            return size + 4
+        if self.kind in _SAME_SIZE:
+            return size
+        if self.kind == "packbits":
+            return 1 + -(-size // 8)
+        if self.kind == "base64":
+            return -(-size // 3) * 4
+        return None if self.ratio is None else size // self.ratio[0] * self.ratio[1]
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        name, decode_any = self.name, self.codec.decode
+        expected = None if size is None else self.size(size)
+        least = 4 if self.kind in _CHECKSUMS else 0
+
+        def decode(data: Data) -> Data:
+            if len(data) < least or (expected is not None and len(data) != expected):
+                raise wrong_size(len(data), expected or least, name)
+            found = decode_any(data)
+            if isinstance(found, np.ndarray):
+                found = found.reshape(-1, order="A")
+                if found.dtype.hasobject:
+                    raise CodecError("the codec made objects where bytes were expected", codec=name)
+            found = flat(found)
+            if len(found) > limit or (size is not None and len(found) != size):
+                raise wrong_size(len(found), limit, name)
+            return found
+
+        return decode
+
+    def encode(self, data: Data) -> Data:
+        return self.codec.encode(data)
+
+
+def buffer(spec: CodecSpec, context: Context) -> BufferCodec:
+    """Build a codec that stands after the array→bytes codec."""
+    codec = _codec(spec, context, context.buffer)
+    taken, made = _dtypes(codec)
+    known = isinstance(taken, np.dtype) and isinstance(made, np.dtype) and taken.itemsize and made.itemsize
+    ratio = (taken.itemsize, made.itemsize) if known and taken is not None and made is not None else None
+    return _Buffer(spec.name, codec, ratio)
+
+
+class _Serializer(Serializer):
+    """A codec that takes an array of objects, or of any elements, and makes bytes."""
+
+    def __init__(self, name: str, codec: Any, data_type: DataType) -> None:
+        self.name = name
+        self.codec = codec
+        self.dtype = data_type.numpy
+        made = _dtypes(codec)[1] if name == "numcodecs.categorize" else None
+        self.made = made
+        self.buffer = None if made is None else exportable(made)
+
+    def size(self, shape: Shape) -> int | None:
+        return None if self.made is None else prod(shape) * self.made.itemsize
+
+    def encode(self, chunk: Chunk) -> Data:
+        return self.codec.encode(np.ascontiguousarray(chunk).reshape(chunk.shape))
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        size, decode_any, dtype, name, count = self.size(shape), self.codec.decode, self.dtype, self.name, prod(shape)
+
+        def decode(data: Data) -> Chunk:
+            if size is not None and len(data) != size:
+                raise wrong_size(len(data), size, name)
+            found = np.asarray(decode_any(data)).reshape(-1, order="A")
+            if found.size != count:
+                raise CodecError(f"there are {found.size} elements where the chunk has {count}", codec=name)
+            return found.astype(dtype, copy=False).reshape(shape)
+
+        return decode
+
+
+def serializer(spec: CodecSpec, context: Context) -> Serializer:
+    """Build a codec that makes bytes of an array itself."""
+    return _Serializer(spec.name, _codec(spec, context, None), context.data_type)

@@ -1,0 +1,136 @@
+"""``packbits``: elements of few bits side by side (Zarr extensions registry, "packbits codec").
+
+Bits are counted from the least significant one, within an element as within an encoded byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, known_options, option, wrong_size
+from tegula.errors import CodecError, MetadataError
+from tegula.metadata.data_types import EXTENDED
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Packbits", "build"]
+
+_NAME: Final = "packbits"
+_BITS: Final = {
+    "bool": 1,
+    "int2": 2,
+    "uint2": 2,
+    "int4": 4,
+    "uint4": 4,
+    "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
+}
+_PADDINGS: Final = {"none": "none", None: "none", "first_byte": "first_byte", "last_byte": "last_byte"}
+
+
+class Packbits(Serializer):
+    """Bits `first` to `last` of each element.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Type of the elements.
+    bits : int
+        Bits of an element's component.
+    first, last : int
+        The bits that are stored, both inclusive.
+    padding : str
+        Whether a byte with the number of padding bits is ``"none"``, ``"first_byte"`` or ``"last_byte"``.
+
+    Examples
+    --------
+    >>> Packbits(np.dtype(bool), 1, 0, 0, "first_byte").encode(np.array([True, False, True])).tolist()
+    [5, 5]
+    """
+
+    name = _NAME
+
+    def __init__(self, dtype: np.dtype[Any], bits: int, first: int, last: int, padding: str) -> None:
+        self.dtype = dtype
+        self.components = 2 if dtype.kind == "c" else 1
+        self.memory = np.dtype(f"<u{dtype.itemsize // self.components}")
+        self.signed = dtype.kind == "i" or dtype in (EXTENDED["int2"], EXTENDED["int4"])
+        self.kept = range(first, last + 1)
+        self.bits = bits
+        self.padding = padding
+
+    def _packed(self, shape: Shape) -> tuple[int, int]:
+        """Return the bytes of the packed bits, and how many bits of the last one are padding."""
+        bits = prod(shape) * self.components * len(self.kept)
+        return -(-bits // 8), -bits % 8
+
+    def size(self, shape: Shape) -> int:
+        return self._packed(shape)[0] + (self.padding != "none")
+
+    def encode(self, chunk: Chunk) -> Data:
+        little = self.dtype.newbyteorder("<") if self.dtype.isbuiltin == 1 else self.dtype
+        raw = np.ascontiguousarray(chunk, little).reshape(-1).view(self.memory)
+        columns = [(raw >> bit).astype("u1") & 1 for bit in self.kept]
+        packed = np.packbits(np.stack(columns, axis=-1).reshape(-1), bitorder="little")
+        if self.padding == "none":
+            return packed
+        count = np.array([self._packed(chunk.shape)[1]], "u1")
+        return np.concatenate([count, packed] if self.padding == "first_byte" else [packed, count])
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        size, (_, spare), count = self.size(shape), self._packed(shape), prod(shape) * self.components
+
+        def decode(data: Data) -> Chunk:
+            if len(data) != size:
+                raise wrong_size(len(data), size, _NAME)
+            packed = np.frombuffer(data, "u1")
+            if self.padding != "none":
+                place = 0 if self.padding == "first_byte" else -1
+                if packed[place] != spare:
+                    raise CodecError(
+                        f"the data says {packed[place]} bits are padding, the shape says {spare}", codec=_NAME
+                    )
+                packed = packed[1:] if place == 0 else packed[:-1]
+            width = len(self.kept)
+            columns = np.unpackbits(packed, count=count * width, bitorder="little").reshape(count, width)
+            return self._values(columns).reshape(shape)
+
+        return decode
+
+    def _values(self, columns: Chunk) -> Chunk:
+        """Put the bits back in their places, and extend the sign of signed integers."""
+        raw = np.zeros(len(columns), self.memory)
+        for number, bit in enumerate(self.kept):
+            raw |= columns[:, number].astype(self.memory) << self.memory.type(bit)
+        if self.signed and self.kept[-1] + 1 < self.bits:
+            high = sum(1 << bit for bit in range(self.kept[-1] + 1, self.bits))
+            raw |= columns[:, -1].astype(self.memory) * self.memory.type(high)
+        if self.dtype.isbuiltin == 1:
+            return raw.view(self.dtype.newbyteorder("<")).astype(self.dtype, copy=False)
+        return raw.view(self.dtype)
+
+
+def build(spec: CodecSpec, context: Context) -> Packbits:
+    """Build the codec with the options ``padding_encoding``, ``first_bit`` and ``last_bit``."""
+    known_options(spec, "padding_encoding", "first_bit", "last_bit")
+    dtype = context.data_type.numpy
+    whole = dtype.kind in "iufc" and dtype.itemsize <= 16 or dtype in EXTENDED.values()
+    if context.data_type.variable or not (whole or dtype.kind == "b"):
+        raise MetadataError(f"{context.data_type} can't be packed", field="codecs", codec=_NAME)
+    bits = _BITS.get(dtype.name) or 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    padding = option(spec, "padding_encoding", "none", _PADDINGS)
+
+    first = option(spec, "first_bit", None, _is_bit(bits)) or 0
+    last = option(spec, "last_bit", None, _is_bit(bits))
+    last = bits - 1 if last is None else last
+    if last < first:
+        raise MetadataError("last_bit is less than first_bit", field="codecs.last_bit", codec=_NAME)
+    return Packbits(dtype, bits, first, last, padding)
+
+
+def _is_bit(bits: int) -> Callable[[Any], bool]:
+    return lambda value: value is None or (type(value) is int and 0 <= value < bits)

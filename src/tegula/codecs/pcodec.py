@@ -1,0 +1,96 @@
+"""``numcodecs.pcodec``: numbers compressed by pcodec, which knows their type."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.stages import BufferCodec, Chunk, Context, Data, Decoder, Serializer, Shape, flat, nbytes
+from tegula.errors import CodecError, MetadataError, UnsupportedError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Pcodec", "PcodecFilter", "build", "build_filter"]
+
+_NAME: Final = "numcodecs.pcodec"
+
+
+def _decompress(data: Data, out: Chunk) -> Chunk:
+    """Decompress into exactly `out`."""
+    from pcodec import standalone
+
+    try:
+        progress = standalone.simple_decompress_into(bytes(data), out)
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # Rust's panics are no Exceptions
+            raise CodecError(f"the pcodec data is damaged: {error}", codec=_NAME) from error
+        raise
+    if progress.n_processed != out.size or not progress.finished:
+        raise CodecError(f"the pcodec data does not hold {out.size} elements", codec=_NAME)
+    return out
+
+
+class Pcodec(Serializer):
+    """Pcodec as the array→bytes codec."""
+
+    name = _NAME
+
+    def __init__(self, codec: Any, dtype: np.dtype[Any]) -> None:
+        self.codec = codec
+        self.dtype = dtype
+        self.native = dtype.newbyteorder("=")
+
+    def encode(self, chunk: Chunk) -> Data:
+        return self.codec.encode(np.ascontiguousarray(chunk, self.native).reshape(-1))
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        count, native, dtype = prod(shape), self.native, self.dtype
+        if nbytes(shape, dtype) > limit:
+            raise CodecError(f"a chunk of {nbytes(shape, dtype)} bytes is larger than allowed", codec=_NAME)
+        return lambda data: _decompress(data, np.empty(count, native)).astype(dtype, copy=False).reshape(shape)
+
+
+class PcodecFilter(BufferCodec):
+    """Pcodec as the compressor of Zarr v2, after the array→bytes codec."""
+
+    name = _NAME
+
+    def __init__(self, codec: Any, dtype: np.dtype[Any]) -> None:
+        self.codec = codec
+        self.dtype = dtype
+
+    def encode(self, data: Data) -> Data:
+        return self.codec.encode(data)
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        dtype = self.dtype
+        if size is None or size % dtype.itemsize:
+            raise UnsupportedError("pcodec needs to know how many elements there are", codec=_NAME)
+        return lambda data: flat(_decompress(data, np.empty(size // dtype.itemsize, dtype)))
+
+
+def _codec(spec: CodecSpec, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind not in "iuf" or dtype.itemsize > 8:
+        raise MetadataError(f"pcodec can't compress elements of type {dtype}", field="codecs", codec=_NAME)
+    try:
+        from numcodecs.pcodec import PCodec
+    except ImportError as error:
+        raise UnsupportedError("the codec needs the package pcodec: pip install pcodec", codec=_NAME) from error
+    try:
+        return PCodec(**{name: value for name, value in spec.configuration.items() if name != "id"})
+    except (TypeError, ValueError) as error:
+        raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=_NAME) from error
+
+
+def build(spec: CodecSpec, context: Context) -> Pcodec:
+    """Build the codec from the options of numcodecs."""
+    dtype = context.data_type.numpy
+    return Pcodec(_codec(spec, dtype), dtype)
+
+
+def build_filter(spec: CodecSpec, context: Context) -> PcodecFilter:
+    """Build the codec for a place after the array→bytes codec, where it must know the elements' type."""
+    if context.buffer is None:
+        raise UnsupportedError("pcodec must stand where the type of the elements is known", codec=_NAME)
+    return PcodecFilter(_codec(spec, context.buffer), context.buffer)

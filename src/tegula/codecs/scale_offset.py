@@ -1,0 +1,107 @@
+"""``scale_offset``: ``(x - offset) * scale`` in the array's own arithmetic (Zarr extensions registry, "scale_offset codec").
+
+Integers are never silently wrong: a result out of range, or a quotient that is not whole, is an error. The range is proved
+on the smallest and the largest element with Python's integers; then arithmetic modulo the type's size gives the right bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.stages import ArrayCodec, Chunk, Context, Decoder, Shape, known_options, option
+from tegula.errors import CodecError, MetadataError, TegulaError
+from tegula.metadata.data_types import EXTENDED, DataType
+from tegula.metadata.fill_values import fill_from_json
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["ScaleOffset", "build"]
+
+_NAME: Final = "scale_offset"
+_FLOATS: Final = frozenset(dtype for name, dtype in EXTENDED.items() if "float" in name and name != "float8_e8m0fnu")
+
+
+class ScaleOffset(ArrayCodec):
+    """Subtracts `offset`, then multiplies by `scale`, both 0-d arrays of the array's type.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> ScaleOffset(as_data_type("f4"), np.array(5, "f4"), np.array(0.5, "f4")).encode(np.array([7], "f4"))
+    array([1.], dtype=float32)
+    """
+
+    name = _NAME
+
+    def __init__(self, data_type: DataType, offset: Chunk, scale: Chunk) -> None:
+        self.data_type = data_type
+        self.native = data_type.numpy.newbyteorder("=") if data_type.numpy.kind in "iuf" else data_type.numpy
+        self.offset = offset.astype(self.native)
+        self.scale = scale.astype(self.native)
+        self.whole = data_type.numpy.kind in "iu"
+
+    def encode(self, chunk: Chunk) -> Chunk:
+        chunk = chunk.astype(self.native, copy=False)
+        if self.whole and chunk.size:
+            offset, scale = int(self.offset), int(self.scale)
+            self._check((int(chunk.min()) - offset) * scale, (int(chunk.max()) - offset) * scale)
+        with np.errstate(all="ignore"):
+            result = (chunk - self.offset) * self.scale
+        return np.asarray(result, self.data_type.numpy)
+
+    def decoder(self, shape: Shape) -> Decoder:
+        return self._decode
+
+    def _decode(self, chunk: Chunk) -> Chunk:
+        chunk = chunk.astype(self.native, copy=False)
+        with np.errstate(all="ignore"):
+            if not self.whole:
+                return np.asarray(chunk / self.scale + self.offset, self.data_type.numpy)
+            if np.any(chunk % self.scale):
+                raise CodecError(f"an element is not a multiple of the scale {int(self.scale)}", codec=_NAME)
+            if chunk.size:
+                offset, scale = int(self.offset), int(self.scale)
+                self._check(int(chunk.min()) // scale + offset, int(chunk.max()) // scale + offset)
+            return np.asarray(chunk // self.scale + self.offset, self.data_type.numpy)
+
+    def _check(self, one: int, other: int) -> None:
+        info = np.iinfo(self.native)
+        if not (info.min <= one <= info.max and info.min <= other <= info.max):
+            raise CodecError(f"a result is out of the range of {self.native}", codec=_NAME)
+
+
+def build(spec: CodecSpec, context: Context) -> ScaleOffset | None:
+    """Build the codec with the options ``offset`` and ``scale``."""
+    known_options(spec, "offset", "scale")
+    data_type = context.data_type
+    if data_type.variable or (data_type.numpy.kind not in "iuf" and data_type.numpy not in _FLOATS):
+        raise MetadataError(f"{data_type} is neither an integer nor a floating-point type", field="codecs", codec=_NAME)
+    offset, scale = _scalar(spec, "offset", 0, data_type), _scalar(spec, "scale", 1, data_type)
+    if scale == 0:
+        raise MetadataError("the scale must not be zero", field="codecs.scale", codec=_NAME)
+    return ScaleOffset(data_type, offset, scale)
+
+
+def _scalar(spec: CodecSpec, name: str, default: int, data_type: DataType) -> Chunk:
+    """Read a scalar as a fill value; numbers may also stand in a string, which keeps their digits."""
+    value = option(
+        spec, name, default, lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool)
+    )
+    whole = data_type.numpy.kind in "iu"
+    try:
+        if isinstance(value, str):
+            value = _number(value, whole)
+        if whole and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return fill_from_json(value, data_type)
+    except (TegulaError, ValueError) as error:
+        raise MetadataError(
+            f"{value!r:.80} is not a value of {data_type}", field=f"codecs.{name}", codec=_NAME
+        ) from error
+
+
+def _number(text: str, whole: bool) -> Any:
+    if whole:
+        return int(text)
+    return text if text in ("NaN", "Infinity", "-Infinity") or text.startswith("0x") else float(text)

@@ -1,0 +1,274 @@
+"""``sharding_indexed``: many inner chunks in one stored value (Zarr v3 core, "sharding codec").
+
+A shard is its inner chunks, encoded one by one, and an index with the offset and the length of each, at the end or at the
+start. Missing inner chunks hold the fill value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import config
+from tegula.codecs.fill import equals_fill
+from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Serializer, Shape, known_options, option
+from tegula.errors import CodecError, MetadataError
+from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["EMPTY", "InnerChain", "Sharding", "build"]
+
+EMPTY: Final = 2**64 - 1
+"""Both members of the index entry of a missing inner chunk."""
+
+_INDEX_TYPE: Final = DataType(np.dtype("<u8"))
+_INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+
+Coords = tuple[int, ...]
+Index = npt.NDArray[np.uint64]
+
+
+class InnerChain(Protocol):
+    """What a shard needs of the chain of its inner chunks."""
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """The codec of shards inside of the shard."""
+
+    def encode(self, chunk: Chunk) -> Data:
+        """Make the bytes of a chunk."""
+
+    def decode(self, data: Data, shape: Shape) -> Chunk:
+        """Make the chunk of bytes."""
+
+    def encoded_size(self, shape: Shape) -> int | None:
+        """Return how many bytes a chunk of `shape` is encoded to, if that is fixed."""
+
+
+class Sharding(Serializer):
+    """The shards of an array, whole or by parts.
+
+    Parameters
+    ----------
+    inner_shape : tuple of int
+        Shape of an inner chunk.
+    inner : CodecChain
+        What encodes inner chunks.
+    index : CodecChain
+        What encodes the index, to a fixed size.
+    index_at_start : bool
+        Whether the index comes first.
+    data_type, fill : DataType, 0-d ndarray or None
+        Type of the elements, and what missing inner chunks hold (zero if ``None``).
+    """
+
+    name = "sharding_indexed"
+
+    def __init__(
+        self,
+        inner_shape: Shape,
+        inner: InnerChain,
+        index: InnerChain,
+        index_at_start: bool,
+        data_type: DataType,
+        fill: Chunk | None,
+    ) -> None:
+        self.inner_shape = inner_shape
+        self.inner = inner
+        self.index = index
+        self.index_at_start = index_at_start
+        self.dtype = data_type.numpy
+        self.fill = fill
+        self.sharding = self
+
+    def grid_shape(self, shard_shape: Shape) -> Shape:
+        """Return how many inner chunks a shard has along each axis.
+
+        Raises
+        ------
+        MetadataError
+            If inner chunks don't fill the shard exactly.
+        """
+        if len(shard_shape) != len(self.inner_shape) or any(s % c for s, c in zip(shard_shape, self.inner_shape)):
+            raise MetadataError(
+                f"inner chunks of shape {self.inner_shape} don't fill a shard of shape {shard_shape}",
+                field="codecs.chunk_shape",
+                codec=self.name,
+            )
+        return tuple(s // c for s, c in zip(shard_shape, self.inner_shape))
+
+    def index_nbytes(self, shard_shape: Shape) -> int:
+        """Return how many bytes the index takes, at the start or the end of a shard of that shape."""
+        size = self.index.encoded_size((*self.grid_shape(shard_shape), 2))
+        return 0 if size is None else size
+
+    def decode_index(self, data: Data, shard_shape: Shape, shard_nbytes: int | None = None) -> Index:
+        """Read the index.
+
+        Parameters
+        ----------
+        data : bytes
+            The `index_nbytes` bytes of the index.
+        shard_shape : tuple of int
+            The shard's shape.
+        shard_nbytes : int, optional
+            Size of the whole shard, where it is known.
+
+        Returns
+        -------
+        ndarray of uint64, shape (*grid, 2)
+            Offset from the start of the shard and length of each inner chunk, both `EMPTY` for a missing one.
+
+        Raises
+        ------
+        CodecError
+            If the index is damaged, or an inner chunk would lie outside the shard.
+        """
+        grid = self.grid_shape(shard_shape)
+        index: Index = self.index.decode(data, (*grid, 2)).astype(np.uint64, copy=False)
+        offsets, lengths = index[..., 0], index[..., 1]
+        limit = np.uint64(2**63 - 1 if shard_nbytes is None else shard_nbytes)
+        missing = offsets == EMPTY
+        inside = (offsets <= limit) & (lengths <= limit - np.minimum(offsets, limit))
+        if not np.all(np.where(missing, lengths == EMPTY, inside)):
+            raise CodecError("the index of the shard points outside of it", codec=self.name)
+        return index
+
+    def encode_index(self, index: Index, shard_shape: Shape) -> Data:
+        """Make the bytes of an index of shape (\\*grid, 2)."""
+        return self.index.encode(np.asarray(index, "<u8").reshape(*self.grid_shape(shard_shape), 2))
+
+    def assemble(self, entries: Mapping[Coords, Data | None], shard_shape: Shape) -> bytes | None:
+        """Make a shard of encoded inner chunks, one after the other in C order of their coordinates.
+
+        Parameters
+        ----------
+        entries : mapping of tuple of int to bytes or None
+            The encoded inner chunks by their coordinates in the shard; a missing one is ``None`` or not there.
+        shard_shape : tuple of int
+            The shard's shape.
+
+        Returns
+        -------
+        bytes or None
+            The shard; ``None`` if all inner chunks are missing, which is what a missing shard means.
+        """
+        shard = self._assemble(entries, shard_shape)
+        return None if all(value is None for value in entries.values()) else shard
+
+    def _assemble(self, entries: Mapping[Coords, Data | None], shard_shape: Shape) -> bytes:
+        grid = self.grid_shape(shard_shape)
+        offset = self.index_nbytes(shard_shape) if self.index_at_start else 0
+        parts: list[Data] = []
+        table: list[tuple[int, int]] = []
+        for coords in product(*map(range, grid)):
+            value = entries.get(coords)
+            if value is None:
+                table.append((EMPTY, EMPTY))
+                continue
+            length = len(value)
+            table.append((offset, length))
+            parts.append(value)
+            offset += length
+        index = self.encode_index(np.array(table, np.uint64), shard_shape)
+        parts.insert(0 if self.index_at_start else len(parts), index)
+        return b"".join(parts)
+
+    def encode(self, chunk: Chunk) -> bytes:
+        """Encode a whole shard; inner chunks equal to the fill value are left out unless the configuration says no."""
+        keep = config.current().write_empty_chunks
+        encode, fill = self.inner.encode, self.fill
+        entries = {}
+        for coords, where in self._inner_chunks(self.grid_shape(chunk.shape)):
+            part = chunk[where]
+            entries[coords] = encode(part) if keep or not equals_fill(part, fill) else None
+        return self._assemble(entries, chunk.shape)
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        places = [where for _, where in self._inner_chunks(self.grid_shape(shape))]
+        index_size, at_start, decode_index = self.index_nbytes(shape), self.index_at_start, self.decode_index
+        decode_inner, inner_shape, dtype, fill = self.inner.decode, self.inner_shape, self.dtype, self.fill
+
+        def decode(data: Data) -> Chunk:
+            view = memoryview(data)
+            size = len(view)
+            if size < index_size:
+                raise CodecError("the shard is shorter than its index", codec="sharding_indexed")
+            start = 0 if at_start else size - index_size
+            entries = decode_index(view[start : start + index_size], shape, size).reshape(-1, 2).tolist()
+            out = np.zeros(shape, dtype) if fill is None else np.empty(shape, dtype)
+            for where, (offset, length) in zip(places, entries):
+                if offset != EMPTY:
+                    out[where] = decode_inner(view[offset : offset + length], inner_shape)
+                elif fill is not None:
+                    out[where] = fill
+            return out
+
+        return decode
+
+    def _inner_chunks(self, grid: Shape) -> Iterator[tuple[Coords, tuple[slice, ...]]]:
+        """Yield the coordinates of each inner chunk and where it lies in the shard, in C order."""
+        slices = [
+            [slice(i * size, (i + 1) * size) for i in range(count)] for count, size in zip(grid, self.inner_shape)
+        ]
+        return zip(product(*map(range, grid)), product(*slices))
+
+
+def build(spec: CodecSpec, context: Context) -> Sharding:
+    """Build the codec with the options ``chunk_shape``, ``codecs``, ``index_codecs`` and ``index_location``."""
+    known_options(spec, "chunk_shape", "codecs", "index_codecs", "index_location")
+    inner_shape = tuple(option(spec, "chunk_shape", REQUIRED, _is_shape))
+    ndim, build_chain = context.ndim, context.build
+    if len(inner_shape) != ndim:
+        raise MetadataError(
+            f"inner chunks have {len(inner_shape)} dimensions, the array {ndim}",
+            field="codecs.chunk_shape",
+            codec=spec.name,
+        )
+    try:
+        inner = build_chain(
+            _specs(spec, "codecs", REQUIRED),
+            context.data_type,
+            context.fill,
+            allow_pickle=context.allow_pickle,
+            ndim=ndim,
+            chunk_shape=inner_shape,
+        )
+    except RecursionError as error:
+        raise MetadataError("shards are nested too deeply", field="codecs", codec=spec.name) from error
+    index = build_chain(_specs(spec, "index_codecs", _INDEX_CODECS), _INDEX_TYPE, None, ndim=ndim + 1)
+    if index.encoded_size((1,) * ndim + (2,)) is None:
+        raise MetadataError(
+            "the codecs of the index must have a fixed size", field="codecs.index_codecs", codec=spec.name
+        )
+    at_start = option(spec, "index_location", "end", {"start": True, "end": False})
+    codec = Sharding(inner_shape, inner, index, at_start, context.data_type, context.fill)
+    if context.shape is not None:
+        codec.grid_shape(context.shape)
+    return codec
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(type(size) is int and size > 0 for size in value)
+
+
+def _specs(spec: CodecSpec, name: str, default: Any) -> list[CodecSpec]:
+    """Read a list of codecs inside of the configuration: objects, or names that stand for them."""
+    found = []
+    for item in option(spec, name, default, lambda value: isinstance(value, (list, tuple))):
+        if isinstance(item, CodecSpec):
+            found.append(item)
+            continue
+        parts = {"name": item} if isinstance(item, str) else item
+        if not isinstance(parts, Mapping) or not isinstance(parts.get("name"), str):
+            raise MetadataError(f"{item!r:.80} is not a codec", field=f"codecs.{name}", codec=spec.name)
+        configuration = parts.get("configuration", {})
+        if not isinstance(configuration, Mapping):
+            raise MetadataError("a configuration must be an object", field=f"codecs.{name}", codec=parts["name"])
+        found.append(CodecSpec(parts["name"], configuration, parts.get("must_understand") is not False))
+    return found

@@ -1,0 +1,81 @@
+"""``numcodecs.zfpy``: floating-point numbers and integers compressed by zfp.
+
+The library trusts its input entirely: it allocates what the header says and reads on past the end. So the header is checked
+here against the chunk, and the stream is followed by as many zero bytes as decoding could ever ask for.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape
+from tegula.errors import CodecError, MetadataError, UnsupportedError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Zfpy", "build", "header"]
+
+_NAME: Final = "numcodecs.zfpy"
+_TYPES: Final = ("<i4", "<i8", "<f4", "<f8")
+_FIELD_BITS: Final = (48, 24, 16, 12)
+
+
+def header(data: Data) -> tuple[str, Shape] | None:
+    """Return the dtype and the shape that a zfp header gives, last axis first; ``None`` if it is none (zfp, "zfp_write_header").
+
+    Examples
+    --------
+    >>> header(b"zfp\\x05" + (3 | 0 << 2 | 9 << 4).to_bytes(8, "little"))
+    ('<f8', (10,))
+    """
+    if len(data) < 12 or bytes(data[:3]) != b"zfp":
+        return None
+    field = int.from_bytes(data[4:12], "little")
+    dtype, axes = _TYPES[field & 3], field >> 2 & 3
+    width = _FIELD_BITS[axes]
+    return dtype, tuple((field >> 4 + width * axis & (1 << width) - 1) + 1 for axis in range(axes + 1))
+
+
+class Zfpy(Serializer):
+    """Zfp in one of its modes."""
+
+    name = _NAME
+
+    def __init__(self, codec: Any, dtype: np.dtype[Any]) -> None:
+        self.codec = codec
+        self.dtype = dtype
+        self.native = dtype.newbyteorder("=")
+
+    def encode(self, chunk: Chunk) -> Data:
+        return self.codec.encode(np.ascontiguousarray(chunk, self.native).reshape(chunk.shape))
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        count, stored = prod(shape), self.dtype.newbyteorder("<")
+
+        def decode(data: Data) -> Chunk:
+            found = header(data)
+            if found is None or np.dtype(found[0]) != stored or prod(found[1]) != count:
+                raise CodecError(f"the zfp header is not that of {count} elements of type {stored}", codec=_NAME)
+            # a block of zfp is at most 4^4 values, of which each takes at most 2 bits more than it has in memory
+            blocks = prod(-(-length // 4) * 4 for length in found[1])
+            array = self.codec.decode(bytes(data) + bytes(2 * blocks * self.dtype.itemsize + 4096))
+            return np.asarray(array).reshape(-1).astype(self.dtype, copy=False).reshape(shape)
+
+        return decode
+
+
+def build(spec: CodecSpec, context: Context) -> Zfpy:
+    """Build the codec from the options of numcodecs."""
+    dtype = context.data_type.numpy
+    if dtype.kind not in "if" or dtype.itemsize not in (4, 8) or not 0 < context.ndim <= 4:
+        raise MetadataError("zfp takes 32-bit and 64-bit numbers in 1 to 4 dimensions", field="codecs", codec=_NAME)
+    try:
+        from numcodecs.zfpy import ZFPY
+    except ImportError as error:
+        raise UnsupportedError("the codec needs the package zfpy: pip install zfpy", codec=_NAME) from error
+    try:
+        return Zfpy(ZFPY(**{name: value for name, value in spec.configuration.items() if name != "id"}), dtype)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=_NAME) from error

@@ -1,0 +1,137 @@
+"""``zstd`` and ``numcodecs.zstd``: Zstandard frames (RFC 8878).
+
+A frame usually says how much it holds. Where it says nothing, its blocks are counted, each of which holds at most 128 KiB,
+before the library may unpack them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from numcodecs import zstd as library
+
+from tegula.codecs.stages import (
+    REQUIRED,
+    BufferCodec,
+    Context,
+    Data,
+    Decoder,
+    between,
+    known_options,
+    option,
+    wrong_size,
+)
+from tegula.errors import CodecError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Zstd", "build", "content_size"]
+
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE: Final = b"\x2a\x4d\x18"
+_BLOCK: Final = 128 * 1024
+
+
+class Zstd(BufferCodec):
+    """Zstandard at a level, with the frame's own checksum if asked for."""
+
+    def __init__(self, name: str, level: int, checksum: bool) -> None:
+        self.name = name
+        self.settings = (level, checksum)
+
+    def encode(self, data: Data) -> Data:
+        return library.compress(data, *self.settings)
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        name, decompress = self.name, library.decompress
+
+        def decode(data: Data) -> Data:
+            if size and content_size(data) == size:
+                found = decompress(data)
+            else:
+                found = b"".join(_frames(data, limit, name))
+            if size is not None and len(found) != size:
+                raise wrong_size(len(found), size, name)
+            return found
+
+        return decode
+
+
+def content_size(data: Data) -> int | None:
+    """Return the content size that a frame's header gives; ``None`` if it gives none or is not one.
+
+    Examples
+    --------
+    >>> content_size(bytes.fromhex("28b52ffd2003190000010203"))
+    3
+    """
+    if len(data) < 6 or data[:4] != _MAGIC:
+        return None
+    start, width = _content_field(data[4])
+    if width == 0 or len(data) < start + width:
+        return None
+    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+
+
+def _content_field(descriptor: int) -> tuple[int, int]:
+    """Return where the content size stands in a frame's header, and in how many bytes."""
+    single = descriptor >> 5 & 1
+    start = 6 - single + (0, 1, 2, 4)[descriptor & 3]
+    return start, (single, 2, 4, 8)[descriptor >> 6]
+
+
+def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
+    """Unpack frames one after the other, none of which may make the total exceed `limit`."""
+    view = memoryview(data)
+    while len(view):
+        if len(view) < 8:
+            raise CodecError("the zstd frame is truncated", codec=name)
+        if view[1:4] == _SKIPPABLE and view[0] >> 4 == 5:
+            end = 8 + int.from_bytes(view[4:8], "little")
+            if end > len(view):
+                raise CodecError("the zstd frame is truncated", codec=name)
+            view = view[end:]
+            continue
+        if view[:4] != _MAGIC:
+            raise CodecError("this is not a zstd frame", codec=name)
+        end, bound = _walk(view, name)
+        known = content_size(view)
+        if (bound if known is None else known) > limit:
+            raise CodecError(f"the zstd frame may hold more than the {limit} bytes of a chunk", codec=name)
+        if known is not None and known > bound:
+            raise CodecError("the zstd frame says it holds more than its blocks can", codec=name)
+        frame, view = view[:end], view[end:]
+        if known == 0 or bound == 0:
+            continue
+        found = bytes(library.decompress(frame))
+        limit -= len(found)
+        if limit < 0:
+            raise CodecError("the zstd frames hold more than a chunk does", codec=name)
+        yield found
+
+
+def _walk(view: memoryview, name: str) -> tuple[int, int]:
+    """Return where a frame ends, and how many bytes its blocks can hold at most."""
+    start, width = _content_field(view[4])
+    position, bound, last = start + width, 0, False
+    while not last:
+        if position + 3 > len(view):
+            raise CodecError("the zstd frame is truncated", codec=name)
+        header = int.from_bytes(view[position : position + 3], "little")
+        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        if kind == 3 or size > _BLOCK:
+            raise CodecError("the zstd frame has a block of no known kind", codec=name)
+        bound += _BLOCK if kind == 2 else size
+        position += 3 + (1 if kind == 1 else size)
+    position += 4 if view[4] & 4 else 0
+    if position > len(view):
+        raise CodecError("the zstd frame is truncated", codec=name)
+    return position, bound
+
+
+def build(spec: CodecSpec, context: Context) -> Zstd:
+    """Build the codec with the options ``level`` and ``checksum``."""
+    known_options(spec, "level", "checksum")
+    core = spec.name == "zstd"
+    level = option(spec, "level", REQUIRED if core else 1, between(-131072, 22))
+    return Zstd(spec.name, level, option(spec, "checksum", False, {False: False, True: True, None: False}))

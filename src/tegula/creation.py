@@ -1,0 +1,313 @@
+"""New arrays and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tegula import engine
+from tegula.array import Array
+from tegula.chunking import as_shape, automatic_chunks, automatic_shards
+from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.formats import Format, find_format
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, chunk_grid, regular_grid
+from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
+from tegula.metadata.data_types import DataType, as_data_type
+from tegula.metadata.fill_values import default_fill, scalar_array
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata
+from tegula.stores import Store
+
+__all__ = ["array_metadata", "codec_specs", "delete_node", "new_array", "new_array_of", "new_group", "sharded"]
+
+
+def new_array(
+    store: Store,
+    path: str,
+    *,
+    shape: Any,
+    dtype: Any,
+    chunks: Any = "auto",
+    shards: Any = None,
+    fill_value: Any = 0,
+    codecs: Any = "auto",
+    order: str = "C",
+    dimension_names: Sequence[str | None] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    format: str = "zarr3",
+    chunk_key_encoding: Any = None,
+    overwrite: bool = False,
+    write_empty_chunks: bool | None = None,
+    allow_pickle: bool = False,
+) -> Array:
+    """Create an array in a store; see `tegula.create_array` for the parameters."""
+    item = _writable_format(format, store)
+    draft = array_metadata(
+        item, as_shape(shape), as_data_type(dtype), chunks, order=order, fill_value=fill_value, codecs=codecs
+    )
+    draft = replace(
+        draft,
+        attributes=dict(attributes or {}),
+        dimension_names=_names(dimension_names, draft.ndim),
+        keys=_key_encoding(chunk_key_encoding, item),
+    )
+    metadata = item.adapt(draft)
+    if shards is not None and shards is not False:
+        metadata = sharded(item, metadata, shards)
+    options = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
+    return new_array_of(store, path, item, metadata, overwrite, **options)
+
+
+def new_array_of(
+    store: Store, path: str, item: Format, metadata: ArrayMetadata, overwrite: bool, **options: Any
+) -> Array:
+    """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes."""
+    # everything that can be wrong is found before anything is written
+    stored = engine.stored_array(store, path, metadata, **options)
+    documents = create_node(store, path, item, metadata, overwrite)
+    final = item.parse(documents)
+    if not isinstance(final, ArrayMetadata):
+        raise MetadataError("the array could not be read back", path=path)
+    if overwrite:
+        for _, key in [*stored.stored_chunks()]:  # of an array whose documents had been lost
+            store.delete(key)
+    stored = engine.stored_array(store, path, final, **options)
+    return Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
+
+
+def new_group(
+    store: Store, path: str, *, attributes: Mapping[str, Any] | None = None, format: str = "zarr3", overwrite: bool = False
+) -> GroupMetadata:
+    """Create a group in a store and return its metadata."""
+    item = _writable_format(format, store)
+    if not item.has_groups:
+        raise UnsupportedError(f"{format} has no groups", path=path)
+    metadata = GroupMetadata(attributes=dict(attributes or {}), format=format)
+    documents = create_node(store, path, item, metadata, overwrite)
+    final = item.parse(documents)
+    if not isinstance(final, GroupMetadata):
+        raise MetadataError("the group could not be read back", path=path)
+    return final
+
+
+def _writable_format(name: str, store: Store) -> Format:
+    item = find_format(name)
+    if not item.writable:
+        raise UnsupportedError(f"{name} is only read", field="format")
+    if store.read_only:
+        raise ReadOnlyError("the store was opened for reading", path=store.url)
+    return item
+
+
+def create_node(
+    store: Store, path: str, item: Format, metadata: ArrayMetadata | GroupMetadata, overwrite: bool
+) -> dict[str, bytes]:
+    """Make room for a node, create the groups above it, and write its documents."""
+    check_path(path)
+    item.serialize(metadata)
+    try:
+        there = engine.read_metadata(store, path) is not None
+    except TegulaError:
+        if not overwrite:
+            raise
+        there = True
+    if there:
+        if not overwrite:
+            raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
+        delete_node(store, path)
+    if item.has_groups:
+        _create_parents(store, path, item)
+    return engine.create_documents(store, path, item, metadata, overwrite)
+
+
+def delete_node(store: Store, path: str) -> None:
+    """Delete a node and everything below it; nothing beside it."""
+    store.delete_prefix(f"{path}/" if path else "")
+
+
+def _create_parents(store: Store, path: str, item: Format) -> None:
+    parts = path.split("/")[:-1] if path else []
+    for count in range(len(parts) + 1 if path else 0):
+        parent = "/".join(parts[:count])
+        found = engine.read_metadata(store, parent)
+        if found is None:
+            try:
+                engine.create_documents(store, parent, item, GroupMetadata(format=item.name), overwrite=False)
+            except AlreadyExistsError:
+                continue
+        elif isinstance(found, ArrayMetadata):
+            raise AlreadyExistsError("an array can't have members", path=parent or store.url)
+        elif found.format != item.name:
+            raise MetadataError(f"a {item.name} node can't be a member of a {found.format} group", path=parent or store.url)
+
+
+def check_path(path: str) -> None:
+    """Refuse paths that no node can have (Zarr v3 core, "node names")."""
+    for name in path.split("/") if path else []:
+        if not name or set(name) == {"."} or name.startswith("__") or name == "zarr.json" or "\0" in name:
+            raise MetadataError(f"{name!r} can't be the name of a node", path=path)
+
+
+def array_metadata(
+    item: Format,
+    shape: tuple[int, ...],
+    data_type: DataType,
+    chunks: Any,
+    *,
+    order: str = "C",
+    fill_value: Any = 0,
+    codecs: Any = "auto",
+) -> ArrayMetadata:
+    """Describe a new array, in terms that ``item.adapt`` has still to make those of the format."""
+    automatic = isinstance(codecs, str) and codecs == "auto"
+    specs = list(item.compressors) if automatic else codec_specs(codecs)
+    if order not in ("C", "F"):
+        raise MetadataError(f"order must be C or F, not {order!r}", field="order")
+    if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
+        specs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
+    if data_type.variable == "object" and automatic:
+        raise MetadataError("an array of Python objects needs an object codec, such as {'id': 'json2'}", field="codecs")
+    # zero, the usual fill value, stands for the zero of any type; false, an empty string, a record of zeros
+    zero = type(fill_value) is int and fill_value == 0
+    return ArrayMetadata(
+        shape=shape,
+        data_type=data_type,
+        grid=_chunks(chunks, shape, data_type.itemsize),
+        keys=_key_encoding(None, item),
+        codecs=tuple(specs),
+        fill_value=None if fill_value is None else default_fill(data_type) if zero else scalar_array(fill_value, data_type),
+        format=item.name,
+    )
+
+
+def _names(names: Sequence[str | None] | None, ndim: int) -> tuple[str | None, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or len(names) != ndim or not all(n is None or isinstance(n, str) for n in names):
+        raise MetadataError(f"{names!r:.80} are not names for {ndim} dimensions", field="dimension_names")
+    return tuple(names)
+
+
+def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata:
+    """Put the chunks of an array into shards; the grid becomes that of the shards."""
+    if item.name != "zarr3":
+        raise UnsupportedError(f"{item.name} has no shards", field="shards")
+    if not metadata.grid.is_regular:
+        raise UnsupportedError("the inner chunks of shards have one shape", field="chunks")
+    inner = metadata.grid.largest_chunk()
+    if shards is True or (isinstance(shards, str) and shards == "auto"):
+        outer = automatic_shards(metadata.shape, inner, metadata.data_type.itemsize)
+    else:
+        outer = as_shape(shards)
+    if len(outer) != len(inner) or any(n < 1 or n % chunk for n, chunk in zip(outer, inner)):
+        raise MetadataError(f"shards {outer} are not multiples of the chunks {inner}", field="shards")
+    spec = CodecSpec(
+        "sharding_indexed",
+        {
+            "chunk_shape": [*inner],
+            "codecs": [_codec_json(codec) for codec in metadata.codecs],
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "index_location": "end",
+        },
+    )
+    return replace(metadata, grid=regular_grid(outer), codecs=(spec,))
+
+
+def _codec_json(codec: CodecSpec) -> dict[str, Any]:
+    configuration = dict(codec.configuration)
+    return {"name": codec.name, "configuration": configuration} if configuration else {"name": codec.name}
+
+
+def _chunks(value: Any, shape: tuple[int, ...], itemsize: int) -> ChunkGrid:
+    if value is None or value is True or (isinstance(value, str) and value == "auto"):
+        return regular_grid(automatic_chunks(shape, itemsize))
+    if value is False:
+        return regular_grid([max(1, size) for size in shape])
+    items = [value] * len(shape) if hasattr(value, "__index__") else list(value)
+    if len(items) > len(shape):
+        raise MetadataError(f"chunks {value!r} have more dimensions than the shape {shape}", field="chunks")
+    items += [None] * (len(shape) - len(items))
+    out: list[Any] = []
+    for part, size in zip(items, shape):
+        if part is None or (hasattr(part, "__index__") and int(part) == -1):
+            out.append(max(1, size))
+        elif hasattr(part, "__index__"):
+            out.append(int(part))
+        elif isinstance(part, Sequence) and not isinstance(part, str):
+            edges = as_shape(part)
+            if sum(edges) < size:
+                raise MetadataError(f"chunks {part!r:.60} do not cover an axis of {size}", field="chunks")
+            out.append(edges)
+        else:
+            raise MetadataError(f"{value!r:.80} are not chunks", field="chunks")
+    grid = chunk_grid(out)
+    if any(isinstance(axis, VaryingAxis) and not axis.edges for axis in grid.axes):
+        raise MetadataError("an axis needs at least one chunk", field="chunks")
+    return grid
+
+
+def codec_specs(value: Any) -> list[CodecSpec]:
+    """Make codec descriptions of what a user may write for codecs.
+
+    Parameters
+    ----------
+    value : None, codec, or sequence of codecs
+        A codec is a name (``"zstd"``), a Zarr v3 object (``{"name": …, "configuration": …}``), a numcodecs configuration
+        (``{"id": …}``) or a numcodecs object.
+
+    Raises
+    ------
+    MetadataError
+        If something is none of these.
+
+    Examples
+    --------
+    >>> codec_specs([{"id": "delta", "dtype": "<i4"}, "zstd"])[0].name
+    'numcodecs.delta'
+    """
+    if value is None or value is False:
+        return []
+    items = [value] if isinstance(value, (str, Mapping, CodecSpec)) or hasattr(value, "get_config") else value
+    if not isinstance(items, Sequence):
+        raise MetadataError(f"{items!r:.80} are not codecs", field="codecs")
+    return [_codec_spec(item) for item in items]
+
+
+def _codec_spec(item: Any) -> CodecSpec:
+    if isinstance(item, CodecSpec):
+        return item
+    if hasattr(item, "get_config"):
+        item = item.get_config()
+    if isinstance(item, str):
+        return CodecSpec(item, _USUAL.get(item, {}))
+    if isinstance(item, Mapping) and isinstance(item.get("id"), str):
+        return CodecSpec(f"numcodecs.{item['id']}", {k: v for k, v in item.items() if k != "id"})
+    if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+        configuration = item.get("configuration", {})
+        if isinstance(configuration, Mapping) and not set(item) - {"name", "configuration"}:
+            return CodecSpec(item["name"], {**_USUAL.get(item["name"], {}), **configuration})
+    raise MetadataError(f"{item!r:.80} is not a codec", field="codecs")
+
+
+_USUAL: Mapping[str, Mapping[str, Any]] = {
+    "zstd": {"level": 0, "checksum": False},
+    "gzip": {"level": 5},
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
+    "numcodecs.zlib": {"level": 1},
+    "numcodecs.bz2": {"level": 1},
+}
+
+
+def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
+    """Read ``"/"`` or ``"."``, or the name or object of a Zarr v3 chunk key encoding."""
+    usual = default_keys() if item.name == "zarr3" else v2_keys()
+    if value is None:
+        return usual
+    if value in (".", "/"):
+        return default_keys(value) if item.name == "zarr3" else v2_keys(value)
+    name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
+    options = value if isinstance(value, Mapping) else {}
+    separator = options.get("separator", options.get("configuration", {}).get("separator", "/" if name == "default" else "."))
+    if name not in ("default", "v2") or separator not in (".", "/"):
+        raise MetadataError(f"{value!r:.80} is not a chunk key encoding", field="chunk_key_encoding")
+    return default_keys(separator) if name == "default" else v2_keys(separator)

@@ -1,0 +1,21 @@
+"""The engine: a plan, a store and codecs become bytes moved. The only floor that does I/O and decodes."""
+
+from tegula.engine.documents import create_documents, fetch_documents, read_metadata, update_documents
+from tegula.engine.futures import Future, start
+from tegula.engine.reference import read, write
+from tegula.engine.resizing import cut_off
+from tegula.engine.stored import StoredArray, stored_array
+
+__all__ = [
+    "Future",
+    "StoredArray",
+    "create_documents",
+    "cut_off",
+    "fetch_documents",
+    "read",
+    "read_metadata",
+    "start",
+    "stored_array",
+    "update_documents",
+    "write",
+]

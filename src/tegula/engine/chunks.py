@@ -1,0 +1,237 @@
+"""What happens inside one chunk: part of it read, part of it changed; shards are chunks that hold chunks.
+
+These functions are the definition of what a chunk's bytes mean. They recurse into shards, whose inner chunks are chunks
+themselves, and touch no more of a shard than they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.codecs import CodecChain, Sharding
+from tegula.codecs.sharding import EMPTY
+from tegula.errors import CodecError
+from tegula.indexing import refine
+from tegula.metadata.chunk_grids import regular_grid
+from tegula.stores import ByteRange
+
+__all__ = ["is_filled_with", "merge_chunk", "read_inner_chunks"]
+
+Array = npt.NDArray[Any]
+Selection = tuple[Any, ...]
+Field = str | list[str] | None
+GetRange = Callable[[ByteRange], bytes | None]
+
+_GAP: Final = 2**15  # bytes read in vain rather than asking a second time
+_SPAN: Final = 2**23  # bytes asked for at once, so that a whole shard need not be in memory
+
+
+def is_filled_with(chunk: Array, fill: Array) -> bool:
+    """Return whether every element has the very bits of the fill value (so -0.0 is not 0.0, and NaN is NaN)."""
+    if chunk.dtype.hasobject:
+        value = fill[()]
+        return all(item is value or (type(item) is type(value) and _equal(item, value)) for item in chunk.flat)
+    if not chunk.size:
+        return True
+    flat = np.ascontiguousarray(chunk).reshape(-1).view("u1").reshape(chunk.size, -1)
+    bits = np.frombuffer(fill.astype(chunk.dtype).tobytes(), "u1")
+    # most chunks that differ do so in their first element
+    return bool((flat[0] == bits).all()) and bool((flat == bits).all())
+
+
+def _equal(item: Any, value: Any) -> bool:
+    return isinstance(item, (str, bytes, int, float, bool, type(None))) and bool(item == value)
+
+
+def merge_chunk(
+    chain: CodecChain,
+    old: bytes | memoryview | None,
+    shape: tuple[int, ...],
+    change: tuple[Selection, Array, bool],
+    fill: Array,
+    field: Field,
+    keep_empty: bool,
+) -> Any | None:
+    """Return the new bytes of a chunk of which a part is replaced, or ``None`` if it need not be stored.
+
+    Parameters
+    ----------
+    chain : CodecChain
+        The chunk's codecs.
+    old : bytes or None
+        The bytes that are stored.
+    shape : tuple of int
+        The chunk's full shape.
+    change : (selection, values, covers)
+        Where in the chunk to put which values, and whether that is all of the chunk that belongs to the array.
+    fill : 0-d ndarray
+        The fill value.
+    field : str, list of str or None
+        The fields to change.
+    keep_empty : bool
+        Whether to store a chunk that is equal to the fill value.
+    """
+    selection, values, covers = change
+    covers = covers and field is None
+    if chain.sharding is not None:
+        return _merge_shard(chain.sharding, None if covers else old, shape, change, fill, field, keep_empty)
+    if covers and values.shape == shape and values.dtype == fill.dtype and all(type(s) is slice for s in selection):
+        # the values are the chunk, but for the axes that run backwards
+        chunk = values[tuple(slice(None, None, -1 if s.step == -1 else 1) for s in selection)]
+    elif covers or old is None:
+        chunk = np.full(shape, fill, fill.dtype)
+        _place(chunk, selection, values, field)
+    else:
+        chunk = chain.decode(old, shape)
+        if not chunk.flags.writeable or not chunk.flags.owndata:
+            chunk = chunk.copy(order="K")
+        _place(chunk, selection, values, field)
+    if not keep_empty and is_filled_with(chunk, fill):
+        return None
+    return chain.encode(chunk)
+
+
+def _place(chunk: Array, selection: Selection, values: Array, field: Field) -> None:
+    if field is None:
+        chunk[selection] = values
+    elif isinstance(field, str):
+        chunk[field][selection] = values
+    else:
+        for name in field:
+            chunk[name][selection] = values[name]
+
+
+def _merge_shard(
+    sharding: Sharding,
+    old: bytes | memoryview | None,
+    shape: tuple[int, ...],
+    change: tuple[Selection, Array, bool],
+    fill: Array,
+    field: Field,
+    keep_empty: bool,
+) -> bytes | None:
+    """Encode the inner chunks that change, and copy the bytes of the others."""
+    selection, values, _ = change
+    entries: dict[tuple[int, ...], Any] = {} if old is None else _inner_chunks(sharding, memoryview(old), shape)
+    inner_shape = sharding.inner_shape
+    for coords, inner_selection, work, covers in refine(selection, shape, regular_grid(inner_shape)):
+        entries[coords] = merge_chunk(
+            sharding.inner, entries.get(coords), inner_shape, (inner_selection, values[work], covers), fill, field, keep_empty
+        )
+    if keep_empty and old is None:
+        blank = None
+        for coords in np.ndindex(*sharding.grid_shape(shape)):
+            if coords not in entries:
+                blank = blank if blank is not None else sharding.inner.encode(np.full(inner_shape, fill, fill.dtype))
+                entries[coords] = blank
+    return sharding.assemble(entries, shape)
+
+
+def _inner_chunks(sharding: Sharding, shard: memoryview, shape: tuple[int, ...]) -> dict[tuple[int, ...], Any]:
+    size = sharding.index_nbytes(shape)
+    if len(shard) < size:
+        raise CodecError(f"a shard of {len(shard)} bytes has no room for its index of {size}", codec="sharding_indexed")
+    raw = shard[:size] if sharding.index_at_start else shard[len(shard) - size :]
+    index = sharding.decode_index(bytes(raw), shape, len(shard))
+    present = np.argwhere(index[..., 0] != EMPTY)
+    return {
+        coords: shard[int(index[coords][0]) : int(index[coords][0]) + int(index[coords][1])]
+        for coords in map(tuple, present.tolist())
+    }
+
+
+def read_inner_chunks(
+    sharding: Sharding,
+    get: GetRange,
+    shape: tuple[int, ...],
+    selection: Selection,
+    out: Array,
+    fill: Array,
+    field: Field,
+) -> bool:
+    """Read part of a shard by byte ranges; return whether the shard exists, and leave `out` alone if it does not.
+
+    Parameters
+    ----------
+    sharding : Sharding
+        The shard's inner codecs and index.
+    get : callable
+        Returns a byte range of the shard, or ``None`` if there is no shard.
+    shape : tuple of int
+        The shard's full shape.
+    selection : tuple
+        What to read of the shard.
+    out : ndarray
+        Where to put it; of the shape that the selection gives.
+    fill : 0-d ndarray
+        The fill value, for inner chunks that are missing.
+    field : str, list of str or None
+        The fields to read.
+    """
+    size = sharding.index_nbytes(shape)
+    raw = get((0, size) if sharding.index_at_start else (-size, None))
+    if raw is None:
+        return False
+    if len(raw) != size:
+        raise CodecError(f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed")
+    index = sharding.decode_index(raw, shape, None)
+    inner_shape = sharding.inner_shape
+    wanted = []
+    for coords, inner_selection, work, _ in refine(selection, shape, regular_grid(inner_shape)):
+        offset, nbytes = (int(value) for value in index[coords])
+        if offset == EMPTY:
+            out[work] = fill if field is None else fill[field]
+        else:
+            wanted.append((offset, nbytes, inner_selection, work))
+    wanted.sort(key=lambda item: item[0])
+    for run in _runs(wanted, nested=sharding.inner.sharding is not None):
+        start = run[0][0]
+        stop = max(offset + nbytes for offset, nbytes, _, _ in run)
+        if sharding.inner.sharding is not None:
+            _read_nested(sharding.inner.sharding, get, run[0], inner_shape, out, fill, field)
+            continue
+        data = get((start, stop - start))
+        if data is None or len(data) != stop - start:
+            raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
+        view = memoryview(data)
+        for offset, nbytes, inner_selection, work in run:
+            chunk = sharding.inner.decode(view[offset - start : offset - start + nbytes], inner_shape)
+            out[work] = (chunk if field is None else chunk[field])[inner_selection]
+    return True
+
+
+def _runs(wanted: list[Any], nested: bool) -> list[list[Any]]:
+    """Join chunks that lie close together in the shard, so that each run is one request."""
+    runs: list[list[Any]] = []
+    stop = 0
+    for item in wanted:
+        offset, nbytes = item[0], item[1]
+        joins = runs and not nested and offset <= stop + _GAP and offset + nbytes - runs[-1][0][0] <= _SPAN
+        if joins:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+        stop = max(stop, offset + nbytes)
+    return runs
+
+
+def _read_nested(
+    sharding: Sharding, get: GetRange, item: Any, shape: tuple[int, ...], out: Array, fill: Array, field: Field
+) -> None:
+    start, size, selection, work = item
+
+    def get_inside(byte_range: ByteRange) -> bytes | None:
+        offset, length = byte_range
+        offset = max(0, size + offset) if offset < 0 else min(offset, size)
+        length = size - offset if length is None else min(length, size - offset)
+        return get((start + offset, length))
+
+    # the place may be given by index arrays, which would make a copy; so the part is read beside it
+    part = np.empty(out[work].shape, out.dtype)
+    if not read_inner_chunks(sharding, get_inside, shape, selection, part, fill, field):
+        raise CodecError("an inner shard lies outside its shard", codec="sharding_indexed")
+    out[work] = part

@@ -1,0 +1,120 @@
+"""A stored array as the engine sees it: where its chunks are and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import config
+from tegula.codecs import CodecChain, build_chain
+from tegula.errors import MetadataError, TegulaError
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+
+__all__ = ["StoredArray", "stored_array"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """Everything that reading and writing chunks needs, looked up once when an array is opened.
+
+    Parameters
+    ----------
+    store : Store
+        Where the chunks are.
+    prefix : str
+        What stands before each chunk key: ``""`` or the node's path and ``/``.
+    metadata : ArrayMetadata
+        What the array is.
+    chain : CodecChain
+        How a chunk becomes bytes.
+    fill : 0-d ndarray
+        What a missing chunk is filled with: the fill value, or zeros where the format leaves it undefined.
+    chunk_nbytes : int
+        Bytes of the largest chunk in memory.
+    field : str or list of str, optional
+        The fields of a structured type that an operation is about.
+    """
+
+    store: Store
+    prefix: str
+    metadata: ArrayMetadata
+    chain: CodecChain
+    fill: npt.NDArray[Any]
+    chunk_nbytes: int
+    write_empty: bool | None = None
+    field: str | list[str] | None = field(default=None)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements an operation reads or writes."""
+        dtype = self.metadata.data_type.numpy
+        if self.field is None:
+            return dtype
+        selected = dtype[self.field]
+        return selected if isinstance(self.field, str) else np.dtype([(n, selected[n]) for n in self.field])
+
+    @property
+    def keeps_empty(self) -> bool:
+        """Whether chunks equal to the fill value are stored."""
+        return config.current().write_empty_chunks if self.write_empty is None else self.write_empty
+
+    def key(self, coords: tuple[int, ...]) -> str:
+        """Return the store's key of a chunk."""
+        return self.prefix + self.metadata.keys.encode(coords)
+
+    def locate(self, error: TegulaError, key: str | None = None) -> None:
+        """Add the place to an error from a floor that does not know it."""
+        error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
+
+    def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
+        """Yield grid coordinates and key of each chunk that has a value, in no particular order."""
+        keys = self.metadata.keys
+        inside = self.prefix + keys.prefix[: keys.prefix.rfind("/") + 1]
+        for key in self.store.list_prefix(inside):
+            coords = keys.decode(key[len(self.prefix) :], self.metadata.ndim)
+            if coords is not None:
+                yield coords, key
+
+
+def stored_array(
+    store: Store,
+    path: str,
+    metadata: ArrayMetadata,
+    *,
+    allow_pickle: bool = False,
+    write_empty: bool | None = None,
+) -> StoredArray:
+    """Look up what an array needs, and refuse what can't be read or is larger than the limits.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If the codecs are not known or do not fit the data type and chunks, or a chunk exceeds ``max_chunk_bytes``.
+    """
+    prefix = f"{path}/" if path else ""
+    dtype = metadata.data_type.numpy
+    chunk = metadata.grid.largest_chunk()
+    chunk_nbytes = prod(chunk) * dtype.itemsize
+    limit = config.current().max_chunk_bytes
+    if chunk_nbytes > limit:
+        raise MetadataError(f"a chunk of {chunk_nbytes} bytes is larger than max_chunk_bytes, {limit}", field="chunks")
+    fill = metadata.fill_value
+    if fill is None:
+        fill = np.zeros((), dtype)
+        if metadata.data_type.variable:
+            fill[()] = None
+    chain = build_chain(
+        metadata.codecs,
+        metadata.data_type,
+        fill,
+        allow_pickle=allow_pickle,
+        ndim=metadata.ndim,
+        chunk_shape=chunk if metadata.grid.is_regular else None,
+    )
+    return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, write_empty)

@@ -1,0 +1,139 @@
+"""JSON documents: read with limits, written in the style they were found in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tegula.errors import MetadataError
+
+__all__ = ["Style", "dump", "integers", "load", "member", "rewrite", "style_of"]
+
+MAX_BYTES: Final = 2**28
+MAX_DEPTH: Final = 64
+MAX_NDIM: Final = 32  # NumPy 1 has no more
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a writer lays its JSON out; the defaults are zarr-python's for Zarr v2."""
+
+    indent: int | None = 4
+    ascii: bool = True
+    ending: str = ""
+    sort_keys: bool = False
+
+
+def load(raw: bytes, key: str) -> dict[str, Any]:
+    """Parse a JSON object, in which the bare tokens NaN and Infinity are allowed, as all Zarr writers leave them.
+
+    Raises
+    ------
+    MetadataError
+        If it is not UTF-8, not JSON, not an object, or beyond the limits of 256 MiB and 64 levels.
+    """
+    if len(raw) > MAX_BYTES:
+        raise MetadataError(f"the document is larger than {MAX_BYTES} bytes", key=key)
+    try:
+        value = json.loads(raw.decode("utf-8"))
+    except RecursionError as error:
+        raise MetadataError("the document is nested too deeply", key=key) from error
+    except ValueError as error:
+        raise MetadataError(f"the document is not JSON: {error}", key=key) from error
+    if not isinstance(value, dict):
+        raise MetadataError("the document is not a JSON object", key=key)
+    # most documents have too few brackets to be deep; only the others are walked
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise MetadataError(f"the document is nested more than {MAX_DEPTH} levels deep", key=key)
+    return value
+
+
+def _depth(value: Any) -> int:
+    deepest, level = 0, [value]
+    while level and deepest <= MAX_DEPTH:
+        deepest += 1
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+    return deepest
+
+
+def dump(value: Mapping[str, Any], key: str, style: Style) -> bytes:
+    """Write a JSON object.
+
+    Raises
+    ------
+    MetadataError
+        If something in it has no JSON form.
+    """
+    separators = (",", ": ") if style.indent is not None else (",", ":")
+    try:
+        text = json.dumps(
+            value,
+            indent=style.indent,
+            ensure_ascii=style.ascii,
+            separators=separators,
+            sort_keys=style.sort_keys,
+            default=_plain,
+        )
+        return (text + style.ending).encode("utf-8")
+    except RecursionError as error:
+        raise MetadataError("the value is nested too deeply for JSON", key=key) from error
+    except (TypeError, ValueError) as error:
+        raise MetadataError(f"the value can't be written as JSON: {error}", key=key) from error
+
+
+def _plain(value: Any) -> Any:
+    """Give NumPy's scalars and arrays, and any mapping, the form of their JSON."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(plain, (bool, int, float, str, list)):
+        return plain
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def style_of(raw: bytes) -> Style:
+    """Find the style of a document, so that it can be written again with the fewest bytes changed."""
+    match = re.match(rb"\s*\{\n( *)", raw)
+    ending = raw[len(raw.rstrip()) :].decode("ascii", "replace")
+    escapes = raw.isascii() and (match is not None or b"\\u" in raw)  # a compact document is TensorStore's: raw UTF-8
+    return Style(len(match[1]) if match else None, escapes, ending)
+
+
+def member(document: Mapping[str, Any], name: str, key: str) -> Any:
+    """Return a member that must be there."""
+    try:
+        return document[name]
+    except KeyError:
+        raise MetadataError(f"the document has no {name!r}", key=key, field=name) from None
+
+
+def rewrite(documents: Mapping[str, bytes], key: str, changes: Mapping[str, Any], fresh: Style) -> bytes:
+    """Write a document again with some members changed: byte for byte as it was where nothing is."""
+    raw = documents.get(key)
+    if raw is None:
+        return dump(changes, key, fresh)
+    old = load(raw, key)
+    new = {**old, **changes}
+    return raw if _same(old, new) else dump(new, key, style_of(raw))
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Equality of JSON values that keeps 1, 1.0 and true apart, and lets NaN equal NaN."""
+    return old is new or json.dumps(old, default=_plain) == json.dumps(new, default=_plain)
+
+
+def integers(value: Any, field: str, key: str, *, least: int, ndim: int | None = None) -> tuple[int, ...]:
+    """Return a list of integers, each at least `least` and below 2**63, `ndim` of them if that is given."""
+    if not isinstance(value, list) or any(type(item) is not int for item in value):
+        raise MetadataError(f"{field} must be a list of integers, not {value!r:.80}", key=key, field=field)
+    if len(value) > MAX_NDIM:
+        raise MetadataError(f"an array can't have {len(value)} dimensions", key=key, field=field)
+    if any(not least <= item < 2**63 for item in value):
+        raise MetadataError(f"{field} must be at least {least}, not {value!r:.80}", key=key, field=field)
+    if ndim is not None and len(value) != ndim:
+        raise MetadataError(f"{field} has {len(value)} entries for {ndim} dimensions", key=key, field=field)
+    return tuple(value)

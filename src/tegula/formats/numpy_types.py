@@ -1,0 +1,91 @@
+"""The type strings and field lists of NumPy's array protocol, as Zarr v1 and v2 documents hold them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.metadata.data_types import EXTENDED, OBJECT, DataType
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["byte_order_codec", "dtype_from_json", "dtype_to_json"]
+
+_TYPESTR = re.compile(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[[0-9]{0,9}[A-Za-zμ]{1,7}\])?|\?)")
+_MAX_DEPTH = 32
+
+
+def dtype_from_json(value: Any, key: str) -> DataType:
+    """Read a ``dtype`` (Zarr v1 and v2, "data type encoding"); the extended types of TensorStore go by their names.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If it is not the form of a data type, or one that no chunk can hold.
+
+    Examples
+    --------
+    >>> dtype_from_json([["r", "|u1"], ["xy", "<f4", [2]]], ".zarray").numpy
+    dtype([('r', 'u1'), ('xy', '<f4', (2,))])
+    """
+    if value in ("|O", "O"):
+        return OBJECT
+    try:
+        dtype = _parse(value, 0)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
+    if dtype.hasobject:
+        raise UnsupportedError("fields that hold Python objects can't be read", key=key, field="dtype")
+    return DataType(dtype)
+
+
+def _parse(value: Any, depth: int) -> np.dtype[Any]:
+    if isinstance(value, str):
+        if value in EXTENDED:
+            return EXTENDED[value]
+        if not _TYPESTR.fullmatch(value):
+            raise ValueError("it is not of the array protocol's form")
+        return np.dtype(value)
+    if not isinstance(value, list) or not value or depth > _MAX_DEPTH:
+        raise ValueError("it is neither a type string nor a list of fields")
+    fields: list[Any] = []
+    for item in value:
+        if not isinstance(item, list) or not 2 <= len(item) <= 3:
+            raise ValueError(f"{item!r:.80} is not a field")
+        name = tuple(item[0]) if isinstance(item[0], list) else item[0]
+        inner = _parse(item[1], depth + 1)
+        if len(item) == 3:
+            shape = item[2] if isinstance(item[2], list) else [item[2]]
+            if any(type(n) is not int or not 0 < n < 2**31 for n in shape):
+                raise ValueError(f"{item[2]!r:.80} is not the shape of a field")
+            fields.append((name, inner, tuple(shape)))
+        else:
+            fields.append((name, inner))
+    return np.dtype(fields)
+
+
+def dtype_to_json(data_type: DataType) -> Any:
+    """Write a ``dtype``: a type string, or the list of fields."""
+    if data_type.variable:
+        return "|O"
+    dtype = data_type.numpy
+    names = {extended: name for name, extended in EXTENDED.items()}
+    if dtype in names:
+        return names[dtype]
+    if dtype.fields is None:
+        return dtype.str
+    return _lists(dtype.descr)
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def byte_order_codec(dtype: np.dtype[Any]) -> CodecSpec:
+    """Return the ``bytes`` codec for elements whose dtype says their byte order itself."""
+    order = dtype.newbyteorder("=").str[0] if dtype.byteorder == "=" else dtype.byteorder
+    if order in "<>":
+        return CodecSpec("bytes", {"endian": "little" if order == "<" else "big"})
+    return CodecSpec("bytes")

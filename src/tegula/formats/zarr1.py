@@ -1,0 +1,272 @@
+"""Zarr v1, and the layout of zarr 0.4 before it.
+
+A v1 array has the keys ``meta`` (JSON), ``attrs`` (JSON) and one key a chunk such as ``0.3``. zarr 0.4 called the first two
+``__zmeta__`` and ``__zattr__`` and put chunks below ``__zdata__/``; it had Blosc and C order only, and is read, not written.
+
+Where the data that exist differ from the published text, the data win: ``order: "F"`` holds for Blosc only (the other
+compressors were given C-ordered bytes), ``gzip`` means a zlib stream, and ``fill_value`` is any JSON that NumPy converts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.documents import Style, dump, integers, load, member, rewrite
+from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
+from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, regular_grid
+from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
+from tegula.metadata.data_types import EXTENDED, DataType
+from tegula.metadata.fill_values import scalar_array
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
+
+__all__ = ["DEFAULT_COMPRESSORS", "KEYS", "NAME", "OLD_KEYS", "OLD_NAME", "adapt", "parse", "parse_old", "serialize"]
+
+NAME: Final = "zarr1"
+OLD_NAME: Final = "zarr0.4"
+KEYS: Final = ("meta", "attrs")
+OLD_KEYS: Final = ("__zmeta__", "__zattr__")
+DEFAULT_COMPRESSORS: Final = (CodecSpec("numcodecs.blosc", {"cname": "lz4", "clevel": 5, "shuffle": 1}),)
+_STYLE: Final = Style(indent=4, sort_keys=True)
+_OLD_CHUNK_KEYS: Final = ChunkKeyEncoding(".", "__zdata__/", ".blosc", "")
+_BLOSC_DEFAULTS: Final = {"cname": "blosclz", "clevel": 5, "shuffle": 1}
+_LZMA_DEFAULTS: Final = {"format": 1, "check": 0, "preset": 1, "filters": None}
+
+
+def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
+    """Read the documents of an array; ``None`` if there is no ``meta`` (Zarr v1, "metadata").
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If a document is not valid, or holds what can't be read.
+    """
+    raw = documents.get("meta")
+    if raw is None:
+        return None
+    meta = load(raw, "meta")
+    if member(meta, "zarr_format", "meta") != 1:
+        raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 1", key="meta", field="zarr_format")
+    shape = integers(member(meta, "shape", "meta"), "shape", "meta", least=0)
+    data_type = dtype_from_json(member(meta, "dtype", "meta"), "meta")
+    if data_type.variable:
+        raise UnsupportedError("Zarr v1 has no encoding for Python objects", key="meta", field="dtype")
+    order = member(meta, "order", "meta")
+    if order not in ("C", "F"):
+        raise MetadataError(f"order must be C or F, not {order!r}", key="meta", field="order")
+    compressor = _compressor(member(meta, "compression", "meta"), member(meta, "compression_opts", "meta"))
+    codecs = [byte_order_codec(data_type.numpy), *([compressor] if compressor else [])]
+    if order == "F" and compressor is not None and compressor.name == "numcodecs.blosc" and len(shape) > 1:
+        codecs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
+    return ArrayMetadata(
+        shape=shape,
+        data_type=data_type,
+        grid=_grid(member(meta, "chunks", "meta"), shape, "meta"),
+        keys=V1_KEYS,
+        codecs=tuple(codecs),
+        fill_value=_fill_from_json(member(meta, "fill_value", "meta"), data_type, "meta"),
+        attributes=load(documents["attrs"], "attrs") if "attrs" in documents else {},
+        format=NAME,
+        documents=documents,
+    )
+
+
+def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
+    """Read the documents of an array written by zarr 0.4; ``None`` if there is no ``__zmeta__``."""
+    key = "__zmeta__"
+    if key not in documents:
+        return None
+    meta = load(documents[key], key)
+    shape = integers(member(meta, "shape", key), "shape", key, least=0)
+    data_type = dtype_from_json(member(meta, "dtype", key), key)
+    options = {name: member(meta, name, key) for name in ("cname", "clevel", "shuffle")}
+    compressor = _compressor("blosc", options)
+    return ArrayMetadata(
+        shape=shape,
+        data_type=data_type,
+        grid=_grid(member(meta, "chunks", key), shape, key),
+        keys=_OLD_CHUNK_KEYS,
+        codecs=(byte_order_codec(data_type.numpy), *([compressor] if compressor else [])),
+        fill_value=_fill_from_json(member(meta, "fill_value", key), data_type, key),
+        attributes=load(documents["__zattr__"], "__zattr__") if "__zattr__" in documents else {},
+        format=OLD_NAME,
+        documents=documents,
+    )
+
+
+def _grid(value: Any, shape: tuple[int, ...], key: str) -> ChunkGrid:
+    chunks = integers(value, "chunks", key, least=0, ndim=len(shape))
+    if any(chunk == 0 and size for chunk, size in zip(chunks, shape)):
+        raise MetadataError("a chunk must be at least 1 long", key=key, field="chunks")
+    return regular_grid([max(1, chunk) for chunk in chunks])
+
+
+def _compressor(name: Any, options: Any) -> CodecSpec | None:
+    if name in (None, "none"):
+        return None
+    if name == "blosc":
+        given = options if isinstance(options, dict) else {}
+        return CodecSpec("numcodecs.blosc", {k: given.get(k, v) for k, v in _BLOSC_DEFAULTS.items()})
+    if name in ("zlib", "gzip", "bz2"):
+        level = options if type(options) is int else 1
+        return CodecSpec("numcodecs.bz2" if name == "bz2" else "numcodecs.zlib", {"level": level})
+    if name == "lzma":
+        given = options if isinstance(options, dict) else {}
+        return CodecSpec("numcodecs.lzma", {k: given.get(k, v) for k, v in _LZMA_DEFAULTS.items()})
+    raise UnsupportedError(f"Zarr v1 has no compression called {name!r:.80}", key="meta", field="compression")
+
+
+def _fill_from_json(value: Any, data_type: DataType, key: str) -> npt.NDArray[Any] | None:
+    """Convert as ``ndarray.fill`` did: integers wrap, fractions are cut off, strings are parsed."""
+    dtype = data_type.numpy
+    if value is None:
+        return None
+    if isinstance(value, (dict, list)):
+        raise MetadataError(f"{value!r:.80} is not a fill value", key=key, field="fill_value")
+    try:
+        if dtype.kind in "iu" and not isinstance(value, str):
+            bits = np.array(int(value) % 2 ** (8 * dtype.itemsize), f"u{dtype.itemsize}")
+            return bits.view(dtype.newbyteorder("=")).astype(dtype)
+        if dtype.kind in "iufc" and isinstance(value, str):
+            value = complex(value) if dtype.kind == "c" else float(value) if dtype.kind == "f" else int(value)
+        return scalar_array(value, data_type)
+    except (ValueError, OverflowError) as error:
+        raise MetadataError(f"{value!r:.80} is no fill value for {data_type}", key=key, field="fill_value") from error
+
+
+def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
+    """Write the documents of an array, as zarr 1.1 writes them; those it was read from change only where it has.
+
+    Raises
+    ------
+    UnsupportedError
+        If the array was read from the layout of zarr 0.4, or is not one that `adapt` returns.
+    """
+    if not isinstance(metadata, ArrayMetadata):
+        raise UnsupportedError("Zarr v1 has no groups")
+    if metadata.format == OLD_NAME:
+        raise UnsupportedError("the layout of zarr 0.4 is only read; convert the array to write it")
+    changes: dict[str, Any] = {"shape": [*metadata.shape]}
+    if "meta" not in metadata.documents:
+        changes = _document(metadata)
+    attributes = metadata.documents.get("attrs")
+    if attributes is None or load(attributes, "attrs") != metadata.attributes:
+        attributes = dump(metadata.attributes, "attrs", _STYLE) if metadata.attributes else b"{}"
+    return {"meta": rewrite(metadata.documents, "meta", changes, _STYLE), "attrs": attributes}
+
+
+def _document(metadata: ArrayMetadata) -> dict[str, Any]:
+    codecs = [*metadata.codecs]
+    transposed = codecs[0].name == "transpose"
+    compressors = codecs[2:] if transposed else codecs[1:]
+    name, options = _compression(compressors)
+    return {
+        "zarr_format": 1,
+        "shape": [*metadata.shape],
+        "chunks": [*metadata.grid.largest_chunk()],
+        "dtype": dtype_to_json(metadata.data_type),
+        "compression": name,
+        "compression_opts": options,
+        "fill_value": _fill_to_json(metadata.fill_value, metadata.data_type),
+        "order": "F" if transposed else "C",
+    }
+
+
+def _compression(codecs: list[CodecSpec]) -> tuple[str, Any]:
+    if not codecs:
+        return "none", None
+    codec = codecs[0]
+    if codec.name == "numcodecs.blosc":
+        return "blosc", {name: codec.configuration.get(name, value) for name, value in _BLOSC_DEFAULTS.items()}
+    if codec.name == "numcodecs.lzma":
+        return "lzma", {name: codec.configuration.get(name, value) for name, value in _LZMA_DEFAULTS.items()}
+    return codec.name.removeprefix("numcodecs."), codec.configuration.get("level", 1)
+
+
+def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
+    if fill is None:
+        return None
+    dtype, value = data_type.numpy, fill[()]
+    if fill.tobytes() == scalar_array(0, data_type).tobytes():
+        return False if dtype.kind == "b" else 0  # what zarr 1 leaves there when it is given no other value
+    if dtype.kind in "biuf":
+        return fill.astype("f8")[()].item() if dtype.kind == "f" else value.item()
+    if dtype.kind in "Mm":
+        return int(fill.astype(dtype.newbyteorder("=")).view("i8"))
+    if dtype.kind == "c" and value.imag == 0:
+        return float(value.real)
+    if dtype.kind == "U":
+        return str(value)
+    if dtype.kind == "S" and value.isascii():
+        return value.decode("ascii")
+    raise UnsupportedError(f"Zarr v1 has no fill value {value!r:.60} for {dtype}; use None", field="fill_value")
+
+
+def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
+    """Return the array as Zarr v1 would hold it: the same values, with codecs of the four compressors it knows.
+
+    Raises
+    ------
+    UnsupportedError
+        If the data type, chunk grid, fill value or a codec has no form in Zarr v1.
+    """
+    dtype = metadata.data_type.numpy
+    if metadata.data_type.variable or dtype in EXTENDED.values():
+        raise UnsupportedError(f"Zarr v1 has no data type {metadata.data_type}", field="dtype")
+    if dtype.subdtype is not None or (dtype.names and any(dtype[name].subdtype for name in dtype.names)):
+        raise UnsupportedError("Zarr v1 can't read subarray fields back", field="dtype")
+    if not all(isinstance(axis, RegularAxis) for axis in metadata.grid.axes):
+        raise UnsupportedError("Zarr v1 has regular chunk grids only", field="chunks")
+    if metadata.ndim == 0:
+        raise UnsupportedError("Zarr v1 has no chunk key for an array without dimensions", field="shape")
+    transposes = [codec for codec in metadata.codecs if codec.name == "transpose"]
+    ends = [codec for codec in metadata.codecs if codec.name not in ("transpose", "bytes")]
+    compressors = [_adapt_compressor(codec) for codec in ends]
+    if len(compressors) > 1:
+        raise UnsupportedError("Zarr v1 has one compressor and no filters", codec=ends[0].name)
+    endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
+    if endian is not None:
+        dtype = dtype.newbyteorder("<" if endian == "little" else ">")
+    codecs = [byte_order_codec(dtype), *compressors]
+    # only Blosc chunks were ever written in Fortran order; for the others the order is a matter of speed, not of values
+    if transposes and compressors and compressors[0].name == "numcodecs.blosc" and metadata.ndim > 1:
+        if [*transposes[0].configuration.get("order", [])] != [*range(metadata.ndim)][::-1] or len(transposes) > 1:
+            raise UnsupportedError("Zarr v1 has C and F order only", codec="transpose")
+        codecs.insert(0, CodecSpec("transpose", {"order": [*range(metadata.ndim)][::-1]}))
+    fill = None if metadata.fill_value is None else metadata.fill_value.astype(dtype)
+    if fill is not None and dtype.kind == "V" and not any(fill.tobytes()):
+        fill = None  # all bytes zero, which is also what an undefined value reads as
+    data_type = DataType(dtype)
+    _fill_to_json(fill, data_type)
+    return ArrayMetadata(
+        shape=metadata.shape,
+        data_type=data_type,
+        grid=metadata.grid,
+        keys=V1_KEYS,
+        codecs=tuple(codecs),
+        fill_value=fill,
+        attributes=metadata.attributes,
+        format=NAME,
+    )
+
+
+def _adapt_compressor(codec: CodecSpec) -> CodecSpec:
+    options = dict(codec.configuration)
+    if codec.name in ("blosc", "numcodecs.blosc"):
+        shuffle = options.get("shuffle", 1)
+        shuffle = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}.get(shuffle, shuffle)
+        if options.get("blocksize") or shuffle == -1:
+            raise UnsupportedError("Zarr v1 has no block size and no automatic shuffle", codec=codec.name)
+        kept = {"cname": options.get("cname", "lz4"), "clevel": options.get("clevel", 5), "shuffle": shuffle}
+        return CodecSpec("numcodecs.blosc", kept)
+    if codec.name in ("numcodecs.zlib", "numcodecs.bz2"):
+        return CodecSpec(codec.name, {"level": options.get("level", 1)})
+    if codec.name == "numcodecs.lzma":
+        if options.get("check") == -1:
+            options["check"] = 0
+        return CodecSpec(codec.name, {k: options.get(k, v) for k, v in _LZMA_DEFAULTS.items()})
+    raise UnsupportedError("Zarr v1 has the compressors blosc, zlib, bz2 and lzma only", codec=codec.name)

@@ -1,0 +1,396 @@
+"""Groups: a mapping of names to arrays and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tegula import engine
+from tegula.array import Array
+from tegula.attributes import Attributes
+from tegula.creation import delete_node, new_array, new_group
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, ReadOnlyError, UnsupportedError
+from tegula.formats import FORMATS, find_format
+from tegula.info import Info, group_html, group_info
+from tegula.metadata.data_types import as_data_type
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.stores import Store
+from tegula.tree import Tree, group_tree
+
+__all__ = ["Group", "implicit_group", "open_node"]
+
+Documents = Mapping[str, Mapping[str, bytes]]
+
+
+def open_node(
+    store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
+) -> Array | Group | None:
+    """Open what is stored at a path; a prefix that only has nodes below it is an implicit group; ``None`` for nothing."""
+    metadata = engine.read_metadata(store, path, format)
+    if metadata is None:
+        metadata = implicit_group(store, path, format)
+    return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
+
+
+def _node(store: Store, path: str, metadata: NodeMetadata, read_only: bool, allow_pickle: bool) -> Array | Group:
+    if isinstance(metadata, GroupMetadata):
+        return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
+    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
+
+
+def implicit_group(store: Store, path: str, format: str | None) -> GroupMetadata | None:
+    """Return a group without documents if there are nodes directly below the path."""
+    prefix = f"{path}/" if path else ""
+    wanted = [find_format(format)] if format else [*FORMATS.values()]
+    for child in store.list_dir(prefix)[1]:
+        for item in wanted:
+            if any(store.exists(child + key) for key in item.keys[:2] if key not in ("attrs", "__zattr__")):
+                return GroupMetadata(format=item.name)
+    return None
+
+
+class Group(MutableMapping[str, Any]):
+    """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
+
+    Names may be paths: ``g["a/b"]``. Iteration goes over the names of the direct members. A prefix without a document
+    of its own can be opened by name if there are nodes directly below it (an implicit group), but is not listed.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group(tegula.MemoryStore())
+    >>> t = g.create_array("era/temperature", shape=(2, 3), dtype="f4")
+    >>> list(g), "era/temperature" in g
+    (['era'], True)
+    >>> print(g.tree())
+    /
+    └── era
+        └── temperature (2, 3) float32
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        metadata: GroupMetadata,
+        *,
+        read_only: bool,
+        allow_pickle: bool = False,
+        known: Documents | None = None,
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._metadata = metadata
+        self._read_only = read_only or store.read_only
+        self._allow_pickle = allow_pickle
+        self._known = known
+
+    @property
+    def store(self) -> Store:
+        """Where the group is stored."""
+        return self._store
+
+    @property
+    def path(self) -> str:
+        """Path of the group in its store; ``""`` at the root."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """All that the group's documents say."""
+        return self._metadata
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format."""
+        return self._metadata.format
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writing raises `ReadOnlyError`."""
+        return self._read_only
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(lambda: self._metadata.attributes, self._change_attributes)
+
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._check_writable()
+        if not self._metadata.documents:  # an implicit group becomes one with a document
+            item = find_format(self.format)
+            if not item.has_groups:
+                raise UnsupportedError(f"{self.format} has no groups, so no attributes for them", path=self._path)
+            engine.create_documents(self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False)
+        self._metadata = engine.update_documents(
+            self._store,
+            self._path,
+            self._metadata,
+            lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))),
+        )
+
+    # --- members
+
+    def _full(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self._path)
+        inner = name.strip("/")
+        if not inner or any(part in ("", ".", "..") for part in inner.split("/")):
+            raise NotFoundError(f"{name!r} can't be the name of a member", path=self._path)
+        return f"{self._path}/{inner}" if self._path else inner
+
+    def __getitem__(self, name: str) -> Any:
+        node = self._open(self._full(name))
+        if node is None:
+            raise NotFoundError(f"there is no member {name!r}", path=self._path or self._store.url)
+        return node
+
+    def _open(self, path: str) -> Array | Group | None:
+        if self._known is None:
+            return open_node(self._store, path, None, read_only=self._read_only, allow_pickle=self._allow_pickle)
+        metadata = find_format(self.format).parse(self._known.get(path, {}))
+        if metadata is None:
+            return None
+        node = _node(self._store, path, metadata, self._read_only, self._allow_pickle)
+        if isinstance(node, Group):
+            node._known = self._known
+        return node
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or not name.strip("/"):
+            return False
+        try:
+            path = self._full(name)
+        except NotFoundError:
+            return False
+        if self._known is not None:
+            return path in self._known
+        return engine.read_metadata(self._store, path) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        prefix = f"{self._path}/" if self._path else ""
+        if self._known is not None:
+            below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
+            yield from sorted(name for name in below if name and "/" not in name)
+            return
+        keys = self._node_keys()
+        for child in self._store.list_dir(prefix)[1]:
+            if any(self._store.exists(child + key) for key in keys):
+                yield child[len(prefix) : -1]
+
+    def _node_keys(self) -> list[str]:
+        """The keys of which one makes a node."""
+        return [key for key in find_format(self.format).keys if key not in ("attrs", ".zattrs", "__zattr__")]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # an empty group is something
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        if name in self:
+            raise AlreadyExistsError(f"there is a member {name!r}; delete it first, or assign to its elements", path=self._path)
+        data = np.asarray(values)
+        self.create_array(name, shape=data.shape, dtype=data.dtype)[...] = data
+
+    def __delitem__(self, name: str) -> None:
+        self._check_writable()
+        if name not in self:
+            raise NotFoundError(f"there is no member {name!r}", path=self._path or self._store.url)
+        delete_node(self._store, self._full(name))
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Yield name and array of each direct member that is an array."""
+        for name in self:
+            node = self[name]
+            if isinstance(node, Array):
+                yield name, node
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Yield name and group of each direct member that is a group."""
+        for name in self:
+            node = self[name]
+            if isinstance(node, Group):
+                yield name, node
+
+    def walk(self) -> Iterator[tuple[str, Any]]:
+        """Yield path below this group and node of all members, at any depth, parents first.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group(tegula.MemoryStore())
+        >>> x = g.create_group("a/b")
+        >>> [path for path, node in g.walk()]
+        ['a', 'a/b']
+        """
+        for name in self:
+            node = self[name]
+            yield name, node
+            if isinstance(node, Group):
+                for below, inner in node.walk():
+                    yield f"{name}/{below}", inner
+
+    # --- creating
+
+    def create_array(self, name: str, *, shape: Any, dtype: Any, **options: Any) -> Array:
+        """Create an array in the group; parameters and errors are those of `tegula.create_array`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.create_array("x", shape=3, dtype="u1").path
+        'x'
+        """
+        self._check_writable()
+        options = {"format": self.format, **options}
+        return new_array(self._store, self._full(name), shape=shape, dtype=dtype, **options)
+
+    def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
+        """Create a group in the group; raises `AlreadyExistsError` if there is a member of that name."""
+        self._check_writable()
+        path = self._full(name)
+        metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
+        return Group(self._store, path, metadata, read_only=False, allow_pickle=self._allow_pickle)
+
+    def require_array(self, name: str, *, shape: Any, dtype: Any, **options: Any) -> Array:
+        """Return the member of that name, which must be an array of that shape and dtype, or create it.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the member is a group, or an array of another shape or dtype.
+        """
+        if name not in self:
+            return self.create_array(name, shape=shape, dtype=dtype, **options)
+        node = self[name]
+        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+        if not isinstance(node, Array) or node.shape != wanted or node.dtype != as_data_type(dtype).numpy:
+            raise AlreadyExistsError(f"the member {name!r} is another one: {node!r}", path=self._path)
+        return node
+
+    def require_group(self, name: str) -> Group:
+        """Return the member of that name, which must be a group, or create it.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the member is an array.
+        """
+        if name not in self:
+            return self.create_group(name)
+        node = self[name]
+        if not isinstance(node, Group):
+            raise AlreadyExistsError(f"the member {name!r} is an array", path=self._path)
+        return node
+
+    # --- the whole
+
+    def tree(self, max_depth: int | None = None) -> Tree:
+        """Return a drawing of the hierarchy, shown as text and, in notebooks, as HTML."""
+        return group_tree(self, max_depth)
+
+    def consolidate(self) -> None:
+        """Write a copy of the metadata of all members into the group (Zarr v2 ``.zmetadata``, v3 inline).
+
+        Readers that trust such copies (`tegula.open_group` with ``consolidated=True`` does) open members without reading
+        their documents. A copy is not kept up to date by later changes: call this again after them.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> store = tegula.MemoryStore()
+        >>> g = tegula.create_group(store)
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> g.consolidate()
+        >>> list(tegula.open_group(store, consolidated=True))
+        ['x']
+        """
+        self._check_writable()
+        item = find_format(self.format)
+        if item.consolidate is None:
+            raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._path)
+        current = engine.read_metadata(self._store, self._path, self.format)
+        if not isinstance(current, GroupMetadata):
+            raise MetadataError("an implicit group has no document to hold the copy", path=self._path)
+        members = {path: node.metadata.documents for path, node in self._fresh().walk()}
+        prefix = f"{self._path}/" if self._path else ""
+        for key, raw in item.consolidate(current, {"": current.documents, **members}).items():
+            self._store.set(prefix + key, raw)
+        self._metadata = self._reread()
+
+    def _reread(self) -> GroupMetadata:
+        metadata = engine.read_metadata(self._store, self._path, self.format)
+        return metadata if isinstance(metadata, GroupMetadata) else self._metadata
+
+    def _fresh(self) -> Group:
+        return Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self._allow_pickle)
+
+    def with_consolidated(self) -> Group:
+        """Return this group, reading its members' metadata from the consolidated copy, as it is.
+
+        Raises
+        ------
+        NotFoundError
+            If the group has no consolidated metadata.
+        """
+        item = find_format(self.format)
+        prefix = f"{self._path}/" if self._path else ""
+        documents = engine.fetch_documents(self._store, self._path, [item.consolidated_key] if item.consolidated_key else [])
+        found = item.consolidated(documents) if item.consolidated is not None else None
+        if found is None:
+            raise NotFoundError("the group has no consolidated metadata", path=self._path or self._store.url)
+        known = {prefix + path: nodes for path, nodes in found.items() if path}
+        return Group(
+            self._store,
+            self._path,
+            self._metadata,
+            read_only=self._read_only,
+            allow_pickle=self._allow_pickle,
+            known=known,
+        )
+
+    @property
+    def info(self) -> Info:
+        """A report of the group and its direct members; shown as a table."""
+        return group_info(self)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError('the group was opened for reading; open it with mode="r+"', path=self._path or self._store.url)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Group):
+            return NotImplemented
+        return (self._store, self._path, self._metadata) == (other._store, other._path, other._metadata)
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self._path))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle, self._known)
+
+    def __repr__(self) -> str:
+        place = f"{self._store.url}/{self._path}" if self._path else self._store.url
+        return f"<tegula.Group {self.format} {place!r}>"
+
+    def _repr_html_(self) -> str:
+        return group_html(self)
+
+
+def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool, known: Documents | None) -> Group:
+    metadata = engine.read_metadata(store, path, format) or implicit_group(store, path, format)
+    if not isinstance(metadata, GroupMetadata):
+        raise NotFoundError("there is no such group any more", path=path or store.url)
+    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known)

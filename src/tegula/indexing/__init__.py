@@ -1,0 +1,36 @@
+"""Indexing: a selection and a chunk grid become a plan, without any I/O.
+
+A basic or orthogonal selection is one small table of integers for each axis; what is touched is the product of the
+tables, which is walked and never stored. Coordinate and mask selections become lists of points grouped by chunk.
+Costs follow the selection, never the size of the array.
+
+>>> from tegula.metadata.chunk_grids import regular_grid
+>>> plan = basic((slice(1, 5), 2), (10, 4), regular_grid((4, 4)))
+>>> plan.shape, plan.nchunks
+((4,), 2)
+>>> for coords, chunk_selection, work_selection, covers in plan:
+...     print(coords, chunk_selection, work_selection, covers)
+(0, 0) (slice(1, 4, 1), 2) (slice(0, 3, 1),) False
+(1, 0) (slice(0, 1, 1), 2) (slice(3, 4, 1),) False
+"""
+
+from tegula.indexing.arrays import Lookup, Points
+from tegula.indexing.normalise import split_fields
+from tegula.indexing.plan import Plan, Projection
+from tegula.indexing.runs import Runs
+from tegula.indexing.selections import basic, blocks, numpy_like, orthogonal, refine, vectorized
+
+__all__ = [
+    "Lookup",
+    "Plan",
+    "Points",
+    "Projection",
+    "Runs",
+    "basic",
+    "blocks",
+    "numpy_like",
+    "orthogonal",
+    "refine",
+    "split_fields",
+    "vectorized",
+]

@@ -1,0 +1,189 @@
+"""From what a user wrote between brackets to one plain item for each axis."""
+
+from __future__ import annotations
+
+import operator
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import SelectionError
+from tegula.indexing.arrays import IntArray
+from tegula.indexing.runs import out_of_bounds
+
+__all__ = ["Item", "itemise", "split_fields", "too_many"]
+
+Item: TypeAlias = int | slice | IntArray | EllipsisType | None
+
+_FULL = slice(None)
+
+
+def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
+    """Take the field names out of a selection.
+
+    Parameters
+    ----------
+    selection : any
+        What stood between the brackets.
+
+    Returns
+    -------
+    fields : str, list of str or None
+        One name (the field itself is meant), a list of names (a structure of these fields), or nothing.
+    rest : any
+        The selection without the names; ``...`` if there was nothing else.
+
+    Examples
+    --------
+    >>> split_fields("x"), split_fields(["x", "y"]), split_fields(3)
+    (('x', Ellipsis), (['x', 'y'], Ellipsis), (None, 3))
+    >>> split_fields(("x", slice(2, 5))), split_fields(("x", 1, "y", 2))
+    (('x', slice(2, 5, None)), (['x', 'y'], (1, 2)))
+    """
+    if isinstance(selection, str):
+        return str(selection), ...
+    if not isinstance(selection, tuple):
+        return (list(selection), ...) if _is_names(selection) else (None, selection)
+    for item in selection:
+        if isinstance(item, (str, list)):
+            break
+    else:
+        return None, selection
+    names: list[str] = []
+    several = False
+    rest = []
+    for item in selection:
+        if isinstance(item, str):
+            names.append(str(item))
+        elif _is_names(item):
+            names.extend(item)
+            several = True
+        else:
+            rest.append(item)
+    if not names:
+        return None, selection
+    fields = names if several or len(names) > 1 else names[0]
+    return fields, rest[0] if len(rest) == 1 else tuple(rest) or ...
+
+
+def _is_names(item: Any) -> bool:
+    return isinstance(item, list) and bool(item) and all(isinstance(name, str) for name in item)
+
+
+def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list[Item]:
+    """Turn a selection into plain items.
+
+    Parameters
+    ----------
+    selection : any
+        What stood between the brackets, without field names.
+    shape : tuple of int
+        The array's shape.
+    outer : bool
+        Whether arrays must have one dimension, as in an orthogonal selection.
+
+    Returns
+    -------
+    list
+        In the order given: ints and int64 arrays within 0 and the axis' size, slices as they were, ``None``, and
+        ``...`` followed by the full slices that it stands for. Masks have become index arrays, one for each of
+        their dimensions, and axes not mentioned full slices.
+
+    Raises
+    ------
+    SelectionError
+        If the selection does not fit.
+    """
+    items = [_plain(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
+    used = sum([_consumes(item) for item in items])
+    if used > len(shape):
+        raise too_many(used, len(shape))
+    ellipses = [place for place, item in enumerate(items) if item is ...]
+    if len(ellipses) > 1:
+        raise SelectionError("a selection can have only one Ellipsis ('...')")
+    gap = ellipses[0] + 1 if ellipses else len(items)
+    items[gap:gap] = [_FULL] * (len(shape) - used)
+    found: list[Item] = []
+    axis = 0
+    for item in items:
+        if isinstance(item, np.ndarray):
+            if outer and item.ndim != 1:
+                raise SelectionError(
+                    f"an orthogonal selection takes arrays of one dimension, not {item.ndim} as given for axis {axis}"
+                )
+            found.extend(_mask(item, axis, shape) if item.dtype == np.bool_ else [_within(item, axis, shape[axis])])
+        elif isinstance(item, int):
+            size = shape[axis]
+            if not -size <= item < size:
+                raise out_of_bounds(item, axis, size)
+            found.append(item % size)
+        else:
+            found.append(item)
+        axis += _consumes(item)
+    return found
+
+
+def too_many(used: int, ndim: int) -> SelectionError:
+    """Make the error for a selection with more indices than the array has axes."""
+    return SelectionError(f"too many indices: the array has {ndim} dimensions, but {used} were indexed")
+
+
+def _consumes(item: Any) -> int:
+    """Return how many axes of the array an item stands for."""
+    if isinstance(item, np.ndarray):
+        return item.ndim if item.dtype == np.bool_ else 1
+    return 0 if item is None or item is ... else 1
+
+
+def _plain(item: Any) -> int | slice | npt.NDArray[Any] | EllipsisType | None:
+    """Turn one item into an int, a slice, ``None``, ``...`` or an array of integers or bools."""
+    if item is None or item is ... or isinstance(item, slice):
+        return item
+    if isinstance(item, (bool, np.bool_)):
+        raise SelectionError(f"{bool(item)} can't be used as an index; use an int, or a boolean array as a mask")
+    if not isinstance(item, np.ndarray) or item.ndim == 0:
+        try:
+            return operator.index(item)
+        except TypeError:
+            pass
+    return _array(item)
+
+
+def _array(item: Any) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(item)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise SelectionError(f"a {type(item).__name__} that is not a regular array can't be an index") from error
+    if array.size == 0 and not isinstance(item, np.ndarray):
+        array = array.astype(np.int64)  # NumPy takes [] for floats
+    if array.ndim == 0 or array.dtype.kind not in "iub":
+        what = f" of data type {array.dtype}" if array.ndim else ""
+        raise SelectionError(
+            f"only ints, slices, '...', None and arrays of integers or bools can be indices, "
+            f"not a {type(item).__name__}{what}"
+        )
+    return array
+
+
+def _mask(mask: npt.NDArray[Any], axis: int, shape: tuple[int, ...]) -> list[IntArray]:
+    for place, length in enumerate(mask.shape):
+        if length != shape[axis + place]:
+            raise SelectionError(
+                f"a boolean mask has length {length} for axis {axis + place} with size {shape[axis + place]}"
+            )
+    return [index.astype(np.int64, copy=False) for index in mask.nonzero()]
+
+
+def _within(index: npt.NDArray[Any], axis: int, size: int) -> IntArray:
+    """Return an integer array as int64 with negative entries counted from the end."""
+    if index.size == 0:
+        return index.astype(np.int64)
+    low, high = int(index.min()), int(index.max())
+    if low < -size or high >= size:
+        raise out_of_bounds(low if low < -size else high, axis, size)
+    if high >= 1 << 63:
+        raise SelectionError(f"index {high} for axis {axis} with size {size} does not fit 64 bits")
+    found: IntArray = index.astype(np.int64, copy=False)
+    return np.where(found < 0, found + size, found) if low < 0 else found

@@ -1,0 +1,337 @@
+"""The kinds of selections, each a function from a selection, a shape and a grid to a plan.
+
+All of them raise `SelectionError` for a selection that does not fit the array.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import SelectionError
+from tegula.indexing.arrays import IntArray, Lookup, Points, lookup, points
+from tegula.indexing.normalise import Item, itemise
+from tegula.indexing.plan import Plan
+from tegula.indexing.runs import Runs, fixed, runs
+from tegula.metadata.chunk_grids import ChunkGrid
+
+__all__ = ["basic", "blocks", "numpy_like", "orthogonal", "refine", "vectorized"]
+
+_FULL = slice(None)
+
+
+def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
+    """Plan a selection of ints, slices with any step, ``...`` and ``None``, as NumPy's basic indexing.
+
+    Parameters
+    ----------
+    selection : int, slice, Ellipsis, None or tuple of them
+        What stood between the brackets.
+    shape : tuple of int
+        The array's shape.
+    grid : ChunkGrid
+        How the array is cut.
+
+    Raises
+    ------
+    SelectionError
+        If the selection does not fit, or has arrays in it.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> list(basic((5, -1), (10, 6), regular_grid((4, 4))))
+    [((1, 1), (1, 1), (), False)]
+    >>> basic((..., None, slice(4, None, -2)), (10, 6), regular_grid((4, 4))).shape
+    (10, 1, 3)
+    """
+    plan = _plain_basic(selection, shape, grid)
+    if plan is not None:
+        return plan
+    items = itemise(selection, shape)
+    if any(isinstance(item, np.ndarray) for item in items):
+        raise SelectionError("a basic selection can't have arrays or lists in it; use oindex or vindex for these")
+    return _compose(items, shape, grid)
+
+
+def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
+    """Plan any selection that NumPy takes (but for scalar bools), with NumPy's meaning.
+
+    That is `basic` if there are no arrays and lists; otherwise index arrays and masks are broadcast together, and
+    their dimensions stand at their place if they are adjacent, and first if not.
+
+    Parameters
+    ----------
+    selection : int, slice, Ellipsis, None, array_like of int or bool, or tuple of them
+        What stood between the brackets.
+    shape : tuple of int
+        The array's shape.
+    grid : ChunkGrid
+        How the array is cut.
+
+    Raises
+    ------
+    SelectionError
+        If the selection does not fit.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> numpy_like(([0, 5, 5], slice(1, 3), [1, 1, 0]), (10, 4, 2), regular_grid((4, 4, 1))).shape
+    (3, 2)
+    """
+    plan = _plain_basic(selection, shape, grid)
+    return _compose(itemise(selection, shape), shape, grid) if plan is None else plan
+
+
+def vectorized(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
+    """Plan a selection by coordinate arrays that are broadcast together, or by a mask, as ``a.vindex`` does.
+
+    Slices and the rest of NumPy's indexing may be mixed in and mean what they mean there; see `numpy_like`, which also
+    documents parameters and errors.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> for coords, inner, work, covers in vectorized(([9, 0, 8], [0, 1, 2]), (10, 4), regular_grid((5, 4))):
+    ...     print(coords, [index.tolist() for index in inner], [index.tolist() for index in work], covers)
+    (0, 0) [[0], [1]] [[1]] False
+    (1, 0) [[4, 3], [0, 2]] [[0, 2]] False
+    """
+    return _compose(itemise(selection, shape), shape, grid)
+
+
+def orthogonal(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
+    """Plan a selection that picks indices along each axis by itself, as ``a.oindex`` does.
+
+    Parameters
+    ----------
+    selection : int, slice, Ellipsis, None, 1-d array_like of int or bool, or tuple of them
+        What stood between the brackets; indices may come in any order and more than once.
+    shape : tuple of int
+        The array's shape.
+    grid : ChunkGrid
+        How the array is cut.
+
+    Raises
+    ------
+    SelectionError
+        If the selection does not fit.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> plan = orthogonal(([9, 0, 8], slice(2), [True, False]), (10, 4, 2), regular_grid((5, 4, 2)))
+    >>> plan.shape, plan.nchunks
+    ((3, 2, 1), 2)
+    """
+    return _compose(itemise(selection, shape, outer=True), shape, grid, outer=True)
+
+
+def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
+    """Plan a selection of whole chunks by their numbers, as ``a.blocks`` does.
+
+    Parameters
+    ----------
+    selection : int, slice, Ellipsis or tuple of them
+        Numbers of chunks along each axis, negative ones counted from the end; an int selects one chunk and keeps the
+        axis. Slices have a step of 1.
+    shape : tuple of int
+        The array's shape.
+    grid : ChunkGrid
+        How the array is cut.
+
+    Raises
+    ------
+    SelectionError
+        If there is no such chunk, or the selection has anything else in it.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> blocks((-1, slice(1)), (10, 6), regular_grid((4, 4))).shape
+    (2, 4)
+    """
+    counts = grid.counts(shape)
+    parts: list[slice] = []
+    for item in itemise(selection, counts):
+        if item is ...:
+            continue
+        axis = len(parts)
+        if isinstance(item, int):
+            first, last = item, item + 1
+        elif isinstance(item, slice):
+            try:
+                first, last, step = item.indices(counts[axis])
+            except (TypeError, ValueError) as error:
+                raise SelectionError(
+                    f"a slice is not valid for axis {axis} with {counts[axis]} blocks: {error}"
+                ) from error
+            if step != 1:
+                raise SelectionError(f"a slice of blocks must have step 1, unlike the one given for axis {axis}")
+        else:
+            raise SelectionError("a block selection takes ints, slices and '...' only")
+        cut, size = grid.axes[axis], shape[axis]
+        parts.append(slice(min(cut.start(first), size), min(cut.start(last), size)) if first < last else slice(0, 0))
+    return basic(tuple(parts), shape, grid)
+
+
+def refine(chunk_selection: tuple[Any, ...], shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
+    """Plan what an earlier plan takes from one chunk, when that chunk is cut by a grid of its own (a shard).
+
+    Parameters
+    ----------
+    chunk_selection : tuple
+        As yielded by the earlier plan.
+    shape : tuple of int
+        The chunk's shape.
+    grid : ChunkGrid
+        How the chunk is cut.
+
+    Returns
+    -------
+    Plan
+        Its `work_shape` is the shape of ``chunk[chunk_selection]``, with which its work buffer is interchangeable.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> list(refine((3, slice(2, None, -2)), (4, 4), regular_grid((2, 2))))  # doctest: +NORMALIZE_WHITESPACE
+    [((1, 1), (1, slice(0, 1, 1)), (slice(0, 1, 1),), False),
+     ((1, 0), (1, slice(0, 1, 1)), (slice(1, 2, 1),), False)]
+    """
+    return numpy_like(chunk_selection, shape, grid)
+
+
+def _plain_basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan | None:
+    """Plan a selection of nothing but ints and slices; ``None`` if it is not that."""
+    if type(selection) is not tuple:
+        selection = () if selection is ... and shape else (selection,)
+    missing = len(shape) - len(selection)
+    if missing:
+        if missing < 0:
+            return None
+        selection += (_FULL,) * missing
+    tables = []
+    work_axes = []
+    work_shape = []
+    cuts = grid.axes
+    for axis, item in enumerate(selection):
+        if type(item) is int:
+            tables.append(fixed(item, axis, shape[axis], cuts[axis]))
+        elif type(item) is slice:
+            table = runs(item, axis, shape[axis], cuts[axis])
+            tables.append(table)
+            work_axes.append(axis)
+            work_shape.append(table.length)
+        elif isinstance(item, np.integer):
+            tables.append(fixed(int(item), axis, shape[axis], cuts[axis]))
+        else:
+            return None
+    lengths: Any = tuple(work_shape)
+    return Plan(tuple(tables), tuple(work_axes), lengths, lengths, is_point=not work_axes)
+
+
+def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: bool = False) -> Plan:
+    """Make the plan of a selection that is one item for each axis, ``None`` and ``...`` aside."""
+    by_axis = [item for item in items if item is not None and item is not ...]
+    arrays = {axis: item for axis, item in enumerate(by_axis) if isinstance(item, np.ndarray)}
+    spread = _spread(arrays, outer)
+    cuts = grid.axes
+    tables: list[Runs | Lookup | None] = []
+    for axis, item in enumerate(by_axis):
+        if isinstance(item, int):
+            tables.append(fixed(item, axis, shape[axis], cuts[axis]))
+        elif isinstance(item, slice):
+            tables.append(table := runs(item, axis, shape[axis], cuts[axis]))
+            spread[axis] = (table.length or 0,)
+        else:
+            flat = arrays[axis].reshape(-1) if axis in spread else None
+            tables.append(None if flat is None else lookup(flat, shape[axis], cuts[axis]))
+    group = [axis for axis in spread if axis < 0 or axis in arrays]
+    work_axes = [axis for axis in _order(by_axis, group) if axis is not None]
+    result_axes = _order(items, None if outer else group)
+    work_shape = tuple([prod(spread[axis]) for axis in work_axes])
+    result_shape = tuple([length for axis in result_axes for length in ((1,) if axis is None else spread[axis])])
+    return Plan(
+        tuple(tables),
+        tuple(work_axes),
+        work_shape,
+        result_shape,
+        is_point=not work_axes and len(items) == len(shape),
+        points=_scatter(arrays, spread[-1], shape, grid) if -1 in spread else None,
+        view=_view(work_axes, [axis for axis in result_axes if axis is not None], spread),
+    )
+
+
+def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ...]]:
+    """Return the result's lengths for each axis that an array has to itself, or for all of them together as axis -1."""
+    if outer or len(arrays) == 1:
+        return {axis: array.shape for axis, array in arrays.items()}
+    try:
+        shape = np.broadcast_shapes(*[array.shape for array in arrays.values()])
+    except ValueError as error:
+        shapes = " ".join([str(array.shape) for array in arrays.values()])
+        raise SelectionError(f"index arrays of shapes {shapes} can't be broadcast together") from error
+    if len(shape) != len(arrays):
+        return {-1: shape} if arrays else {}
+    for place, array in enumerate(arrays.values()):
+        lengths = [1] * len(shape)
+        lengths[place] = array.size
+        if (1,) * (len(shape) - array.ndim) + array.shape != tuple(lengths):
+            return {-1: shape}
+    # An open mesh, as made by numpy.ix_, is an outer product.
+    return {axis: (array.size,) for axis, array in arrays.items()}
+
+
+def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
+    """Return the axes of an indexed array, ``None`` for new ones, where NumPy puts them.
+
+    `group` is what stands for all arrays together; without it each array stays at its own place.
+    """
+    found: list[int | None] = []
+    axis = 0
+    places: list[int] = []  # of ints and arrays, which NumPy moves as one if there is an array
+    first = 0
+    for place, item in enumerate(items):
+        if item is None or item is ... or isinstance(item, slice):
+            if item is not ...:
+                found.append(None if item is None else axis)
+        elif group is None and isinstance(item, np.ndarray):
+            found.append(axis)
+        else:
+            if not places:
+                first = len(found)
+            places.append(place)
+        axis += item is not None and item is not ...
+    if group:
+        adjacent = places[-1] - places[0] == len(places) - 1
+        at = first if adjacent else 0
+        found[at:at] = group
+    return found
+
+
+def _view(
+    work_axes: list[int], result_axes: list[int], spread: dict[int, tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the shape and the transposition that lead from a work buffer to the result, ``None`` if it is that."""
+    split: list[int] = []
+    dims = {}
+    for axis in work_axes:
+        dims[axis] = range(len(split), len(split) + len(spread[axis]))
+        split.extend(spread[axis])
+    turn = [dim for axis in result_axes for dim in dims[axis]]
+    if len(split) == len(work_axes) and turn == sorted(turn):
+        return None
+    return tuple(split), tuple(turn)
+
+
+def _scatter(arrays: dict[int, IntArray], spread: tuple[int, ...], shape: tuple[int, ...], grid: ChunkGrid) -> Points:
+    return points(
+        tuple(arrays),
+        [np.broadcast_to(array, spread).reshape(-1) for array in arrays.values()],
+        tuple([shape[axis] for axis in arrays]),
+        tuple([grid.axes[axis] for axis in arrays]),
+    )

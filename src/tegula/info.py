@@ -1,0 +1,161 @@
+"""Reports of arrays and groups: a table of facts as text, as HTML, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from tegula.picture import chunk_grid_svg
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Array(Protocol):
+        def __getattr__(self, name: str) -> Any: ...
+
+    _Group = _Array
+
+__all__ = ["Info", "array_html", "array_info", "group_html", "group_info", "human_bytes"]
+
+
+class Info(Mapping[str, Any]):
+    """Facts by name, in order; ``print`` shows a table, ``dict`` and `json` give the values.
+
+    Examples
+    --------
+    >>> Info({"Shape": (3, 4), "Stored": 12})
+    Shape   (3, 4)
+    Stored  12
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = dict(facts)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._facts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self._facts), default=0)
+        return "\n".join(f"{name.ljust(width)}  {value}" for name, value in self._facts.items())
+
+    def _repr_html_(self) -> str:
+        return _table(self._facts)
+
+
+def human_bytes(size: int) -> str:
+    """Write a number of bytes for people.
+
+    Examples
+    --------
+    >>> human_bytes(512), human_bytes(1536), human_bytes(5 * 2**30)
+    ('512 B', '1.5 KiB', '5.0 GiB')
+    """
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        value /= 1024
+        if value < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} EiB"
+
+
+def _codec_name(codec: Any) -> str:
+    """Write a codec as ``name(option=value, …)``."""
+    if codec.name == "sharding_indexed":
+        inner = ", ".join(item if isinstance(item, str) else str(item.get("name")) for item in codec.configuration["codecs"])
+        return f"sharding_indexed({inner})"
+    options = ", ".join(f"{name}={value!r}" for name, value in codec.configuration.items())
+    return f"{codec.name}({options})" if options else str(codec.name)
+
+
+def array_info(array: _Array) -> Info:
+    """Collect the facts of an array; lists its stored chunks."""
+    sizes = [array.store.size(key) or 0 for _, key in array._stored.stored_chunks()]
+    stored = sum(sizes)
+    facts: dict[str, Any] = {
+        "Type": "array",
+        "Format": array.format,
+        "Store": array.store.url,
+        "Path": array.path or "/",
+        "Shape": array.shape,
+        "Data type": str(array.metadata.data_type),
+        "Chunks": array.chunks,
+    }
+    if array.shards is not None:
+        facts["Shards"] = array.shards
+    facts |= {
+        "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
+        "Fill value": array.fill_value,
+        "Read-only": array.read_only,
+    }
+    if array.dimension_names is not None:
+        facts["Dimensions"] = array.dimension_names
+    ratio = f", ratio {array.nbytes / stored:.1f}" if stored and not array.metadata.data_type.variable else ""
+    facts |= {
+        "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",
+        "Size stored": human_bytes(stored) + ratio,
+        "Chunks stored": f"{len(sizes)} of {array.nchunks}",
+        "Attributes": len(array.attrs),
+    }
+    return Info(facts)
+
+
+def group_info(group: _Group) -> Info:
+    """Collect the facts of a group and count its direct members."""
+    kinds = [type(group[name]).__name__ for name in group]
+    return Info(
+        {
+            "Type": "group",
+            "Format": group.format,
+            "Store": group.store.url,
+            "Path": group.path or "/",
+            "Read-only": group.read_only,
+            "Arrays": kinds.count("Array"),
+            "Groups": kinds.count("Group"),
+            "Attributes": len(group.attrs),
+        }
+    )
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(str(name))}</th>'
+        f'<td style="text-align:left">{escape(str(value))}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f"<table>{rows}</table>"
+
+
+def array_html(array: _Array) -> str:
+    """Return the facts of an array that cost no listing, beside a picture of its chunk grid."""
+    facts = {
+        "Shape": array.shape,
+        "Chunks": array.chunks,
+        "Data type": str(array.metadata.data_type),
+        "Size in memory": human_bytes(array.nbytes),
+        "Chunk count": array.nchunks,
+        "Format": array.format,
+        "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
+        "Store": array.store.url + (f"/{array.path}" if array.path else ""),
+    }
+    if array.shards is not None:
+        facts["Shards"] = array.shards
+    picture = chunk_grid_svg(array.shape, array.metadata.grid, array.dimension_names)
+    return (
+        f'<div><b>tegula.Array</b><table><tr><td>{_table(facts)}</td><td style="vertical-align:top">{picture}</td></tr>'
+        "</table></div>"
+    )
+
+
+def group_html(group: _Group) -> str:
+    """Return the facts of a group and the names of its members."""
+    facts = {"Format": group.format, "Store": group.store.url, "Path": group.path or "/"}
+    return f"<div><b>tegula.Group</b>{_table(facts)}{group.tree(max_depth=2)._repr_html_()}</div>"

@@ -1,0 +1,184 @@
+"""Chunk grids: how an array's index space is cut into chunks, one axis at a time.
+
+A grid is a tuple of axes, since every grid in use (regular and rectilinear, Zarr v3 core "chunk grids" and the
+rectilinear extension) is a product of one-dimensional cuts. An axis answers three questions: which chunk holds an
+index, where a chunk starts, and how long it is. Lengths are those of the stored chunk, which may overhang the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import MetadataError
+
+__all__ = ["ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "chunk_grid", "regular_grid"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegularAxis:
+    """An axis cut into chunks of one length.
+
+    Examples
+    --------
+    >>> axis = RegularAxis(4)
+    >>> axis.count(10), axis.locate(9), axis.start(2), axis.length(2)
+    (3, 2, 8, 4)
+    """
+
+    chunk: int
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1:
+            raise MetadataError(f"a chunk must be at least 1 long, not {self.chunk}", field="chunks")
+
+    def count(self, size: int) -> int:
+        """Return how many chunks an axis of `size` indices has."""
+        return -(-size // self.chunk)
+
+    def locate(self, index: Any) -> Any:
+        """Return the number of the chunk that holds each index (an int or an integer array)."""
+        return index // self.chunk
+
+    def start(self, number: Any) -> Any:
+        """Return the first index of chunk `number` (an int or an integer array)."""
+        return number * self.chunk
+
+    def length(self, number: int) -> int:
+        """Return the length of chunk `number` as stored."""
+        return self.chunk
+
+    def longest(self) -> int:
+        """Return the length of the longest chunk."""
+        return self.chunk
+
+
+@dataclass(frozen=True, slots=True)
+class VaryingAxis:
+    """An axis cut into chunks of given lengths.
+
+    Examples
+    --------
+    >>> axis = VaryingAxis((3, 2, 5))
+    >>> axis.count(10), axis.locate(4), axis.start(2), axis.length(2)
+    (3, 1, 5, 5)
+    """
+
+    edges: tuple[int, ...]
+    _offsets: npt.NDArray[np.int64] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if any(edge < 1 for edge in self.edges):
+            raise MetadataError("every chunk must be at least 1 long", field="chunks")
+        offsets = np.zeros(len(self.edges) + 1, np.int64)
+        np.cumsum(self.edges, out=offsets[1:])
+        object.__setattr__(self, "_offsets", offsets)
+
+    @property
+    def extent(self) -> int:
+        """Length of all chunks together: the largest size the axis can have."""
+        return int(self._offsets[-1])
+
+    def count(self, size: int) -> int:
+        """Return how many chunks an axis of `size` indices has."""
+        return int(np.searchsorted(self._offsets, size, "left"))
+
+    def locate(self, index: Any) -> Any:
+        """Return the number of the chunk that holds each index (an int or an integer array)."""
+        found = np.searchsorted(self._offsets, index, "right") - 1
+        return found if isinstance(index, np.ndarray) else int(found)
+
+    def start(self, number: Any) -> Any:
+        """Return the first index of chunk `number` (an int or an integer array)."""
+        found = self._offsets[number]
+        return found if isinstance(number, np.ndarray) else int(found)
+
+    def length(self, number: int) -> int:
+        """Return the length of chunk `number` as stored."""
+        return self.edges[number]
+
+    def longest(self) -> int:
+        """Return the length of the longest chunk."""
+        return max(self.edges, default=1)
+
+
+ChunkAxis = RegularAxis | VaryingAxis
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkGrid:
+    """The product of one `ChunkAxis` for each dimension.
+
+    Examples
+    --------
+    >>> grid = regular_grid((4, 3))
+    >>> grid.counts((10, 6)), grid.chunk_shape((2, 1)), grid.is_regular
+    ((3, 2), (4, 3), True)
+    """
+
+    axes: tuple[ChunkAxis, ...]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.axes)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all chunks have one shape."""
+        return all(isinstance(axis, RegularAxis) for axis in self.axes)
+
+    def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the number of chunks along each axis of an array of `shape`."""
+        return tuple(axis.count(size) for axis, size in zip(self.axes, shape))
+
+    def chunk_shape(self, coords: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the chunk at grid coordinates `coords` as stored, overhang included."""
+        return tuple(axis.length(number) for axis, number in zip(self.axes, coords))
+
+    def largest_chunk(self) -> tuple[int, ...]:
+        """Return the elementwise largest chunk shape."""
+        return tuple(axis.longest() for axis in self.axes)
+
+
+def regular_grid(chunk_shape: Sequence[int]) -> ChunkGrid:
+    """Make the regular grid of Zarr v3 core, "regular grids".
+
+    Parameters
+    ----------
+    chunk_shape : sequence of int
+        Length of a chunk along each axis, each at least 1.
+
+    Raises
+    ------
+    MetadataError
+        If a length is not positive.
+
+    Examples
+    --------
+    >>> regular_grid((2, 5)).largest_chunk()
+    (2, 5)
+    """
+    return ChunkGrid(tuple(RegularAxis(chunk) for chunk in chunk_shape))
+
+
+def chunk_grid(chunks: Sequence[int | Sequence[int]]) -> ChunkGrid:
+    """Make a grid from one length, or a list of lengths, for each axis.
+
+    Raises
+    ------
+    MetadataError
+        If a length is not positive.
+
+    Examples
+    --------
+    >>> chunk_grid((4, [3, 2, 5])).chunk_shape((0, 2))
+    (4, 5)
+    """
+    return ChunkGrid(
+        tuple(RegularAxis(c) if isinstance(c, int) else VaryingAxis(tuple(int(e) for e in c)) for c in chunks)
+    )

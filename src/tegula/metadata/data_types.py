@@ -1,0 +1,294 @@
+"""Data types: what one element is in memory, and its name in the Zarr v3 registry.
+
+A `DataType` is a NumPy dtype (with the extended ones of ``ml_dtypes``) plus a word for elements of variable length,
+which live in object arrays. Names are those of Zarr v3 core ("data types") and of the registered extensions; the v1 and
+v2 spellings belong to those formats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from tegula.errors import MetadataError, UnsupportedError
+
+__all__ = ["BYTES", "EXTENDED", "OBJECT", "STRING", "DataType", "as_data_type", "data_type_from_json", "data_type_of", "data_type_to_json", "packed"]
+
+EXTENDED: Final[Mapping[str, np.dtype[Any]]] = {
+    name: np.dtype(getattr(ml_dtypes, name))
+    for name in (
+        "bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+        "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+        "int2", "int4", "uint2", "uint4",
+    )
+    if hasattr(ml_dtypes, name)
+}  # fmt: skip
+"""The dtypes of ``ml_dtypes`` that the registry names, by name."""
+
+_PLAIN: Final = {
+    "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
+    "uint32": "u4", "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "complex64": "c8",
+    "complex128": "c16", "complex_float32": "c8", "complex_float64": "c16",
+}  # fmt: skip
+_PLAIN_NAMES: Final = {np.dtype(code): name for name, code in _PLAIN.items() if not name.startswith("complex_")}
+_EXTENDED_NAMES: Final = {dtype: name for name, dtype in EXTENDED.items()}
+_TIME_UNITS: Final = frozenset("Y M W D h m s ms us μs ns ps fs as generic".split())
+_MAX_ITEMSIZE: Final = 2**31 - 1
+_MAX_DEPTH: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """The type of an array's elements.
+
+    Parameters
+    ----------
+    numpy : numpy.dtype
+        What reading returns; its byte order is the one stored where a format puts it into the type (v1, v2).
+    variable : str
+        ``"string"``, ``"bytes"`` or ``"object"`` for elements of variable length, whose `numpy` is ``object``; else ``""``.
+    alias : str
+        The name to write where a type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the usual one.
+
+    Examples
+    --------
+    >>> as_data_type("bfloat16").numpy.itemsize, as_data_type(str).variable
+    (2, 'string')
+    """
+
+    numpy: np.dtype[Any]
+    variable: str = ""
+    alias: str = ""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory."""
+        return self.numpy.itemsize
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every element takes the same number of bytes."""
+        return not self.variable
+
+    def __str__(self) -> str:
+        return self.variable or (str(self.numpy) if self.numpy.names is None else str(self.numpy.descr))
+
+
+STRING: Final = DataType(np.dtype(object), "string")
+BYTES: Final = DataType(np.dtype(object), "bytes")
+OBJECT: Final = DataType(np.dtype(object), "object")
+
+
+def as_data_type(value: Any) -> DataType:
+    """Make a `DataType` of what a user may write for one.
+
+    Parameters
+    ----------
+    value : DataType, numpy.dtype, type, str, list or dict
+        Anything NumPy takes, a Zarr v3 name (``"bfloat16"``, ``"string"``, ``"bytes"``, ``"r16"``) or its JSON object.
+        ``str`` and ``numpy.dtypes.StringDType()`` mean strings, ``bytes`` byte strings of any length.
+
+    Raises
+    ------
+    MetadataError
+        If it names no data type.
+
+    Examples
+    --------
+    >>> as_data_type("<M8[ms]").numpy, as_data_type("r16").numpy
+    (dtype('<M8[ms]'), dtype('V2'))
+    """
+    if isinstance(value, DataType):
+        return value
+    if value is str or (isinstance(value, str) and value in ("string", "str")):
+        return STRING
+    if value is bytes or (isinstance(value, str) and value == "bytes"):
+        return BYTES
+    if isinstance(value, str) and (value in EXTENDED or re.fullmatch(r"r[0-9]+", value)):
+        return data_type_from_json(value)
+    if isinstance(value, Mapping) and "name" in value:
+        return data_type_from_json(value)
+    try:
+        dtype = np.dtype(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(f"{value!r} is not a data type: {error}", field="dtype") from error
+    return data_type_of(dtype)
+
+
+def data_type_of(dtype: np.dtype[Any]) -> DataType:
+    """Wrap a NumPy dtype, and refuse those that no chunk can hold."""
+    if dtype.kind == "T":
+        return STRING
+    if dtype.kind == "O":
+        return OBJECT
+    if dtype.kind in "SU" and dtype.itemsize == 0:
+        return BYTES if dtype.kind == "S" else STRING
+    if dtype.hasobject:
+        raise UnsupportedError(f"fields that hold Python objects can't be stored: {dtype}", field="dtype")
+    if dtype.itemsize == 0 and dtype.kind != "V":
+        raise UnsupportedError(f"elements of {dtype} have no size", field="dtype")
+    return DataType(dtype)
+
+
+def data_type_from_json(value: Any, depth: int = 0) -> DataType:
+    """Read a ``data_type`` of a Zarr v3 document (v3 core, "data types", and the registered extensions).
+
+    Raises
+    ------
+    MetadataError
+        If the value is not of the form of a data type.
+    UnsupportedError
+        If no data type of that name is known.
+
+    Examples
+    --------
+    >>> data_type_from_json("int16").numpy
+    dtype('int16')
+    >>> data_type_from_json({"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 10}}).numpy
+    dtype('<M8[10s]')
+    """
+    if depth > _MAX_DEPTH:
+        raise MetadataError("the data type is nested too deeply", field="data_type")
+    if isinstance(value, Mapping):
+        name, configuration = value.get("name"), value.get("configuration", {})
+        if not isinstance(configuration, Mapping):
+            raise MetadataError("a data type's configuration must be an object", field="data_type.configuration")
+    else:
+        name, configuration = value, {}
+    if not isinstance(name, str):
+        raise MetadataError(f"a data type must be a name or an object with a name, not {value!r:.80}", field="data_type")
+    if name in _PLAIN:
+        return DataType(np.dtype(_PLAIN[name]), alias=name if name.startswith("complex_") else "")
+    if name in EXTENDED:
+        return DataType(EXTENDED[name])
+    if name == "string":
+        return STRING
+    if name in ("bytes", "variable_length_bytes"):
+        return DataType(BYTES.numpy, BYTES.variable, "" if name == "bytes" else name)
+    if re.fullmatch(r"r[0-9]{1,12}", name):
+        bits = int(name[1:])
+        if bits == 0 or bits % 8 or bits // 8 > _MAX_ITEMSIZE:
+            raise MetadataError(f"raw bits must come in whole bytes, not {name!r}", field="data_type")
+        return DataType(np.dtype(f"V{bits // 8}"), alias=name)
+    if name in ("raw_bytes", "null_terminated_bytes", "fixed_length_utf32"):
+        return DataType(_sized_dtype(name, configuration))
+    if name in ("numpy.datetime64", "numpy.timedelta64"):
+        return DataType(_time_dtype(name, configuration))
+    if name in ("struct", "structured"):
+        return DataType(_struct_dtype(configuration, depth), alias=name if name == "structured" else "")
+    raise UnsupportedError(f"no data type is called {name!r}", field="data_type")
+
+
+def _sized_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
+    length = configuration.get("length_bytes")
+    if type(length) is not int or not 0 <= length <= _MAX_ITEMSIZE:
+        raise MetadataError(f"{name} needs a length in bytes, not {length!r}", field="data_type.length_bytes")
+    if name == "fixed_length_utf32":
+        if length % 4:
+            raise MetadataError("UTF-32 text takes 4 bytes a character", field="data_type.length_bytes")
+        return np.dtype(f"U{length // 4}")
+    return np.dtype(f"V{length}" if name == "raw_bytes" else f"S{length}")
+
+
+def _time_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
+    unit, scale = configuration.get("unit"), configuration.get("scale_factor")
+    if unit not in _TIME_UNITS:
+        raise MetadataError(f"no time unit is called {unit!r}", field="data_type.unit")
+    if type(scale) is not int or not 1 <= scale < 2**31:
+        raise MetadataError(f"the scale factor must be a positive integer, not {scale!r}", field="data_type.scale_factor")
+    kind = "M8" if name == "numpy.datetime64" else "m8"
+    if unit == "generic":
+        return np.dtype(kind)
+    return np.dtype(f"{kind}[{scale}{'us' if unit == 'μs' else unit}]")
+
+
+def _struct_dtype(configuration: Mapping[str, Any], depth: int) -> np.dtype[Any]:
+    fields = configuration.get("fields")
+    if not isinstance(fields, Sequence) or isinstance(fields, str) or not fields:
+        raise MetadataError("a struct needs a list of fields", field="data_type.fields")
+    parts: list[tuple[str, np.dtype[Any]]] = []
+    for item in fields:
+        if isinstance(item, Mapping):
+            name, inner = item.get("name"), item.get("data_type")
+        elif isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
+            name, inner = item
+        else:
+            raise MetadataError(f"{item!r:.80} is not a field", field="data_type.fields")
+        if not isinstance(name, str) or not name:
+            raise MetadataError(f"a field's name must be text, not {name!r:.80}", field="data_type.fields")
+        part = data_type_from_json(inner, depth + 1)
+        if part.variable:
+            raise UnsupportedError("a field of variable length can't be stored in a struct", field="data_type.fields")
+        parts.append((name, part.numpy))
+    try:
+        dtype = np.dtype(parts)
+    except ValueError as error:
+        raise MetadataError(f"these fields make no struct: {error}", field="data_type.fields") from error
+    if dtype.itemsize > _MAX_ITEMSIZE:
+        raise MetadataError("an element is too large", field="data_type.fields")
+    return dtype
+
+
+def data_type_to_json(data_type: DataType) -> Any:
+    """Write the ``data_type`` member of a Zarr v3 document.
+
+    Raises
+    ------
+    UnsupportedError
+        If the registry has no name for the type (subarray fields, long double, Python objects).
+
+    Examples
+    --------
+    >>> data_type_to_json(as_data_type("f8"))
+    'float64'
+    >>> data_type_to_json(as_data_type("S3"))
+    {'name': 'null_terminated_bytes', 'configuration': {'length_bytes': 3}}
+    """
+    if data_type.variable == "object":
+        raise UnsupportedError("Zarr v3 has no data type for Python objects", field="dtype")
+    if data_type.variable:
+        return data_type.alias or data_type.variable
+    if data_type.alias and data_type.alias != "structured":
+        return data_type.alias
+    return _dtype_to_json(data_type.numpy, legacy=data_type.alias == "structured")
+
+
+def _dtype_to_json(dtype: np.dtype[Any], legacy: bool = False) -> Any:
+    native = dtype.newbyteorder("=")
+    if native in _PLAIN_NAMES:
+        return _PLAIN_NAMES[native]
+    if dtype in _EXTENDED_NAMES:
+        return _EXTENDED_NAMES[dtype]
+    if dtype.names is not None:
+        parts = [(name, _dtype_to_json(dtype[name], legacy)) for name in dtype.names]
+        fields = [list(part) for part in parts] if legacy else [{"name": n, "data_type": t} for n, t in parts]
+        return {"name": "structured" if legacy else "struct", "configuration": {"fields": fields}}
+    if dtype.kind in "Mm":
+        unit, scale = np.datetime_data(dtype)
+        name = "numpy.datetime64" if dtype.kind == "M" else "numpy.timedelta64"
+        return {"name": name, "configuration": {"unit": unit, "scale_factor": scale}}
+    if dtype.kind in "SUV" and dtype.subdtype is None:
+        name = {"S": "null_terminated_bytes", "U": "fixed_length_utf32", "V": "raw_bytes"}[dtype.kind]
+        return {"name": name, "configuration": {"length_bytes": dtype.itemsize}}
+    raise UnsupportedError(f"Zarr v3 has no data type for {dtype}", field="dtype")
+
+
+def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return `dtype` with its fields one after the other, without the padding of an aligned one.
+
+    Examples
+    --------
+    >>> packed(np.dtype("u1,f8", align=True)).itemsize
+    9
+    """
+    if dtype.subdtype is not None:
+        inner, shape = dtype.subdtype
+        return np.dtype((packed(inner), shape))
+    if dtype.names is None:
+        return dtype
+    return np.dtype([(name, packed(dtype[name])) for name in dtype.names])

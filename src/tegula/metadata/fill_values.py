@@ -1,0 +1,289 @@
+"""Scalars in JSON: the fill values of Zarr v3 documents, also used where a codec's configuration holds a scalar.
+
+Zarr v3 core, "fill value", and the data type extensions. A value is kept as a 0-d array of the array's dtype, so that
+NaN payloads and negative zeros survive; values of variable length are a Python ``str`` or ``bytes`` in a 0-d object array.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.metadata.data_types import EXTENDED, DataType
+
+__all__ = ["decode_base64", "default_fill", "fill_from_json", "fill_to_json", "scalar_array"]
+
+Fill = npt.NDArray[Any]
+_SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_EXTENDED_DTYPES = frozenset(EXTENDED.values())
+
+
+def scalar_array(value: Any, data_type: DataType) -> Fill:
+    """Make the 0-d array that holds `value` as a fill value, converting as NumPy does.
+
+    Raises
+    ------
+    MetadataError
+        If the value does not fit the data type.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> scalar_array(7, as_data_type("u1"))
+    array(7, dtype=uint8)
+    """
+    dtype = data_type.numpy
+    out = np.zeros((), dtype)
+    try:
+        if data_type.variable:
+            out[()] = _variable(value, data_type.variable)
+        elif dtype.names is not None and isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
+            for name in dtype.names:  # a plain scalar fills every field, as NumPy's fill does
+                out[name] = value
+        elif dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
+            out[()] = _integer(value, dtype)
+        elif dtype.kind in "Mm" and isinstance(value, (int, np.integer)):
+            out[()] = np.array(int(value), "i8").astype(dtype)
+        else:
+            out[()] = value
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(f"{value!r:.80} is not a value of {data_type}: {error}", field="fill_value") from error
+    return out
+
+
+def _variable(value: Any, kind: str) -> Any:
+    if kind == "string":
+        if value is None or (isinstance(value, (int, np.integer)) and value == 0):
+            return ""
+        return value.decode() if isinstance(value, bytes) else str(value)
+    if kind == "bytes":
+        if value is None or (isinstance(value, (int, np.integer)) and value == 0):
+            return b""
+        return value.encode() if isinstance(value, str) else bytes(value)
+    return value
+
+
+def _integer(value: Any, dtype: np.dtype[Any]) -> Any:
+    number = int(value)
+    if number != value:
+        raise ValueError("it is not an integer")
+    if dtype in _EXTENDED_DTYPES:
+        bits = int(dtype.name.removeprefix("u").removeprefix("int"))
+        low, high = (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        if not low <= number <= high:
+            raise OverflowError(f"it is not between {low} and {high}")
+    else:
+        info = np.iinfo(dtype)
+        if not info.min <= number <= info.max:
+            raise OverflowError(f"it is not between {info.min} and {info.max}")
+    return number
+
+
+def default_fill(data_type: DataType) -> Fill:
+    """Return the fill value of an array created without one: zero, false, the empty string.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> default_fill(as_data_type(str))
+    array('', dtype=object)
+    """
+    if data_type.variable == "object":
+        return scalar_array(0, data_type)
+    return scalar_array(0, data_type) if data_type.variable else np.zeros((), data_type.numpy)
+
+
+def decode_base64(text: Any) -> bytes:
+    """Decode standard base64, refusing anything else."""
+    try:
+        return base64.b64decode(text.encode("ascii"), validate=True)
+    except (AttributeError, UnicodeEncodeError, binascii.Error) as error:
+        raise MetadataError(f"{text!r:.80} is not base64", field="fill_value") from error
+
+
+def fill_from_json(value: Any, data_type: DataType) -> Fill:
+    """Read a fill value of a Zarr v3 document.
+
+    Raises
+    ------
+    MetadataError
+        If the JSON value is not one that the data type allows.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> fill_from_json("-Infinity", as_data_type("f4"))
+    array(-inf, dtype=float32)
+    >>> hex(fill_from_json("0x7fc00001", as_data_type("f4")).view("u4")[()])
+    '0x7fc00001'
+    """
+    dtype = data_type.numpy
+    if data_type.variable:
+        return _variable_from_json(value, data_type)
+    if dtype.names is not None:
+        return _struct_from_json(value, data_type)
+    out = np.zeros((), dtype)
+    if dtype.kind == "b":
+        if not isinstance(value, bool):
+            raise _wrong(value, data_type)
+        out[()] = value
+    elif dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
+        if type(value) is not int:
+            raise _wrong(value, data_type)
+        return scalar_array(value, data_type)
+    elif dtype.kind == "f" or dtype in _EXTENDED_DTYPES:
+        _set_float(out, value, data_type)
+    elif dtype.kind == "c":
+        if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+            raise _wrong(value, data_type)
+        parts = out.reshape(1).view(f"{dtype.byteorder}f{dtype.itemsize // 2}")
+        for position in range(2):
+            _set_float(parts[position : position + 1].reshape(()), value[position], data_type)
+    elif dtype.kind in "Mm":
+        if value != "NaT" and type(value) is not int:
+            raise _wrong(value, data_type)
+        number = np.iinfo("i8").min if value == "NaT" else value
+        if not -(2**63) <= number < 2**63:
+            raise _wrong(value, data_type)
+        out.view(f"{dtype.byteorder}i8")[()] = number
+    elif dtype.kind == "U":
+        if not isinstance(value, str):
+            raise _wrong(value, data_type)
+        out[()] = value
+    else:
+        _set_bytes(out, value, data_type)
+    return out
+
+
+def _wrong(value: Any, data_type: DataType) -> MetadataError:
+    return MetadataError(f"{value!r:.80} is not a fill value for {data_type}", field="fill_value")
+
+
+def _set_float(out: Fill, value: Any, data_type: DataType) -> None:
+    if isinstance(value, str):
+        if value in _SPECIAL:
+            out[()] = _SPECIAL[value]
+        elif re.fullmatch(r"0x[0-9a-fA-F]{1,32}", value) and int(value, 16) < 256**out.dtype.itemsize:
+            order = "big" if out.dtype.byteorder == ">" else "little"
+            payload = int(value, 16).to_bytes(out.dtype.itemsize, order)
+            out.reshape(1).view("u1")[:] = np.frombuffer(payload, "u1")
+        else:
+            raise _wrong(value, data_type)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            with np.errstate(over="ignore"):
+                out[()] = float(value)
+        except OverflowError as error:
+            raise _wrong(value, data_type) from error
+    else:
+        raise _wrong(value, data_type)
+
+
+def _set_bytes(out: Fill, value: Any, data_type: DataType) -> None:
+    """Raw bits are a list of byte values in v3 core; the NumPy types for bytes hold base64."""
+    if isinstance(value, str):
+        raw = decode_base64(value)
+    elif isinstance(value, Sequence) and all(type(item) is int and 0 <= item < 256 for item in value):
+        raw = bytes(value)
+    else:
+        raise _wrong(value, data_type)
+    size = out.dtype.itemsize
+    if len(raw) > size or (len(raw) < size and out.dtype.kind == "V"):
+        raise _wrong(value, data_type)
+    if size:
+        out.reshape(1).view("u1")[:] = np.frombuffer(raw.ljust(size, b"\0"), "u1")
+
+
+def _variable_from_json(value: Any, data_type: DataType) -> Fill:
+    out = np.zeros((), object)
+    if data_type.variable == "string":
+        if not isinstance(value, str):
+            raise _wrong(value, data_type)
+        out[()] = value
+    elif data_type.variable == "bytes":
+        if isinstance(value, str):
+            out[()] = decode_base64(value)
+        elif isinstance(value, Sequence) and all(type(item) is int and 0 <= item < 256 for item in value):
+            out[()] = bytes(value)
+        else:
+            raise _wrong(value, data_type)
+    else:
+        out[()] = value
+    return out
+
+
+def _struct_from_json(value: Any, data_type: DataType) -> Fill:
+    dtype = data_type.numpy
+    out = np.zeros((), dtype)
+    if isinstance(value, str):
+        raw = decode_base64(value)
+        if len(raw) != dtype.itemsize:
+            raise _wrong(value, data_type)
+        out.reshape(1).view("u1")[:] = np.frombuffer(raw, "u1")
+    elif isinstance(value, Mapping) and set(value) == set(dtype.names or ()):
+        for name in dtype.names or ():
+            out[name] = fill_from_json(value[name], DataType(dtype[name]))[()]
+    elif value == 0 and type(value) is int:
+        pass
+    else:
+        raise _wrong(value, data_type)
+    return out
+
+
+def fill_to_json(fill: Fill, data_type: DataType) -> Any:
+    """Write a fill value for a Zarr v3 document.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> fill_to_json(np.array(np.nan), as_data_type("f8"))
+    'NaN'
+    >>> fill_to_json(np.array(1 - 2j), as_data_type("c16"))
+    [1.0, -2.0]
+    """
+    dtype = data_type.numpy
+    if data_type.variable:
+        value = fill[()]
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    if dtype.names is not None:
+        if data_type.alias == "structured":
+            return base64.b64encode(fill.tobytes()).decode()
+        return {name: fill_to_json(fill[name], DataType(dtype[name])) for name in dtype.names}
+    if dtype.kind == "b":
+        return bool(fill)
+    if dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
+        return int(fill)
+    if dtype.kind == "f" or dtype in _EXTENDED_DTYPES:
+        return _float_to_json(fill)
+    if dtype.kind == "c":
+        parts = fill.reshape(1).view(f"{dtype.byteorder}f{dtype.itemsize // 2}")
+        return [_float_to_json(parts[:1].reshape(())), _float_to_json(parts[1:].reshape(()))]
+    if dtype.kind in "Mm":
+        return "NaT" if np.isnat(fill) else int(fill.view(f"{dtype.byteorder}i8"))
+    if dtype.kind == "U":
+        return str(fill)
+    if dtype.kind in "SV" and dtype.subdtype is None:
+        raw = fill.tobytes() if dtype.kind == "V" else bytes(fill[()])
+        return [*raw] if data_type.alias else base64.b64encode(raw).decode()
+    raise UnsupportedError(f"Zarr v3 has no fill value for {dtype}", field="fill_value")
+
+
+def _float_to_json(value: Fill) -> Any:
+    number = float(value)
+    if number == number and number not in (float("inf"), float("-inf")):
+        return number
+    # the three names stand for one bit pattern each; any other one is written as its bits
+    name = "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")
+    usual = np.array(_SPECIAL[name]).astype(value.dtype)
+    if usual.tobytes() == value.tobytes():
+        return name
+    raw = value.tobytes() if value.dtype.byteorder == ">" else value.tobytes()[::-1]
+    return "0x" + raw.hex()

@@ -1,0 +1,103 @@
+"""The one model of array and group metadata that every format is read into.
+
+It is shaped like Zarr v3: byte order is a ``bytes`` codec, Fortran order a ``transpose``, filters and compressors are
+codecs. The documents a node was read from are kept beside it, so that what the model has no word for is written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_keys import ChunkKeyEncoding
+from tegula.metadata.data_types import DataType
+
+__all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodecSpec:
+    """The name and configuration of a codec; names are those of Zarr v3, ``numcodecs.<id>`` for any other codec.
+
+    A codec that need not be understood is left out of the chain where nobody knows it (v3 core, "extension points").
+
+    Examples
+    --------
+    >>> CodecSpec("gzip", {"level": 5}).configuration["level"]
+    5
+    """
+
+    name: str
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    must_understand: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayMetadata:
+    """What is known of an array without looking at its chunks.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Length of each axis.
+    data_type : DataType
+        Type of the elements.
+    grid : ChunkGrid
+        How the array is cut into stored chunks (shards, if it has shards).
+    keys : ChunkKeyEncoding
+        How chunk keys are spelled.
+    codecs : tuple of CodecSpec
+        The chain from a chunk's array to its bytes: array→array codecs, one array→bytes codec, bytes→bytes codecs.
+    fill_value : 0-d ndarray or None
+        Value of what was never written; ``None`` where the format leaves it undefined.
+    attributes : mapping
+        The user's attributes, as JSON.
+    dimension_names : tuple of str or None, optional
+        Names of the axes.
+    format : str
+        ``"zarr1"``, ``"zarr2"`` or ``"zarr3"``.
+    documents : mapping of str to bytes
+        The documents the node was read from, by key relative to the node; empty for a new one.
+    """
+
+    shape: tuple[int, ...]
+    data_type: DataType
+    grid: ChunkGrid
+    keys: ChunkKeyEncoding
+    codecs: tuple[CodecSpec, ...]
+    fill_value: npt.NDArray[Any] | None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    dimension_names: tuple[str | None, ...] | None = None
+    format: str
+    documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadata:
+    """What is known of a group without looking at its members.
+
+    Parameters
+    ----------
+    attributes : mapping
+        The user's attributes, as JSON.
+    format : str
+        ``"zarr2"`` or ``"zarr3"``.
+    documents : mapping of str to bytes
+        The documents the node was read from, by key relative to the node; empty for a new or an implicit one.
+    """
+
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    format: str
+    documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+
+NodeMetadata = ArrayMetadata | GroupMetadata

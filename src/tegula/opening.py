@@ -1,0 +1,428 @@
+"""Opening, creating and saving by path, URL, store or mapping."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.array import Array
+from tegula.creation import new_array, new_group
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.formats import find_format
+from tegula.group import Group, open_node
+from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import LocalStore, MappingStore, Store, ZipStore
+from tegula.stores.names import path_of_url
+
+__all__ = ["Mode", "create_array", "create_group", "load", "open", "open_array", "open_group", "save", "store_of"]
+
+Mode = Literal["r", "r+", "a", "w", "w-"]
+_MODES = ("r", "r+", "a", "w", "w-", "x")
+
+
+def store_of(target: Any, *, read_only: bool = False) -> Store:
+    """Return the store that a path, a ``file:`` or ``zip:`` URL, a mapping or a store stands for.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        A path to a directory or to a ``.zip`` archive, which need not exist yet.
+    read_only : bool
+        Whether the store is only read.
+
+    Raises
+    ------
+    UnsupportedError
+        If the URL's scheme is not known.
+    MetadataError
+        If `target` is none of these.
+
+    Examples
+    --------
+    >>> store_of({})
+    MappingStore({})
+    """
+    if isinstance(target, Store):
+        return target
+    if isinstance(target, MutableMapping):
+        return MappingStore(target, read_only=read_only)
+    if not isinstance(target, (str, os.PathLike)):
+        raise MetadataError(f"{target!r:.80} is no path, URL, store or mapping")
+    path = os.fspath(target)
+    if not isinstance(path, str):
+        path = os.fsdecode(path)
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)  # one letter is a drive of Windows
+    if scheme:
+        return _store_of_url(path, scheme[1].lower(), read_only)
+    if path.endswith(".zip") or (os.path.isfile(path) and zipfile.is_zipfile(path)):
+        return _zip_store(path, read_only)
+    return LocalStore(path, read_only=read_only)
+
+
+def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
+    if scheme == "file":
+        return store_of(path_of_url(url), read_only=read_only)
+    if scheme == "zip":
+        parts = urlsplit(url)
+        return _zip_store(unquote(parts.netloc + parts.path), read_only)
+    if scheme == "memory":
+        raise UnsupportedError("memory is no place to open by name; pass a MemoryStore", path=url)
+    raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
+
+
+def _zip_store(path: str, read_only: bool) -> Store:
+    return ZipStore(path, mode="r" if read_only else "a")
+
+
+def _check_mode(mode: str) -> str:
+    if mode not in _MODES:
+        raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
+    return "w-" if mode == "x" else mode
+
+
+def _clean(path: str) -> str:
+    if not isinstance(path, str):
+        raise MetadataError(f"a path in a store must be text, not {path!r:.80}")
+    return path.strip("/")
+
+
+def open(
+    target: Any,
+    mode: str = "r",
+    *,
+    path: str = "",
+    format: str | None = None,
+    allow_pickle: bool = False,
+    **creation: Any,
+) -> Array | Group:
+    """Open the array or group that is stored somewhere, whatever its format.
+
+    The format is told by the keys that are present. Reading never creates or changes anything.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where it is; see `tegula.store_of`.
+    mode : {"r", "r+", "a", "w", "w-"}
+        ``r`` reads and ``r+`` also writes what exists; ``a`` creates it if it does not; ``w`` creates it anew, deleting
+        what is there; ``w-`` (or ``x``) creates it and fails if it exists.
+    path : str
+        Path of the node in the store.
+    format : str, optional
+        ``"zarr1"``, ``"zarr2"`` or ``"zarr3"``: looks for this format only, and creates in it.
+    allow_pickle : bool
+        Whether chunks may be unpickled, which can run any code; leave it off for files you did not write.
+    **creation
+        What to create, as for `create_array`; without a shape a group is created.
+
+    Returns
+    -------
+    Array or Group
+
+    Raises
+    ------
+    NotFoundError
+        If the mode asks for something that exists and nothing does.
+    AlreadyExistsError
+        If the mode is ``w-`` and something exists.
+    MetadataError, UnsupportedError
+        If what is there can't be read.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> a = tegula.open(store, mode="w", shape=3, dtype="u1")
+    >>> tegula.open(store)[:]
+    array([0, 0, 0], dtype=uint8)
+    """
+    mode = _check_mode(mode)
+    store = store_of(target, read_only=mode == "r")
+    path = _clean(path)
+    if mode != "w":
+        found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+        if found is not None:
+            if mode == "w-":
+                raise AlreadyExistsError("there is a node already", path=_place(store, path))
+            return found
+        if mode in ("r", "r+"):
+            raise NotFoundError("there is no array or group", path=_place(store, path))
+    options = {**creation, "format": format or "zarr3", "overwrite": mode == "w"}
+    if "shape" in creation:
+        return new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
+    return _as_group(store, path, new_group(store, path, **options))
+
+
+def _as_group(store: Store, path: str, metadata: GroupMetadata) -> Group:
+    return Group(store, path, metadata, read_only=False)
+
+
+def _place(store: Store, path: str) -> str:
+    return f"{store.url}/{path}" if path else store.url
+
+
+def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
+    """Open or create an array; parameters and errors are those of `tegula.open`.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array, or what is there is a group.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.open_array({}, mode="a", shape=(2, 2), dtype="f4").shape
+    (2, 2)
+    """
+    if "shape" not in options and _check_mode(mode) != "r":
+        if mode != "a" and mode != "r+":
+            raise MetadataError("a new array needs a shape", field="shape")
+        mode = "r+"  # there is nothing to create it from
+    node = open(target, mode, **options)
+    if not isinstance(node, Array):
+        raise NotFoundError("there is a group, not an array", path=_place(node.store, node.path))
+    return node
+
+
+def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
+    """Open or create a group; parameters and errors are those of `tegula.open`.
+
+    Parameters
+    ----------
+    target, mode, **options
+        As for `tegula.open`.
+    consolidated : bool
+        Take the members from the consolidated metadata without looking at their own documents, which saves reading
+        them one by one. It is you who vouches that the copy is current: the default never relies on it.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no group, what is there is an array, or there is no consolidated metadata to use.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.open_group({}, mode="w")
+    >>> g.create_array("x", shape=2, dtype="i1").path
+    'x'
+    """
+    node = open(target, mode, **options)
+    if not isinstance(node, Group):
+        raise NotFoundError("there is an array, not a group", path=_place(node.store, node.path))
+    return node.with_consolidated() if consolidated else node
+
+
+def create_array(
+    target: Any,
+    *,
+    shape: int | Sequence[int],
+    dtype: Any,
+    chunks: Any = "auto",
+    shards: Any = None,
+    fill_value: Any = 0,
+    codecs: Any = "auto",
+    order: Literal["C", "F"] = "C",
+    dimension_names: Sequence[str | None] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    format: str = "zarr3",
+    path: str = "",
+    chunk_key_encoding: Any = None,
+    overwrite: bool = False,
+    write_empty_chunks: bool | None = None,
+    allow_pickle: bool = False,
+) -> Array:
+    """Create an array.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    shape : int or sequence of int
+        Length of each axis.
+    dtype : dtype-like
+        Anything NumPy takes, ``"bfloat16"`` and its kin, ``str`` or ``bytes`` for elements of any length.
+    chunks : "auto", int, or sequence
+        Length of a chunk along each axis; ``-1`` or ``None`` for a whole axis, a list of lengths for an axis whose chunks
+        differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of `tegula.chunking`.
+    shards : None, "auto", or sequence of int
+        Shape of the shards, multiples of the chunks (Zarr v3 only).
+    fill_value : scalar or None
+        Value of elements that were never written; ``None`` leaves it undefined where the format can say so.
+    codecs : "auto", None, codec or sequence of codecs
+        Names, Zarr v3 objects, numcodecs configurations or objects, from the array to the bytes; ``None`` for no
+        compression. ``"auto"`` is what the format's reference implementation uses: zstd for v3, Blosc with LZ4 before.
+    order : {"C", "F"}
+        Order of the elements within a chunk.
+    dimension_names : sequence of str or None, optional
+        Names of the axes.
+    attributes : mapping, optional
+        The user's attributes.
+    format : {"zarr3", "zarr2", "zarr1"}
+        Storage format.
+    path : str
+        Path of the array in the store; groups above it are created.
+    chunk_key_encoding : str or mapping, optional
+        ``"/"`` or ``"."``, or a Zarr v3 chunk key encoding.
+    overwrite : bool
+        Delete the node that is there, with all below it.
+    write_empty_chunks : bool, optional
+        Store chunks that are equal to the fill value; by default as `tegula.config` says.
+    allow_pickle : bool
+        Whether a codec may pickle.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If an argument is not valid, or the format has no form for it. Nothing has been written then.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array(tegula.MemoryStore(), shape=(100, 100), dtype="f4", chunks=(50, 50), codecs="zstd")
+    >>> a.chunks, a.nchunks
+    ((50, 50), 4)
+    """
+    return new_array(
+        store_of(target),
+        _clean(path),
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        shards=shards,
+        fill_value=fill_value,
+        codecs=codecs,
+        order=order,
+        dimension_names=dimension_names,
+        attributes=attributes,
+        format=format,
+        chunk_key_encoding=chunk_key_encoding,
+        overwrite=overwrite,
+        write_empty_chunks=write_empty_chunks,
+        allow_pickle=allow_pickle,
+    )
+
+
+def create_group(
+    target: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    format: str = "zarr3",
+    path: str = "",
+    overwrite: bool = False,
+) -> Group:
+    """Create a group.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    attributes : mapping, optional
+        The user's attributes.
+    format : {"zarr3", "zarr2"}
+        Storage format.
+    path : str
+        Path of the group in the store; groups above it are created.
+    overwrite : bool
+        Delete the node that is there, with all below it.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.create_group({}, attributes={"title": "example"}).attrs["title"]
+    'example'
+    """
+    store, path = store_of(target), _clean(path)
+    return _as_group(store, path, new_group(store, path, attributes=attributes, format=format, overwrite=overwrite))
+
+
+def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "zarr3", **arrays: Any) -> None:
+    """Store one array, or several in a group by name, replacing what is there.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    values : array_like, optional
+        The array to store.
+    path : str
+        Path of the node in the store.
+    format : str
+        Storage format.
+    **arrays : array_like
+        Arrays to store as members of a group.
+
+    Raises
+    ------
+    MetadataError
+        If there is nothing to store, or both one array and named ones.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, x=np.arange(3), y=np.ones(2))
+    >>> sorted(tegula.load(store))
+    ['x', 'y']
+    """
+    if (values is None) == (not arrays):
+        raise MetadataError("save takes one array, or arrays by name")
+    with_store = store_of(target)
+    path = _clean(path)
+    if values is not None:
+        _save_one(with_store, path, values, format, overwrite=True)
+    else:
+        if find_format(format).has_groups:
+            new_group(with_store, path, format=format, overwrite=True)
+        for name, value in arrays.items():
+            _save_one(with_store, f"{path}/{name}".lstrip("/"), value, format, overwrite=True)
+    if with_store is not target:
+        with_store.close()
+
+
+def _save_one(store: Store, path: str, values: Any, format: str, overwrite: bool) -> None:
+    data = np.asarray(values)
+    dtype: Any = str if data.dtype.kind == "O" and all(isinstance(item, str) for item in data.flat) else data.dtype
+    array = new_array(store, path, shape=data.shape, dtype=dtype, format=format, overwrite=overwrite)
+    array[...] = data
+
+
+def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """Read an array, or all arrays directly in a group by name, into memory.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, np.arange(4))
+    >>> tegula.load(store)
+    array([0, 1, 2, 3])
+    """
+    node = open(target, path=path, allow_pickle=allow_pickle)
+    if isinstance(node, Array):
+        return np.asarray(node[...])
+    return {name: np.asarray(array[...]) for name, array in node.arrays()}

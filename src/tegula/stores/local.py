@@ -1,0 +1,349 @@
+"""A store of files below a directory (Zarr v3, "file system store").
+
+What that text leaves open is decided here, and each decision is held by a test:
+
+- A value is replaced in one step: it is written to a hidden temporary file beside its final place, which is then
+  renamed. Readers take no lock and see the old value or the new one, also when a writer is killed.
+- Writers of one directory exclude each other by locking the directory itself, only while they compare the generation
+  and rename. The lock ends with its holder. Where directories can't be locked, a hidden lock file serves.
+- Only a file that does not exist is a missing value. A dangling or circular link, a file in the place of a directory, a
+  refused permission: all are errors. A directory in the place of a value is no value; see `LocalStore.obstruction`.
+- A directory is never replaced or removed as if it were a value; directories that fall empty are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal
+
+from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
+from tegula.stores.directories import Directory, make_directories, remove_directory
+from tegula.stores.interface import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    Store,
+    check_prefix,
+    clip_range,
+    flat_view,
+)
+from tegula.stores.names import file_url, path_of_url
+from tegula.stores.open_files import read_at
+from tegula.stores.root import Root
+from tegula.stores.trees import children, remove_tree, walk
+
+__all__ = ["LocalStore"]
+
+# O_NONBLOCK keeps a pipe, that someone left among the files, from blocking us until it has a writer.
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_READ_HERE = _READ | getattr(os, "O_NOFOLLOW", 0)
+_TYPE, _REGULAR = 0o170000, 0o100000
+_ATTEMPTS = 50
+_REMEMBERED = 65536
+_swept: set[str] = set()
+
+
+class LocalStore(Store):
+    """Files below a directory, which is made by the first write.
+
+    Each operation is atomic between threads, processes and, where the file system's locks are, machines. A symbolic
+    link below the root is followed to where it leads inside the root, and refused where it leads out; what is checked
+    once for a directory is remembered. Writing to or deleting a key that is a link replaces or removes the link.
+
+    On a file system that ignores case, a key that differs from a stored one in case only counts as missing, and can't
+    be written. Names which begin with ``.tegula-`` are the store's own.
+
+    Parameters
+    ----------
+    root : str or path-like
+        The base directory, which may be a symbolic link or missing; a relative one is taken from the current directory.
+    read_only : bool
+        Whether `set` and `delete` raise `ReadOnlyError`.
+    durability : {"rename", "fsync"}
+        ``"rename"`` survives the death of the process; ``"fsync"`` also that of the machine: each value, its name and
+        the names of new directories are on the disk when `set` returns.
+    follow_symlinks : bool
+        Whether links may lead out of the root.
+
+    Raises
+    ------
+    StoreError
+        If `root` exists and is not a directory, or can't be looked at.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = tempfile.TemporaryDirectory()
+    >>> store = LocalStore(root.name)
+    >>> generation = store.set("c/0/1", b"abcdef")
+    >>> store.get("c/0/1", (2, 3)), store.get("c/0/2"), [*store.list()]
+    (b'cde', None, ['c/0/1'])
+    >>> root.cleanup()
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        durability: Literal["rename", "fsync"] = "rename",
+        follow_symlinks: bool = False,
+    ) -> None:
+        if durability not in ("rename", "fsync"):
+            raise StoreError(f"durability must be 'rename' or 'fsync', not {durability!r}")
+        self.read_only = read_only
+        self.durability = durability
+        self._sync = durability == "fsync"
+        self._root = Root(root, follow_symlinks=follow_symlinks)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> LocalStore:
+        """Open the directory that a ``file:`` URL (RFC 8089) names, with the options of the class.
+
+        Examples
+        --------
+        >>> LocalStore.from_url("file:///my%20data").url
+        'file:///my%20data'
+        """
+        return cls(path_of_url(url), **options)
+
+    @staticmethod
+    def path_of_url(url: str) -> str:
+        """Return the path that a ``file:`` URL names, or raise `StoreError` if it names none on this machine."""
+        return path_of_url(url)
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the base directory."""
+        return self._root.name
+
+    @property
+    def url(self) -> str:
+        """The ``file:`` URL of the base directory."""
+        return file_url(self._root.name)
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        fd = None
+        try:
+            path = self._root.path(key)
+            if path is not None:
+                fd = os.open(path, _READ_HERE)
+        except FileNotFoundError:
+            pass
+        except StoreError as error:
+            error.within(key=key)
+            raise
+        except (OSError, ValueError) as error:
+            fd = self._open_unusual(key, error)
+        if fd is None:
+            return (None, ABSENT) if with_generation else None
+        try:
+            status = os.fstat(fd)
+            plain = status.st_mode & _TYPE == _REGULAR and self._root.ignores_case is False
+            if not plain and self._is_no_value(key, status):
+                return (None, ABSENT) if with_generation else None
+            size = status.st_size
+            start, stop = (0, size) if byte_range is None else clip_range(byte_range, size)
+            value = os.read(fd, size) if stop - start == size else read_at(fd, start, stop)
+            if len(value) != stop - start:
+                value = read_at(fd, start, stop)
+        except StoreError as error:
+            error.within(key=key)
+            raise
+        except (OSError, MemoryError, OverflowError) as error:
+            raise self._failure("read", key, error) from error
+        finally:
+            os.close(fd)
+        return (value, (status.st_ino, status.st_mtime_ns, size)) if with_generation else value
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes, or ``None`` if there is none; raises as `get` does."""
+        with self._reporting("look at", key), suppress(FileNotFoundError):
+            path = self._root.path(key)
+            if path is not None:
+                status = os.lstat(path)
+                if stat.S_ISLNK(status.st_mode):
+                    status = os.stat(self._root.resolve(path))
+                return None if self._is_no_value(key, status) else status.st_size
+        return None
+
+    def obstruction(self, key: str) -> str | None:
+        """Say that a directory stands in the place of `key`, or another spelling of it; ``None`` if neither does."""
+        self._root.check(key)
+        try:
+            if self.size(key) is not None:
+                return None
+            twin = self._root.twin(key) if self._root.ignores_case is not False else None
+            if twin is not None:
+                return f"{twin!r} differs from a stored name in its spelling only"
+            return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None
+        except StoreError as error:
+            return error.message
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Store `value` under `key`, replacing the old value in one step, and return its generation."""
+        self._check_writable(key)
+        view = flat_view(value, key)
+        parent, _, name = key.rpartition("/")
+        try:
+            with self._reporting("write", key):
+                for _ in range(_ATTEMPTS):
+                    if self._root.ignores_case is not False:
+                        self._refuse_twin(key)
+                    path = self._root.directory(parent)
+                    if path is not None:
+                        # Whoever finds a directory empty removes it, so it may be gone before our file is in it.
+                        with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
+                            if path not in _swept:
+                                _sweep(path, directory)
+                            return directory.replace(name, view, if_generation)
+                        self._root.forget(parent)
+                    make_directories(self._root.base + parent, sync=self._sync)
+        except TegulaError:
+            self._prune(parent)
+            raise
+        raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Remove `key` if it has a value, and the directories that fall empty; raises as `set` does."""
+        self._check_writable(key)
+        parent, _, name = key.rpartition("/")
+        with self._reporting("delete", key):
+            path = self._root.directory(parent)
+            if path is not None and not (self._root.ignores_case is not False and self._root.twin(key)):
+                with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
+                    directory.remove(name, if_generation)
+                    if_generation = None
+                self._prune(parent)
+        if if_generation not in (None, ABSENT):
+            raise ConflictError("the value has been deleted since it was read", key=key)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix`, links as links, and the directories that fall empty."""
+        top = check_prefix(prefix)[:-1]
+        if top:
+            self._root.check(top)
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
+        with self._reporting("delete", prefix), suppress(NotADirectoryError):  # no key begins with that of a file
+            if self._root.directory(top.rpartition("/")[0]) is None:
+                return
+            if top and os.path.islink(self._root.base + top):
+                self.delete(top)
+                return
+            path = self._root.directory(top)
+            if path is not None:
+                remove_tree(path, sync=self._sync)
+                self._root.forget("")
+                self._prune(top)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in the order of the file system; links that dangle are listed."""
+        check_prefix(prefix)
+        return self._walk(prefix)
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes that stand directly below `prefix`, sorted; see `Store.list_dir`.
+
+        Directories that hold no key are left out.
+        """
+        check_prefix(prefix)
+        with self._reporting("list", prefix):
+            path = self._listed(prefix)
+            return ([], []) if path is None else children(path, prefix, self._root.enters)
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        with self._reporting("list", prefix):
+            path = self._listed(prefix)
+            if path is not None:
+                yield from walk(path, prefix, self._root.enters)
+
+    def _listed(self, prefix: str) -> str | None:
+        if prefix:
+            self._root.check(prefix[:-1])
+        try:
+            return self._root.directory(prefix[:-1])
+        except NotADirectoryError:
+            return None
+
+    def _open_unusual(self, key: str, error: OSError | ValueError) -> int | None:
+        """Open what could not be opened plainly: a link that leads to a file of the store."""
+        with self._reporting("read", key):
+            path = self._root.base + key
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                return os.open(self._root.resolve(path), _READ)
+            if stat.S_ISDIR(mode):  # which Windows does not open
+                return None
+        raise self._failure("read", key, error) from error
+
+    def _is_no_value(self, key: str, status: os.stat_result) -> bool:
+        if not stat.S_ISREG(status.st_mode):
+            if stat.S_ISDIR(status.st_mode):
+                return True
+            raise StoreError(f"{self._root.base}{key} is not a regular file", key=key)
+        return self._root.ignores_case is not False and self._root.is_twin(key, status)
+
+    def _check_writable(self, key: str) -> None:
+        self._root.check(key)
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=key)
+
+    def _refuse_twin(self, key: str) -> None:
+        twin = self._root.twin(key)
+        if twin is not None:
+            raise StoreError(f"{twin!r} differs from a stored name in its spelling only", key=key)
+
+    def _prune(self, parent: str) -> None:
+        """Remove a directory and those above it as long as they are empty."""
+        with suppress(OSError):
+            while parent:
+                path = self._root.directory(parent)
+                if path is not None and not remove_directory(path[:-1]):
+                    return
+                self._root.forget(parent)
+                parent = parent.rpartition("/")[0]
+
+    @contextmanager
+    def _reporting(self, action: str, key: str) -> Iterator[None]:
+        """Make the system's errors `StoreError`s, and let every error name its key."""
+        try:
+            yield
+        except TegulaError as error:
+            error.within(key=key)
+            raise
+        except (OSError, ValueError) as error:
+            raise self._failure(action, key, error) from error
+
+    def _failure(self, action: str, key: str, error: Exception) -> StoreError:
+        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return StoreError(f"can't {action} {self._root.base}{key}: {cause}", key=key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = {
+            "read_only": self.read_only,
+            "durability": self.durability,
+            "follow_symlinks": self._root.follow_symlinks,
+        }
+        return _reopen, (type(self), self.root, options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.root!r})"
+
+
+def _reopen(kind: type[LocalStore], root: str, options: dict[str, Any]) -> LocalStore:
+    return kind(root, **options)
+
+
+def _sweep(path: str, directory: Directory) -> None:
+    """Clear away what dead writers left in a directory: once in a process, since it takes listing it."""
+    if len(_swept) >= _REMEMBERED:
+        _swept.clear()
+    _swept.add(path)
+    with suppress(OSError):
+        directory.reclaim()

@@ -1,0 +1,129 @@
+"""A store whose values live in memory."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tegula.errors import ConflictError, ReadOnlyError
+from tegula.stores.interface import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    Store,
+    check_key,
+    check_prefix,
+    clip_range,
+    flat_view,
+    split_children,
+)
+
+__all__ = ["MemoryStore"]
+
+_next_generation = itertools.count(1).__next__
+
+
+class MemoryStore(Store):
+    """Values in memory, for tests and for arrays that needn't outlive the process.
+
+    A store that is pickled takes its values along; the copy is independent of the original.
+
+    Parameters
+    ----------
+    contents : mapping of str to bytes-like, optional
+        Values to begin with; they are copied.
+    read_only : bool
+        Whether `set` and `delete` raise `ReadOnlyError`.
+
+    Raises
+    ------
+    StoreError
+        If a key or a value of `contents` is not valid.
+
+    Examples
+    --------
+    >>> store = MemoryStore({"zarr.json": b"{}"})
+    >>> store.get("zarr.json"), store.get("c/0")
+    (b'{}', None)
+    >>> store.set("c/0", b"abcdef") is not None
+    True
+    >>> store.get("c/0", (1, 3)), sorted(store.list())
+    (b'bcd', ['c/0', 'zarr.json'])
+    """
+
+    def __init__(self, contents: Mapping[str, BytesLike] | None = None, *, read_only: bool = False) -> None:
+        self.read_only = read_only
+        self._lock = threading.Lock()
+        self._values: dict[str, tuple[bytes, Generation]] = {}
+        for key, value in (contents or {}).items():
+            self._values[check_key(key)] = (bytes(flat_view(value, key)), _next_generation())
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        value, generation = self._values.get(check_key(key), (None, ABSENT))
+        if value is not None and byte_range is not None:
+            start, stop = clip_range(byte_range, len(value))
+            value = value[start:stop]
+        return (value, generation) if with_generation else value
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Store `value` under `key`, replacing the old value in one step, and return its generation."""
+        self._check_writable(key)
+        data = bytes(flat_view(value, key))
+        with self._lock:
+            self._check_generation(key, if_generation)
+            generation: Generation = _next_generation()
+            self._values[key] = (data, generation)
+        return generation
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Remove `key` if it exists; raises as `set` does."""
+        self._check_writable(key)
+        with self._lock:
+            self._check_generation(key, if_generation)
+            self._values.pop(key, None)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        check_prefix(prefix)
+        with self._lock:
+            keys = [*self._values]
+        return (key for key in keys if key.startswith(prefix))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        return split_children(self.list_prefix(prefix), prefix)
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes, or ``None`` if there is none."""
+        found = self._values.get(check_key(key))
+        return None if found is None else len(found[0])
+
+    @property
+    def url(self) -> str:
+        """A name for messages; it says which object this is and can't be opened."""
+        return f"memory://{id(self):x}"
+
+    def _check_writable(self, key: str) -> None:
+        check_key(key)
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=key)
+
+    def _check_generation(self, key: str, expected: Generation | None) -> None:
+        if expected is not None and self._values.get(key, (None, ABSENT))[1] != expected:
+            raise ConflictError("the value has changed since it was read", key=key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:
+            contents = {key: value for key, (value, _) in self._values.items()}
+        return _reopen, (type(self), contents, self.read_only)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._values)} keys)"
+
+
+def _reopen(kind: type[MemoryStore], contents: dict[str, bytes], read_only: bool) -> MemoryStore:
+    return kind(contents, read_only=read_only)

@@ -1,0 +1,108 @@
+"""What a file system makes of keys: reserved names, names that differ in case only, and ``file:`` URLs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from pathlib import PurePath
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from tegula.errors import StoreError
+
+__all__ = ["HIDDEN", "entry_names", "file_url", "has_twins", "name_flaw", "path_of_url", "swap_case"]
+
+HIDDEN = ".tegula-"
+"""How the names of the store's own files begin: no key may have such a segment, and no listing shows one."""
+
+_WINDOWS_DEVICE = re.compile(
+    r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9¹²³]|LPT[0-9¹²³])(?:\.|\Z)", re.IGNORECASE
+).match
+_WINDOWS_FORBIDDEN = re.compile(r'[<>:"\\|?*\x01-\x1f]').search
+
+
+def name_flaw(key: str, platform: str = sys.platform) -> str | None:
+    """Say why a valid key can't be the relative path of a file on `platform`, or return ``None`` if it can.
+
+    On POSIX only the store's own names are refused, and a backslash is a character like any other. Windows refuses
+    backslashes, colons (and so drive letters and streams), device names, and segments that end in a dot or a space.
+
+    Examples
+    --------
+    >>> name_flaw("a/CON.txt", "linux")
+    >>> name_flaw("a/CON.txt", "win32")
+    "Windows reserves the name 'CON.txt'"
+    """
+    for segment in key.split("/"):
+        if segment.startswith(HIDDEN):
+            return f"names that begin with {HIDDEN!r} are the store's own"
+        if platform == "win32":
+            if _WINDOWS_FORBIDDEN(segment):
+                return f"Windows forbids a character of the name {segment!r}"
+            if _WINDOWS_DEVICE(segment):
+                return f"Windows reserves the name {segment!r}"
+            if segment[-1] in ". ":
+                return f"Windows drops the end of the name {segment!r}"
+    return None
+
+
+def has_twins(name: str) -> bool:
+    """Return whether a file system that ignores case, or how Unicode is composed, knows `name` by other spellings too.
+
+    Examples
+    --------
+    >>> has_twins("0.12"), has_twins("zarr.json")
+    (False, True)
+    """
+    return not name.isascii() or name.lower() != name.upper()
+
+
+def swap_case(name: str) -> str | None:
+    """Return `name` in another spelling that only a case-insensitive file system takes for it, or ``None``."""
+    return name.swapcase() if name.isascii() and has_twins(name) else None
+
+
+def entry_names(directory: str) -> frozenset[str]:
+    """Return the names in a directory as the file system spells them."""
+    return _entry_names(directory, os.stat(directory).st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=16)
+def _entry_names(directory: str, mtime_ns: int) -> frozenset[str]:
+    return frozenset(os.listdir(directory))
+
+
+def file_url(path: str) -> str:
+    """Return the ``file:`` URL (RFC 8089) of an absolute path.
+
+    Examples
+    --------
+    >>> import os.path
+    >>> file_url(os.path.abspath("/my data")).endswith("/my%20data")
+    True
+    """
+    return PurePath(path).as_uri()
+
+
+def path_of_url(url: str) -> str:
+    """Return the path that a ``file:`` URL names.
+
+    Raises
+    ------
+    StoreError
+        If it is another kind of URL, names another host, or has a query or a fragment.
+
+    Examples
+    --------
+    >>> path_of_url("file:///my%20data") if os.name == "posix" else "/my data"
+    '/my data'
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise StoreError(f"{url!r} is not the URL of a local file (file:///path)")
+    path = url2pathname(parts.path)
+    if not os.path.isabs(path) or "\0" in path:
+        raise StoreError(f"{url!r} does not name an absolute path")
+    return path

@@ -1,0 +1,174 @@
+"""Where the value of a key lies below a base directory, and whether it may lie there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from tegula.errors import StoreError
+from tegula.stores.interface import check_key
+from tegula.stores.names import HIDDEN, entry_names, has_twins, name_flaw, swap_case
+
+__all__ = ["Root"]
+
+_WINDOWS = sys.platform == "win32"
+_REMEMBERED = 4096
+
+
+class Root:
+    """A base directory, and what has been found out about the directories below it.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The base directory; a relative one is taken from the current directory, now and once for all.
+    follow_symlinks : bool
+        Whether links may lead out of it.
+
+    Raises
+    ------
+    StoreError
+        If something else than a directory stands there, or it can't be looked at.
+
+    Attributes
+    ----------
+    base : str
+        The path, ending in a separator.
+    ignores_case : bool or None
+        Whether the file system does; ``None`` until a name that tells is met.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, follow_symlinks: bool) -> None:
+        text = os.fsdecode(path)
+        if not text:
+            raise StoreError("the root of a store can't be an empty path")
+        self.name = os.path.abspath(text)
+        self.base = os.path.join(self.name, "")
+        self.follow_symlinks = follow_symlinks
+        self.ignores_case: bool | None = None
+        self._checked = {"": self.base}
+        try:
+            if not stat.S_ISDIR(os.stat(self.name).st_mode):
+                raise StoreError(f"the root {self.name} is not a directory")
+        except FileNotFoundError as error:
+            if os.path.lexists(self.name):
+                raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
+        except (NotADirectoryError, PermissionError, ValueError) as error:
+            raise StoreError(f"the root {self.name!r} can't be looked at: {error}") from error
+
+    def check(self, key: str) -> None:
+        """Raise `StoreError` if `key` is not valid or can't be the name of a file."""
+        check_key(key)
+        if (HIDDEN in key or _WINDOWS) and (flaw := name_flaw(key)):
+            raise StoreError(flaw, key=key)
+
+    def path(self, key: str) -> str | None:
+        """Check `key` and return the path of its value, or ``None`` if the directory of that is missing.
+
+        Raises
+        ------
+        StoreError
+            If the key can't be the name of a file, or leads out of the root.
+        OSError
+            If a file stands in the place of a directory, or that can't be found out.
+        """
+        check_key(key)
+        if (HIDDEN in key or _WINDOWS) and (flaw := name_flaw(key)):
+            raise StoreError(flaw, key=key)
+        parent, _, name = key.rpartition("/")
+        directory = self._checked.get(parent) or self.directory(parent)
+        if _WINDOWS and directory is not None and os.path.islink(directory + name):
+            self.resolve(directory + name)  # opening a file follows links there
+        return None if directory is None else directory + name
+
+    def directory(self, name: str) -> str | None:
+        """Return the path of a directory below the root, ending in a separator, or ``None`` if there is none.
+
+        It is given as a prefix without the slash. A link is followed; raises as `path` does.
+        """
+        found = self._checked.get(name)
+        if found is not None:
+            return found
+        end = -1
+        while end < len(name):
+            end = name.find("/", end + 1)
+            end = len(name) if end < 0 else end
+            above = name[:end]
+            if above in self._checked:
+                continue
+            path = self.base + above
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:
+                return None
+            if stat.S_ISLNK(status.st_mode):
+                status = os.stat(self.resolve(path))
+            if not stat.S_ISDIR(status.st_mode):
+                raise NotADirectoryError(0, f"{path} is not a directory")
+            if self.ignores_case is not False and self.is_twin(above, status):
+                return None
+            self._remember(above, path)
+        return self.base + name + os.sep
+
+    def forget(self, name: str) -> None:
+        """Check a directory, and those below it, again when they are met next."""
+        if name:
+            self._checked.pop(name, None)
+        else:
+            self._checked = {"": self.base}
+
+    def resolve(self, path: str) -> str:
+        """Return where a symbolic link leads, or raise `StoreError` if that is nowhere or out of the root."""
+        try:
+            target = os.path.realpath(path, strict=True)
+        except OSError as error:
+            raise StoreError(f"{path} is a symbolic link that leads nowhere: {error.strerror}") from error
+        if not self.follow_symlinks:
+            real = os.path.realpath(self.name)
+            if target != real and not target.startswith(os.path.join(real, "")):
+                raise StoreError(f"{path} leads out of the store, to {target} (follow_symlinks is off)")
+        return target
+
+    def enters(self, path: str) -> bool:
+        """Return whether a symbolic link leads to a directory that belongs to the store."""
+        try:
+            return os.path.isdir(self.resolve(path))
+        except StoreError:
+            return False
+
+    def is_twin(self, key: str, status: os.stat_result) -> bool:
+        """Return whether what was found for `key` is stored under another spelling of its last segment.
+
+        Whether the file system ignores case is found out by the first key with letters that exists; only if it does
+        are names compared with those in their directory.
+        """
+        if self.ignores_case is None:
+            other = swap_case(key)
+            if other is None:
+                return False
+            try:
+                self.ignores_case = os.path.samestat(os.stat(self.base + other), status)
+            except OSError:
+                self.ignores_case = False
+        parent, _, name = key.rpartition("/")
+        return self.ignores_case and has_twins(name) and name not in entry_names(self.base + parent)
+
+    def twin(self, key: str) -> str | None:
+        """Return the beginning of `key`, up to a whole segment, that is stored under another spelling, or ``None``."""
+        end = -1
+        while end < len(key):
+            end = key.find("/", end + 1)
+            end = len(key) if end < 0 else end
+            try:
+                status = os.stat(self.base + key[:end])
+            except OSError:
+                return None
+            if self.is_twin(key[:end], status):
+                return key[:end]
+        return None
+
+    def _remember(self, name: str, path: str) -> None:
+        if len(self._checked) >= _REMEMBERED:
+            self._checked = {"": self.base}
+        self._checked[name] = path + os.sep

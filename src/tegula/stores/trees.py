@@ -1,0 +1,103 @@
+"""Walking a tree of directories, for listing and for removing it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import suppress
+
+from tegula.stores.directories import Directory, remove_directory
+from tegula.stores.interface import is_key
+from tegula.stores.names import HIDDEN
+
+__all__ = ["children", "remove_tree", "walk"]
+
+Enters = Callable[[str], bool]
+"""Whether a symbolic link is to be walked through, rather than listed as a key."""
+
+
+def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, None]:
+    """Yield the key of every file below `directory`, which is that of `prefix`, holding one open directory a level.
+
+    The store's own files, names that are no keys, and what is neither a file, a directory nor a link are left out; so
+    is what vanishes meanwhile.
+    """
+    stack = [(directory, prefix, _scan(directory))]
+    try:
+        while stack:
+            directory, prefix, entries = stack[-1]
+            for entry in entries:
+                if _is_hidden(entry.name):
+                    continue
+                if _is_prefix(entry, enters):
+                    if not (entry.is_symlink() and any(_same(entry.path, above) for above, _, _ in stack)):
+                        stack.append((entry.path, f"{prefix}{entry.name}/", _scan(entry.path)))
+                        break
+                elif _is_value(entry):
+                    yield prefix + entry.name
+            else:
+                stack.pop()
+    finally:
+        for _, _, entries in stack:
+            entries.close()
+
+
+def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], list[str]]:
+    """Return the keys and the prefixes directly below `directory`, sorted, without directories that hold no key."""
+    keys, prefixes = [], []
+    entries = _scan(directory)
+    for entry in entries:
+        if _is_hidden(entry.name):
+            continue
+        if _is_prefix(entry, enters):
+            below = walk(entry.path, "", enters)
+            if next(below, None) is not None:
+                prefixes.append(f"{prefix}{entry.name}/")
+            below.close()
+        elif _is_value(entry):
+            keys.append(prefix + entry.name)
+    return sorted(keys), sorted(prefixes)
+
+
+def remove_tree(directory: str, *, sync: bool) -> None:
+    """Remove every file below `directory`, and the directories below it that are empty then; no link is followed."""
+    found, pending = [], [directory]
+    while pending:
+        current = pending.pop()
+        names = []
+        for entry in _scan(current):
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
+                found.append(entry.path)
+            elif not entry.name.startswith(HIDDEN):
+                names.append(entry.name)
+        with suppress(FileNotFoundError), Directory(current, sync=sync) as opened:
+            opened.remove_all(names)
+            opened.reclaim()
+    for path in reversed(found):
+        remove_directory(path)
+
+
+def _scan(directory: str) -> Generator[os.DirEntry[str], None, None]:
+    """Yield the entries of a directory; one that has vanished meanwhile counts as empty."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        yield from entries
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(HIDDEN) or not (name.isascii() or is_key(name))
+
+
+def _is_prefix(entry: os.DirEntry[str], enters: Enters) -> bool:
+    return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and enters(entry.path))
+
+
+def _is_value(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) or entry.is_symlink()
+
+
+def _same(path: str, other: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.stat(other))
+    except FileNotFoundError:
+        return True

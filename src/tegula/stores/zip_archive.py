@@ -1,0 +1,284 @@
+"""A zip archive as an open file: members read from it, commits appended to it or written as a new archive."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
+from tegula.stores.directories import Directory, sync_directory
+from tegula.stores.interface import ByteRange
+from tegula.stores.names import HIDDEN
+from tegula.stores.open_files import acquire, read_at, sync_file, write_at
+from tegula.stores.zip_packing import read_member
+from tegula.stores.zip_records import (
+    Member,
+    central_record,
+    descriptor,
+    end_records,
+    find_end,
+    local_header,
+    member_start,
+    moved_record,
+    read_members,
+)
+
+__all__ = ["Archive", "open_archive", "open_for_writing"]
+
+_BINARY = getattr(os, "O_BINARY", 0)
+_BLOCK = 1 << 20
+
+
+class Archive:
+    """An archive that is open; the file is closed when nobody holds this object any more.
+
+    Attributes
+    ----------
+    path : str
+        Where it is.
+    directory_size : int
+        Length of its central directory in bytes.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._fd = fd
+        self.path = path
+        self._shifted = False
+        self._comment = b""
+        self._limit = 0
+        self._stop = os.fstat(fd).st_size
+        self.directory_size = 0
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StoreError(f"{path} is not a file")
+
+    def load(self) -> dict[str, Member]:
+        """Read the central directory and return the members by name, of several of one name the last.
+
+        Raises
+        ------
+        StoreError
+            If the file is no sound archive.
+        """
+        try:
+            end = find_end(self._fd, self._stop)
+            members = {member.name: member for member in read_members(self._fd, end)}
+        except StoreError as error:
+            error.message = f"{error.message} ({self.path})" if self.path not in error.message else error.message
+            raise
+        except OSError as error:
+            raise self._failure("read", error) from error
+        self._limit, self._stop, self._comment = end.directory, end.stop, end.comment
+        self._shifted = end.shift != 0
+        self.directory_size = end.directory_end - end.directory
+        return members
+
+    def read(self, member: Member, byte_range: ByteRange | None) -> bytes:
+        """Return the value of a member, or a range of it; see `read_member`."""
+        data = member.data  # before the limit, which a commit moves before it drops the data
+        try:
+            return read_member(self._fd, member, data, self._limit, byte_range)
+        except StoreError as error:
+            error.within(key=member.name)
+            raise
+        except (OSError, MemoryError, OverflowError) as error:
+            raise self._failure("read", error, member.name) from error
+
+    def append(self, members: Sequence[Member], *, sync: bool) -> None:
+        """Append those of `members` that are not written yet, and a directory of all of them.
+
+        Raises
+        ------
+        StoreError
+            If that fails; the archive is as it was.
+        """
+        if self._shifted:
+            raise StoreError(f"{self.path} has something before the archive, so nothing can be appended; compact it")
+        new = [member for member in members if member.data is not None]
+        try:
+            if os.fstat(self._fd).st_size > self._stop:
+                os.ftruncate(self._fd, self._stop)  # what a killed writer left
+            out = _Appender(self._fd, self._stop)
+            starts = [_put(out, member) for member in new]
+            directory = self._finish(out, members, sync=sync)
+        except BaseException as error:
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._stop)
+            if isinstance(error, OSError):
+                raise self._failure("write", error) from error
+            raise
+        self._limit, self._stop, self.directory_size = directory, out.position, out.position - directory
+        for member, start in zip(new, starts):
+            member.start = start
+            member.data = None
+
+    def rewrite(self, members: Sequence[Member], *, sync: bool) -> tuple[Archive, list[Member]]:
+        """Write an archive of `members` only and put it in the place of this one, which stays readable.
+
+        Returns
+        -------
+        archive, members
+            The new archive, locked as this one is, and the members as they are in it.
+
+        Raises
+        ------
+        StoreError
+            If that fails; the archive is as it was.
+        """
+        folder = os.path.dirname(self.path)
+        temporary = os.path.join(folder, f"{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp")
+        try:
+            fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+            archive = Archive(self.path, fd)
+            archive._comment = self._comment
+            acquire(fd, wait=False)
+            if hasattr(os, "fchmod"):
+                os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
+            out = _Appender(fd, 0)
+            written = [self._copy(out, member) for member in members]
+            archive._limit = archive._finish(out, written, sync=sync)
+            archive._stop, archive.directory_size = out.position, out.position - archive._limit
+            os.replace(temporary, self.path)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, OSError) and not isinstance(error, TegulaError):
+                raise self._failure("write", error) from error
+            raise
+        for member in written:
+            member.data = None
+        if sync:
+            try:
+                sync_directory(folder)
+            except OSError as error:
+                raise self._failure("sync", error) from error
+        return archive, written
+
+    def _lock(self) -> None:
+        if not acquire(self._fd, wait=False):
+            raise StoreError(f"another writer has the archive {self.path} open")
+
+    def _copy(self, out: _Appender, member: Member) -> Member:
+        """Put a member, written or not, where `out` stands, and return it as it is there."""
+        copy = replace(member)
+        if member.data is not None:
+            copy.start = _put(out, copy)
+            return copy
+        start = member_start(self._fd, member, self._limit)
+        copy.record = moved_record(member, out.position)
+        copy.offset, copy.start = out.position, out.position + start - member.offset
+        at, stop = member.offset, start + member.packed
+        while at < stop:
+            out.write(read_at(self._fd, at, min(stop, at + _BLOCK)))
+            at += _BLOCK
+        out.write(descriptor(member))
+        return copy
+
+    def _finish(self, out: _Appender, members: Sequence[Member], *, sync: bool) -> int:
+        """Write the directory and the end, and return where the directory begins."""
+        if sync:
+            out.flush()
+            sync_file(out.fd)  # so that no directory is on the disk before what it lists
+        directory = out.position
+        for member in members:
+            out.write(member.record)
+        out.write(end_records(len(members), directory, out.position, self._comment))
+        out.flush()
+        if sync:
+            sync_file(out.fd)
+        return directory
+
+    def _failure(self, action: str, error: BaseException, key: str | None = None) -> StoreError:
+        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return StoreError(f"can't {action} the archive {self.path}: {cause}", key=key)
+
+    def __del__(self) -> None:
+        with suppress(OSError, AttributeError):
+            os.close(self._fd)
+
+
+class _Appender:
+    """Writes to a file from some position on, in pieces worth a system call."""
+
+    def __init__(self, fd: int, position: int) -> None:
+        self.fd = fd
+        self.position = position
+        self._buffer = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.position += len(data)
+        if len(data) >= _BLOCK:
+            self.flush()
+            write_at(self.fd, memoryview(data), self.position - len(data))
+            return
+        self._buffer += data
+        if len(self._buffer) >= _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        write_at(self.fd, memoryview(bytes(self._buffer)), self.position - len(self._buffer))
+        self._buffer.clear()
+
+
+def _put(out: _Appender, member: Member) -> int:
+    """Write a new member, note where, and return where its packed bytes begin."""
+    member.offset = out.position
+    member.record = central_record(member)
+    out.write(local_header(member))
+    start = out.position
+    out.write(member.data or b"")
+    return start
+
+
+def open_archive(path: str) -> Archive:
+    """Open an archive for reading.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    StoreError
+        If it can't be opened.
+    """
+    try:
+        return Archive(path, os.open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)))
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no zip archive {path}") from error
+    except StoreError:
+        raise
+    except (OSError, ValueError) as error:
+        raise StoreError(f"can't open the archive {path!r}: {error}") from error
+
+
+def open_for_writing(path: str, *, exclusive: bool) -> Archive:
+    """Open an archive for reading and writing, as its only writer; make an empty one if there is none.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If `exclusive` and there is something already.
+    StoreError
+        If it can't be opened, or another writer has it open.
+    """
+    flags = os.O_RDWR | os.O_CREAT | _BINARY | (os.O_EXCL if exclusive else 0)
+    try:
+        while True:
+            archive = Archive(path, os.open(path, flags, 0o666))
+            archive._lock()
+            # Its last writer may have replaced it between the opening and the locking.
+            if os.path.samestat(os.fstat(archive._fd), os.stat(path)):
+                break
+        if archive._stop == 0:
+            archive._stop = len(end_records(0, 0, 0, b""))
+            write_at(archive._fd, memoryview(end_records(0, 0, 0, b"")), 0)
+        with suppress(OSError), Directory(os.path.dirname(path)) as directory:
+            directory.reclaim()
+    except FileExistsError as error:
+        raise AlreadyExistsError(f"{path} exists already") from error
+    except StoreError:
+        raise
+    except (OSError, ValueError) as error:
+        raise StoreError(f"can't open the archive {path!r} for writing: {error}") from error
+    return archive

@@ -1,0 +1,287 @@
+"""The records of a zip archive (PKWARE APPNOTE 6.3): members, central directory, end; parsed with distrust."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tegula.errors import StoreError
+from tegula.stores.interface import Generation, is_key
+from tegula.stores.open_files import read_at
+
+__all__ = [
+    "DEFLATED",
+    "STORED",
+    "UTF8_NAME",
+    "End",
+    "Member",
+    "central_record",
+    "descriptor",
+    "end_records",
+    "find_end",
+    "local_header",
+    "member_start",
+    "moved_record",
+    "read_members",
+]
+
+STORED, DEFLATED = 0, 8
+HAS_DESCRIPTOR, UTF8_NAME = 0x8, 0x800
+_MAX16, _MAX32 = 0xFFFF, 0xFFFFFFFF
+_LOCAL = struct.Struct("<4s5H3I2H")
+_CENTRAL = struct.Struct("<4s6H3I5H2I")
+_END = struct.Struct("<4s4H2IH")
+_END64 = struct.Struct("<4sQ2H2I4Q")
+_LOCATOR = struct.Struct("<4sIQI")
+_OFFSET_AT = 42
+_BLOCK = 1 << 20
+
+
+@dataclass(slots=True)
+class Member:
+    """One member: where it is, how it is packed, and its record in the central directory as it stands there.
+
+    A member that is not written yet has its packed bytes in `data`.
+    """
+
+    name: str
+    method: int
+    flags: int
+    crc: int
+    packed: int
+    size: int
+    offset: int
+    record: bytes
+    generation: Generation
+    data: bytes | None = None
+    start: int | None = None
+
+
+class End(NamedTuple):
+    """What the end record says: the members' count, the directory's place, and where the archive ends."""
+
+    members: int
+    directory: int
+    directory_end: int
+    stop: int
+    shift: int
+    comment: bytes
+
+
+def find_end(fd: int, size: int) -> End:
+    """Find the end record of an archive in a file of `size` bytes.
+
+    The record that ends the file is preferred, of course; else the last one that is consistent with its place in the
+    file, as a writer that was killed leaves it behind; else one that was shifted by what is put before an archive.
+
+    Raises
+    ------
+    StoreError
+        If there is none.
+    """
+    tail = max(0, size - _END.size - _MAX16)
+    last = [*_ends(fd, read_at(fd, tail, size), tail, size)]
+    for end in last:
+        if end.stop == size and end.shift == 0 and _is_sound(fd, end):
+            return end
+    stop = size
+    while stop > 0:
+        start = max(0, stop - _BLOCK)
+        for end in _ends(fd, read_at(fd, start, min(size, stop + _END.size + _MAX16)), start, size):
+            if end.shift == 0 and _is_sound(fd, end):
+                return end
+        stop = start
+    for end in last:
+        if end.stop == size and _is_sound(fd, end):
+            return end
+    raise StoreError("the file is not a zip archive, or is damaged")
+
+
+def _ends(fd: int, block: bytes, start: int, size: int) -> Iterator[End]:
+    """Yield what may be end records in a block of a file that begins at `start`, the last first."""
+    at = len(block)
+    while (at := block.rfind(b"PK\5\6", 0, at)) >= 0:
+        if at + _END.size > len(block):
+            continue
+        _, disk, first, here, count, length, offset, comment = _END.unpack_from(block, at)
+        position = start + at
+        stop = position + _END.size + comment
+        if stop > size or disk or first or here != count:
+            continue
+        before = position - _LOCATOR.size - _END64.size
+        if before >= 0:
+            records = read_at(fd, before, position)
+            if records.startswith(b"PK\6\6") and records[_END64.size :].startswith(b"PK\6\7"):
+                count, length, offset = _END64.unpack_from(records)[7:]
+                position = before
+        directory = position - length
+        if directory >= offset and count * _CENTRAL.size <= length:
+            text = read_at(fd, stop - comment, stop)
+            yield End(count, directory, position, stop, directory - offset, text)
+
+
+def _is_sound(fd: int, end: End) -> bool:
+    if end.members == 0:
+        return end.directory == end.directory_end
+    return read_at(fd, end.directory, end.directory + 4) == b"PK\1\2"
+
+
+def read_members(fd: int, end: End) -> Iterator[Member]:
+    """Yield the members that the central directory lists, in its order.
+
+    Raises
+    ------
+    StoreError
+        If the directory is damaged, or a name can't be the key of a value or that of a directory.
+    """
+    data = read_at(fd, end.directory, end.directory_end)
+    at = 0
+    for _ in range(end.members):
+        if at + _CENTRAL.size > len(data):
+            raise StoreError("the central directory of the archive is cut off")
+        fields = _CENTRAL.unpack_from(data, at)
+        flags, method, crc, packed, size = fields[3], fields[4], *fields[7:10]
+        names, extras, comments = fields[10:13]
+        stop = at + _CENTRAL.size + names + extras + comments
+        if fields[0] != b"PK\1\2" or stop > len(data):
+            raise StoreError("the central directory of the archive is damaged")
+        record = data[at:stop]
+        name = _decode_name(record[_CENTRAL.size : _CENTRAL.size + names], flags)
+        extra = record[_CENTRAL.size + names : _CENTRAL.size + names + extras]
+        size, packed, offset = _wide(extra, size, packed, fields[16], name)
+        at = stop
+        if not name.endswith("/"):
+            if not is_key(name):
+                raise StoreError("the archive has a member whose name can't be a key", key=name)
+            offset += end.shift
+            yield Member(name, method, flags, crc, packed, size, offset, record, (crc, size, offset))
+
+
+def _decode_name(name: bytes, flags: int) -> str:
+    try:
+        return name.decode("utf-8" if flags & UTF8_NAME else "cp437")
+    except UnicodeDecodeError as error:
+        raise StoreError(f"the archive has a member whose name is not UTF-8: {name!r}") from error
+
+
+def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
+    """Replace the sizes and the offset that don't fit 32 bits by those of the zip64 field."""
+    if _MAX32 not in (size, packed, offset):
+        return size, packed, offset
+    at, stop = _zip64_span(extra)
+    values = []
+    for narrow in (size, packed, offset):
+        value = narrow
+        if narrow == _MAX32:
+            if at + 8 > stop:
+                raise StoreError("the directory of the archive lacks a size or offset", key=name)
+            value = int.from_bytes(extra[at : at + 8], "little")
+            at += 8
+        values.append(value)
+    return values[0], values[1], values[2]
+
+
+def _zip64_span(extra: bytes) -> tuple[int, int]:
+    """Return where the contents of the zip64 field of a record begin and end; nowhere if there is none."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        if kind == 1:
+            return at + 4, min(at + 4 + length, len(extra))
+        at += 4 + length
+    return 0, 0
+
+
+def member_start(fd: int, member: Member, limit: int) -> int:
+    """Return where the packed bytes of a member begin; nothing of it may lie beyond `limit`.
+
+    Raises
+    ------
+    StoreError
+        If there is no such member at that place.
+    """
+    if member.start is not None:
+        return member.start
+    start = member.offset + _LOCAL.size
+    if start > limit:
+        raise StoreError("the archive's directory points to nowhere", key=member.name)
+    fields = _LOCAL.unpack(read_at(fd, member.offset, start))
+    start = start + int(fields[9]) + int(fields[10])
+    if fields[0] != b"PK\3\4" or start + member.packed > limit:
+        raise StoreError("the archive's directory points to where no such member is", key=member.name)
+    member.start = start
+    return start
+
+
+def local_header(member: Member) -> bytes:
+    """Return the header that goes before the packed bytes of a new member."""
+    name = member.name.encode()
+    wide = max(member.size, member.packed) >= _MAX32
+    sizes = (_MAX32, _MAX32) if wide else (member.packed, member.size)
+    extra = struct.pack("<HHQQ", 1, 16, member.size, member.packed) if wide else b""
+    day, clock = _dos_time()
+    needed = 45 if wide else 20
+    head = _LOCAL.pack(
+        b"PK\3\4", needed, member.flags, member.method, clock, day, member.crc, *sizes, len(name), len(extra)
+    )
+    return head + name + extra
+
+
+def central_record(member: Member) -> bytes:
+    """Return the record of a new member for the central directory."""
+    name = member.name.encode()
+    values = (member.size, member.packed, member.offset)
+    wide = b"".join(struct.pack("<Q", value) for value in values if value >= _MAX32)
+    size, packed, offset = (min(value, _MAX32) for value in values)
+    extra = struct.pack("<HH", 1, len(wide)) + wide if wide else b""
+    day, clock = _dos_time()
+    made = (3 << 8) | 45  # on Unix, whose permissions stand in the upper half of the attributes
+    needed = 45 if wide else 20
+    head = _CENTRAL.pack(
+        b"PK\1\2", made, needed, member.flags, member.method, clock, day, member.crc, packed, size,
+        len(name), len(extra), 0, 0, 0, 0o100644 << 16, offset,
+    )  # fmt: skip
+    return head + name + extra
+
+
+def moved_record(member: Member, offset: int) -> bytes:
+    """Return the record of a member, otherwise unchanged, for another offset that is not larger."""
+    record = bytearray(member.record)
+    fields = _CENTRAL.unpack_from(record)
+    if fields[16] != _MAX32:
+        struct.pack_into("<I", record, _OFFSET_AT, offset)
+        return bytes(record)
+    extra_at = _CENTRAL.size + fields[10]
+    begin, _ = _zip64_span(bytes(record[extra_at : extra_at + fields[11]]))
+    skipped = 8 * (fields[9], fields[8]).count(_MAX32)
+    struct.pack_into("<Q", record, extra_at + begin + skipped, offset)
+    return bytes(record)
+
+
+def descriptor(member: Member) -> bytes:
+    """Return what follows the packed bytes of a member whose header came before its sizes were known."""
+    if not member.flags & HAS_DESCRIPTOR:
+        return b""
+    kind = "<4sIQQ" if max(member.size, member.packed) >= _MAX32 else "<4sIII"
+    return struct.pack(kind, b"PK\7\x08", member.crc, member.packed, member.size)
+
+
+def end_records(count: int, directory: int, directory_end: int, comment: bytes) -> bytes:
+    """Return what goes behind a central directory that lies between two offsets."""
+    length = directory_end - directory
+    wide = b""
+    if count >= _MAX16 or length >= _MAX32 or directory >= _MAX32:
+        made = (3 << 8) | 45
+        wide = _END64.pack(b"PK\6\6", _END64.size - 12, made, 45, 0, 0, count, count, length, directory)
+        wide += _LOCATOR.pack(b"PK\6\7", 0, directory_end, 1)
+    count, length, directory = min(count, _MAX16), min(length, _MAX32), min(directory, _MAX32)
+    return wide + _END.pack(b"PK\5\6", 0, 0, count, count, length, directory, len(comment)) + comment
+
+
+def _dos_time() -> tuple[int, int]:
+    now = time.localtime()
+    year = min(max(now.tm_year, 1980), 2107) - 1980
+    return year << 9 | now.tm_mon << 5 | now.tm_mday, now.tm_hour << 11 | now.tm_min << 5 | now.tm_sec // 2

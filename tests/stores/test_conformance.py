@@ -1,0 +1,98 @@
+"""All stores through the published conformance suite."""
+
+from collections import UserDict
+
+import pytest
+
+from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.testing import StoreConformance, check_store
+
+
+class TestMemoryStore(StoreConformance):
+    def make(self) -> Store:
+        return MemoryStore()
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return MemoryStore({key: store.get(key) for key in store.list()}, read_only=True)
+
+
+class TestMappingStore(StoreConformance):
+    def make(self) -> Store:
+        return MappingStore({})
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return MappingStore(store.mapping, read_only=True)
+
+
+class TestMappingStoreOverAnotherMapping(TestMappingStore):
+    def make(self) -> Store:
+        return MappingStore(UserDict())
+
+
+class InFolder(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder = tmp_path
+        self.count = 0
+
+    def place(self, name):
+        self.count += 1
+        return self.folder / f"{name}-{self.count}"
+
+
+class TestLocalStore(InFolder):
+    options = {}  # noqa: RUF012
+
+    def make(self) -> Store:
+        return LocalStore(self.place("root"), **self.options)
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return LocalStore(store.root, read_only=True, **self.options)
+
+
+class TestDurableLocalStore(TestLocalStore):
+    options = {"durability": "fsync", "follow_symlinks": True}  # noqa: RUF012
+
+
+class TestZipStore(InFolder):
+    options = {}  # noqa: RUF012
+
+    def make(self) -> Store:
+        return ZipStore(self.place("a.zip"), "w", **self.options)
+
+    def reopen_read_only(self, store: Store) -> Store:
+        store.flush()
+        return ZipStore(store.path, **self.options)
+
+
+class TestDurableDeflatedZipStore(TestZipStore):
+    options = {"compression": "deflated", "durability": "fsync"}  # noqa: RUF012
+
+
+class TestCommittingZipStore(TestZipStore):
+    """The suite again with a commit after each change."""
+
+    def make(self) -> Store:
+        return _Committing(self.place("a.zip"), "x")
+
+
+class _Committing(ZipStore):
+    def set(self, key, value, *, if_generation=None):
+        generation = super().set(key, value, if_generation=if_generation)
+        self.flush()
+        return generation
+
+    def delete(self, key, *, if_generation=None):
+        super().delete(key, if_generation=if_generation)
+        self.flush()
+
+
+def test_the_suite_runs_without_pytest_and_finds_fault():
+    check_store(MemoryStore)
+
+    class Forgetful(MemoryStore):
+        def delete(self, key, *, if_generation=None):
+            pass
+
+    with pytest.raises(AssertionError):
+        check_store(Forgetful)
