@@ -27,7 +27,7 @@ MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
 
 
 class Indexer:
-    """A way of selecting other than ``a[...]``: `Array.oindex`, `Array.vindex` and `Array.blocks`, to read and write."""
+    """A way of selecting other than ``a[...]``, to read and write: `Array.oindex`, `vindex` and `blocks`."""
 
     __slots__ = ("_array", "_plan")
 
@@ -45,7 +45,7 @@ class Indexer:
 class Array:
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
-    Reading and writing take NumPy's selections. ``a[...]`` reads into memory: an array larger than that is read in parts.
+    Reading and writing take NumPy's selections. ``a[...]`` reads into memory; larger arrays are read in parts.
 
     Examples
     --------
@@ -192,7 +192,7 @@ class Array:
 
     @property
     def vindex(self) -> Indexer:
-        """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the array's shape."""
+        """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the whole."""
         return Indexer(self, vectorized)
 
     @property
@@ -251,7 +251,9 @@ class Array:
         try:
             work = np.empty(plan.work_shape, stored.dtype)
         except (MemoryError, ValueError) as error:
-            raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._path) from error
+            raise SelectionError(
+                f"a selection of shape {plan.shape} does not fit into memory", path=self._path
+            ) from error
         engine.read(stored, plan, work)
         return work[()] if plan.is_point else plan.present(work)
 
@@ -261,7 +263,7 @@ class Array:
         if not out.flags.writeable:
             raise SelectionError("out can't be written")
         work = plan.arrange(out)
-        if np.shares_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
+        if np.may_share_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
             engine.read(stored, plan, work)
         else:
             work = np.empty(plan.work_shape, stored.dtype)
@@ -296,7 +298,11 @@ class Array:
             return _object_array(values)
         try:
             if not isinstance(values, np.ndarray):
-                return np.asarray(values, dtype) if not isinstance(values, np.generic) else np.asarray(values).astype(dtype)
+                return (
+                    np.asarray(values, dtype)
+                    if not isinstance(values, np.generic)
+                    else np.asarray(values).astype(dtype)
+                )
             if values.dtype == dtype or (values.dtype.kind in "biuf" and dtype.kind in "iufc"):
                 return values
             return values.astype(dtype)
@@ -333,7 +339,9 @@ class Array:
         """
         new = as_shape(shape[0] if len(shape) == 1 else shape)
         if len(new) != self.ndim:
-            raise MetadataError(f"an array of {self.ndim} axes can't be resized to {new}", path=self._path, field="shape")
+            raise MetadataError(
+                f"an array of {self.ndim} axes can't be resized to {new}", path=self._path, field="shape"
+            )
         before = self.shape
 
         def change(metadata: ArrayMetadata) -> ArrayMetadata:
@@ -382,7 +390,8 @@ class Array:
             rest = [n for a, n in enumerate(metadata.shape) if a != axis]
             if added.ndim != metadata.ndim or [n for a, n in enumerate(added.shape) if a != axis] != rest:
                 raise SelectionError(
-                    f"values of shape {added.shape} can't be appended to {metadata.shape} along axis {axis}", path=self._path
+                    f"values of shape {added.shape} can't be appended to {metadata.shape} along axis {axis}",
+                    path=self._path,
                 )
             start = metadata.shape[axis]
             shape = tuple(n + added.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
@@ -443,7 +452,9 @@ class Array:
 
     def _check_writable(self) -> None:
         if self._read_only:
-            raise ReadOnlyError('the array was opened for reading; open it with mode="r+"', path=self._path or self.store.url)
+            raise ReadOnlyError(
+                'the array was opened for reading; open it with mode="r+"', path=self._path or self.store.url
+            )
 
     # --- Python's and NumPy's protocols
 
@@ -481,7 +492,8 @@ class Array:
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
         place = f"{self.store.url}/{self._path}" if self._path else self.store.url
-        return f"<tegula.Array {self.format} {self.shape} {self.metadata.data_type} chunks {self.chunks}{shards} {place!r}>"
+        kind = f"{self.format} {self.shape} {self.metadata.data_type}"
+        return f"<tegula.Array {kind} chunks {self.chunks}{shards} {place!r}>"
 
     def _repr_html_(self) -> str:
         return array_html(self)

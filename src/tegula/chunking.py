@@ -1,8 +1,8 @@
 """Shapes, and automatic chunk shapes.
 
-The rule: a chunk holds at most 1 MiB in memory. Starting from the whole array, the longest axis is cut in half (rounding
-up) until that holds; then each axis is divided into as many chunks as it needs, of lengths as equal as possible. So a
-small array is one chunk, chunks are as nearly cubes as the array allows, and no chunk is a thin left-over.
+The rule: a chunk holds at most 1 MiB in memory. Starting from the whole array, the longest axis is cut in half
+(rounding up) until that holds; then each axis is divided into as many chunks as it needs, of lengths as equal as
+possible. So a small array is one chunk, chunks are as nearly cubes as the array allows, and none is a thin left-over.
 
 With shards, the rule gives the inner chunk, and a shard is 16 MiB at most, a multiple of it along each axis.
 """

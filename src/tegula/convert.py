@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
-from math import prod
+from math import isnan, prod
 from typing import Any, Final
 
 import numpy as np
@@ -234,15 +234,15 @@ def _convert_group(group: Group, store: Store, path: str, options: _Options, rep
             report.failed[name] = str(error)
 
 
-def _convert_array(
-    source: Array, store: Store, path: str, name: str, select: Any, options: _Options
-) -> ConvertedArray:
+def _convert_array(source: Array, store: Store, path: str, name: str, select: Any, options: _Options) -> ConvertedArray:
     axes = _selected_axes(select, source.shape)
     metadata, notes = _target_metadata(source, axes, options)
     if options.dry_run:
         stored = engine.stored_array(store, path, metadata)
         draft = Array(stored, path, read_only=True)
-        return ConvertedArray(name, draft.shape, draft.chunks, draft.nbytes, source.nbytes_stored(), 0, None, tuple(notes))
+        return ConvertedArray(
+            name, draft.shape, draft.chunks, draft.nbytes, source.nbytes_stored(), 0, None, tuple(notes)
+        )
     target = new_array_of(store, path, options.item, metadata, options.overwrite)
     done = 0
     for block in _blocks(source, target):
@@ -329,7 +329,7 @@ def _target_metadata(source: Array, axes: list[Axis | int], options: _Options) -
 
 
 def _adapted(item: Format, draft: ArrayMetadata, options: _Options, notes: list[str]) -> ArrayMetadata:
-    """Say the metadata in the target's format; what it has no codec or grid for is replaced, unless it was asked for."""
+    """Say the metadata in the target's format; what that has no codec or grid for is replaced."""
     try:
         return item.adapt(draft)
     except UnsupportedError as error:
@@ -413,7 +413,7 @@ def _as_text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Zarr v2 shows missing strings as its fill value, which may be 0 or null."""
     out = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
-        value = values[index]
+        value: Any = values[index]
         out[index] = value if isinstance(value, str) else "" if value is None or value == 0 else str(value)
     return out
 
@@ -425,7 +425,7 @@ def _verify(source: Array, axes: list[Axis | int], target: Array, options: _Opti
         new = np.asarray(written[block])
         if not _identical(old, new):
             return False
-    return all(written.attrs.get(name) == value or value != value for name, value in source.attrs.items())
+    return all(_equal(written.attrs.get(name), value) for name, value in source.attrs.items())
 
 
 def _identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
@@ -434,9 +434,19 @@ def _identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
         return False
     if old.dtype.hasobject:
         return all(
-            np.array_equal(a, b) if isinstance(a, np.ndarray) else (a == b or (a != a and b != b))
-            for a, b in zip(old.flat, new.flat)
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else _equal(a, b) for a, b in zip(old.flat, new.flat)
         )
     if old.dtype != new.dtype:
         old = old.astype(new.dtype)
     return np.ascontiguousarray(old).tobytes() == np.ascontiguousarray(new).tobytes()
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Equality of JSON values in which NaN equals NaN."""
+    if isinstance(a, float) and isinstance(b, float) and isnan(a) and isnan(b):
+        return True
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
+    return bool(a == b)

@@ -76,7 +76,12 @@ def new_array_of(
 
 
 def new_group(
-    store: Store, path: str, *, attributes: Mapping[str, Any] | None = None, format: str = "zarr3", overwrite: bool = False
+    store: Store,
+    path: str,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    format: str = "zarr3",
+    overwrite: bool = False,
 ) -> GroupMetadata:
     """Create a group in a store and return its metadata."""
     item = _writable_format(format, store)
@@ -138,7 +143,9 @@ def _create_parents(store: Store, path: str, item: Format) -> None:
         elif isinstance(found, ArrayMetadata):
             raise AlreadyExistsError("an array can't have members", path=parent or store.url)
         elif found.format != item.name:
-            raise MetadataError(f"a {item.name} node can't be a member of a {found.format} group", path=parent or store.url)
+            raise MetadataError(
+                f"a {item.name} node can't be a member of a {found.format} group", path=parent or store.url
+            )
 
 
 def check_path(path: str) -> None:
@@ -175,7 +182,11 @@ def array_metadata(
         grid=_chunks(chunks, shape, data_type.itemsize),
         keys=_key_encoding(None, item),
         codecs=tuple(specs),
-        fill_value=None if fill_value is None else default_fill(data_type) if zero else scalar_array(fill_value, data_type),
+        fill_value=None
+        if fill_value is None
+        else default_fill(data_type)
+        if zero
+        else scalar_array(fill_value, data_type),
         format=item.name,
     )
 
@@ -252,8 +263,8 @@ def codec_specs(value: Any) -> list[CodecSpec]:
     Parameters
     ----------
     value : None, codec, or sequence of codecs
-        A codec is a name (``"zstd"``), a Zarr v3 object (``{"name": …, "configuration": …}``), a numcodecs configuration
-        (``{"id": …}``) or a numcodecs object.
+        A codec is a name (``"zstd"``), a Zarr v3 object (``{"name": …, "configuration": …}``), a numcodecs
+        configuration (``{"id": …}``) or a numcodecs object.
 
     Raises
     ------
@@ -307,7 +318,9 @@ def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
         return default_keys(value) if item.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
     options = value if isinstance(value, Mapping) else {}
-    separator = options.get("separator", options.get("configuration", {}).get("separator", "/" if name == "default" else "."))
+    separator = options.get(
+        "separator", options.get("configuration", {}).get("separator", "/" if name == "default" else ".")
+    )
     if name not in ("default", "v2") or separator not in (".", "/"):
         raise MetadataError(f"{value!r:.80} is not a chunk key encoding", field="chunk_key_encoding")
     return default_keys(separator) if name == "default" else v2_keys(separator)

@@ -28,7 +28,7 @@ Documents = Mapping[str, Mapping[str, bytes]]
 def open_node(
     store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
 ) -> Array | Group | None:
-    """Open what is stored at a path; a prefix that only has nodes below it is an implicit group; ``None`` for nothing."""
+    """Open what is stored at a path, an implicit group where only members are; ``None`` if there is nothing."""
     metadata = engine.read_metadata(store, path, format)
     if metadata is None:
         metadata = implicit_group(store, path, format)
@@ -130,7 +130,9 @@ class Group(MutableMapping[str, Any]):
             item = find_format(self.format)
             if not item.has_groups:
                 raise UnsupportedError(f"{self.format} has no groups, so no attributes for them", path=self._path)
-            engine.create_documents(self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False)
+            engine.create_documents(
+                self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False
+            )
         self._metadata = engine.update_documents(
             self._store,
             self._path,
@@ -199,7 +201,9 @@ class Group(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, values: Any) -> None:
         if name in self:
-            raise AlreadyExistsError(f"there is a member {name!r}; delete it first, or assign to its elements", path=self._path)
+            raise AlreadyExistsError(
+                f"there is a member {name!r}; delete it first, or assign to its elements", path=self._path
+            )
         data = np.asarray(values)
         self.create_array(name, shape=data.shape, dtype=data.dtype)[...] = data
 
@@ -304,8 +308,8 @@ class Group(MutableMapping[str, Any]):
     def consolidate(self) -> None:
         """Write a copy of the metadata of all members into the group (Zarr v2 ``.zmetadata``, v3 inline).
 
-        Readers that trust such copies (`tegula.open_group` with ``consolidated=True`` does) open members without reading
-        their documents. A copy is not kept up to date by later changes: call this again after them.
+        Readers that trust such copies (`tegula.open_group` with ``consolidated=True`` does) open members without
+        reading their documents. A copy is not kept up to date by later changes: call this again after them.
 
         Examples
         --------
@@ -347,7 +351,9 @@ class Group(MutableMapping[str, Any]):
         """
         item = find_format(self.format)
         prefix = f"{self._path}/" if self._path else ""
-        documents = engine.fetch_documents(self._store, self._path, [item.consolidated_key] if item.consolidated_key else [])
+        documents = engine.fetch_documents(
+            self._store, self._path, [item.consolidated_key] if item.consolidated_key else []
+        )
         found = item.consolidated(documents) if item.consolidated is not None else None
         if found is None:
             raise NotFoundError("the group has no consolidated metadata", path=self._path or self._store.url)
@@ -368,7 +374,9 @@ class Group(MutableMapping[str, Any]):
 
     def _check_writable(self) -> None:
         if self._read_only:
-            raise ReadOnlyError('the group was opened for reading; open it with mode="r+"', path=self._path or self._store.url)
+            raise ReadOnlyError(
+                'the group was opened for reading; open it with mode="r+"', path=self._path or self._store.url
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
@@ -389,7 +397,9 @@ class Group(MutableMapping[str, Any]):
         return group_html(self)
 
 
-def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool, known: Documents | None) -> Group:
+def _reopen(
+    store: Store, path: str, format: str, read_only: bool, allow_pickle: bool, known: Documents | None
+) -> Group:
     metadata = engine.read_metadata(store, path, format) or implicit_group(store, path, format)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("there is no such group any more", path=path or store.url)

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tegula.picture import chunk_grid_svg
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class _Array(Protocol):
-        def __getattr__(self, name: str) -> Any: ...
-
-    _Group = _Array
 
 __all__ = ["Info", "array_html", "array_info", "group_html", "group_info", "human_bytes"]
 
@@ -70,13 +62,15 @@ def human_bytes(size: int) -> str:
 def _codec_name(codec: Any) -> str:
     """Write a codec as ``name(option=value, …)``."""
     if codec.name == "sharding_indexed":
-        inner = ", ".join(item if isinstance(item, str) else str(item.get("name")) for item in codec.configuration["codecs"])
+        inner = ", ".join(
+            item if isinstance(item, str) else str(item.get("name")) for item in codec.configuration["codecs"]
+        )
         return f"sharding_indexed({inner})"
     options = ", ".join(f"{name}={value!r}" for name, value in codec.configuration.items())
     return f"{codec.name}({options})" if options else str(codec.name)
 
 
-def array_info(array: _Array) -> Info:
+def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
     sizes = [array.store.size(key) or 0 for _, key in array._stored.stored_chunks()]
     stored = sum(sizes)
@@ -108,7 +102,7 @@ def array_info(array: _Array) -> Info:
     return Info(facts)
 
 
-def group_info(group: _Group) -> Info:
+def group_info(group: Any) -> Info:
     """Collect the facts of a group and count its direct members."""
     kinds = [type(group[name]).__name__ for name in group]
     return Info(
@@ -134,7 +128,7 @@ def _table(facts: Mapping[str, Any]) -> str:
     return f"<table>{rows}</table>"
 
 
-def array_html(array: _Array) -> str:
+def array_html(array: Any) -> str:
     """Return the facts of an array that cost no listing, beside a picture of its chunk grid."""
     facts = {
         "Shape": array.shape,
@@ -155,7 +149,7 @@ def array_html(array: _Array) -> str:
     )
 
 
-def group_html(group: _Group) -> str:
+def group_html(group: Any) -> str:
     """Return the facts of a group and the names of its members."""
     facts = {"Format": group.format, "Store": group.store.url, "Path": group.path or "/"}
     return f"<div><b>tegula.Group</b>{_table(facts)}{group.tree(max_depth=2)._repr_html_()}</div>"

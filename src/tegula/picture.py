@@ -45,11 +45,10 @@ def chunk_grid_svg(shape: Sequence[int], grid: ChunkGrid, names: Sequence[str | 
         'fill="#e8eef7" stroke="#5b7aa8"/>'
         for n in range(sheets, -1, -1)
     ]
-    for x in _borders(grid.axes[-1], columns, width):
-        parts.append(_line(left + x, top, left + x, top + height))
-    if len(shape) > 1:
-        for y in _borders(grid.axes[-2], rows, height):
-            parts.append(_line(left, top + y, left + width, top + y))
+    across = _borders(grid.axes[-1], columns, width)
+    down = _borders(grid.axes[-2], rows, height) if len(shape) > 1 else []
+    parts += [_line(left + x, top, left + x, top + height) for x in across]
+    parts += [_line(left, top + y, left + width, top + y) for y in down]
     labels = [name or "" for name in names] if names else [""] * len(shape)
     parts.append(_text(left + width / 2, top + height + 14, f"{labels[-1]} {columns}".strip()))
     if len(shape) > 1:

@@ -1,7 +1,7 @@
 """Codecs: how a chunk becomes bytes and bytes a chunk, in plain Python and numcodecs.
 
-`build_chain` makes a `CodecChain` of a list of codec descriptions. What is stored is not trusted: a decoder makes exactly as
-many bytes as the chunk's shape calls for, or raises `~tegula.errors.CodecError`.
+`build_chain` makes a `CodecChain` of a list of codec descriptions. What is stored is not trusted: a decoder makes
+exactly as many bytes as the chunk's shape calls for, or raises `~tegula.errors.CodecError`.
 """
 
 from tegula.codecs.chain import CodecChain, build_chain

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from struct import Struct, unpack_from
 from typing import Any, Final
 
+import numcodecs.blosc as library
 import numpy as np
-from numcodecs import blosc as library
 
 from tegula.codecs.stages import (
     REQUIRED,
@@ -54,7 +54,9 @@ class Blosc(BufferCodec):
         Bytes of an element; ``None`` for the element size of what is to be encoded.
     """
 
-    def __init__(self, name: str, cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int | None) -> None:
+    def __init__(
+        self, name: str, cname: str, *, clevel: int, shuffle: int, blocksize: int, typesize: int | None
+    ) -> None:
         self.name = name
         self.cname = cname
         self.settings = (cname.encode(), clevel, shuffle, blocksize, typesize)
@@ -156,7 +158,7 @@ def build(spec: CodecSpec, context: Context) -> Blosc:
     else:
         shuffle = option(spec, "shuffle", 1, between(-1, 2))
         typesize = option(spec, "typesize", None, _is_typesize)
-    return Blosc(spec.name, cname, clevel, shuffle, blocksize, typesize)
+    return Blosc(spec.name, cname, clevel=clevel, shuffle=shuffle, blocksize=blocksize, typesize=typesize)
 
 
 def _is_typesize(value: Any) -> bool:

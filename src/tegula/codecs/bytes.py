@@ -6,8 +6,7 @@ shuffles by it, and the filters of Zarr v2 work on it.
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -30,12 +29,19 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Bytes", "build"]
 
-_ORDERS: Final = {"little": "<", "big": ">", None: ""}
+_ORDERS: Final = {"little": "<", "big": ">", None: None}
 _EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
 
 
 class Bytes(Serializer):
-    """Elements of `dtype` in memory, stored in byte `order` (``"<"``, ``">"``, or ``""`` for the dtype's own).
+    """Elements one after the other.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Type of the elements in memory.
+    order : "<", ">" or None
+        Byte order in which they are stored; ``None`` for that of `dtype`.
 
     Examples
     --------
@@ -45,12 +51,14 @@ class Bytes(Serializer):
 
     name = "bytes"
 
-    def __init__(self, dtype: np.dtype[Any], order: str) -> None:
-        # the types of ml_dtypes have no byte order of their own; only one of them is larger than a byte
-        swapped = order and dtype in _EXTENDED_DTYPES and dtype.itemsize > 1 and order != "<>"[sys.byteorder == "big"]
-        self.memory = np.dtype(f"=u{dtype.itemsize}") if swapped else dtype
-        self.stored = self.memory.newbyteorder(order) if order and (swapped or dtype not in _EXTENDED_DTYPES) else dtype
-        self.dtype = dtype
+    def __init__(self, dtype: np.dtype[Any], order: Literal["<", ">"] | None) -> None:
+        self.dtype = self.memory = self.stored = dtype
+        if order is not None:
+            if dtype in _EXTENDED_DTYPES:  # NumPy can't swap these, but it can swap integers of their size
+                self.memory = np.dtype(f"u{dtype.itemsize}")
+            self.stored = self.memory.newbyteorder(order)
+            if self.stored == self.memory:
+                self.memory = self.stored = dtype
         self.buffer = exportable(self.stored)
 
     def size(self, shape: Shape) -> int:

@@ -1,7 +1,7 @@
 """``cast_value``: elements converted to another data type by value (Zarr extensions registry, "cast_value codec").
 
-Where the registry's text leaves a choice, this does what zarr-python 3.4 does: a scalar map comes first; NaN and infinity
-become integers only through it; a float type takes what exceeds it as infinity when clamping, if it has infinities.
+Where the registry's text leaves a choice, this does what zarr-python 3.4 does: a scalar map comes first; NaN and
+infinity become integers only through it; clamping to a float type makes what exceeds it infinite, if it has infinities.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _SMALL_INTEGERS: Final = {
     EXTENDED[name]: np.dtype("u1" if name[0] == "u" else "i1") for name in EXTENDED if "int" in name
 }
 _EXACT: Final = 2**53
+_iinfo: Any = ml_dtypes.iinfo
 
 ScalarMap = Sequence[tuple[Chunk, Chunk]]
 
@@ -60,7 +61,7 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
     mapped = np.zeros(chunk.shape, bool)
     values = np.zeros(chunk.shape, dtype)
     for old, new in scalars:
-        found = ((chunk == old) | ((chunk != chunk) & (old != old))) & ~mapped
+        found = ((chunk == old) | (_is_nan(chunk) & _is_nan(old))) & ~mapped
         values[found] = new
         mapped |= found
     if mapped.any():
@@ -74,12 +75,16 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
     return np.where(mapped, values, result) if mapped.any() else result
 
 
+def _is_nan(values: Chunk) -> Any:
+    return np.isnan(values) if not _is_integer(values.dtype) else False
+
+
 def _is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" or dtype in _SMALL_INTEGERS
 
 
 def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
-    info = ml_dtypes.iinfo(dtype)
+    info = _iinfo(dtype)
     return int(info.min), int(info.max)
 
 

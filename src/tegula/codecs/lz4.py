@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from numcodecs import lz4 as library
+import numcodecs.lz4 as library
 
 from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, known_options, option, wrong_size
 from tegula.errors import CodecError

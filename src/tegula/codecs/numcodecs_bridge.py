@@ -1,7 +1,7 @@
 """``numcodecs.<id>``: any codec that is registered with numcodecs.
 
-In Zarr v3 the filters stand before the array→bytes codec and see arrays; in Zarr v2 they stand after it and see buffers. A
-filter that changes the data type says so in its options, so the type of what comes next is known beforehand.
+In Zarr v3 the filters stand before the array→bytes codec and see arrays; in Zarr v2 they stand after it and see
+buffers. A filter that changes the data type says so in its options, so the type of what comes next is known beforehand.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-import numcodecs
+import numcodecs.registry
 import numpy as np
 from numcodecs.errors import UnknownCodecError
+from numcodecs.pickles import Pickle
 
 from tegula.codecs.stages import (
     ArrayCodec,
@@ -36,6 +37,7 @@ _TYPED: Final = {"delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dty
 """Filters that need the type of their input, by the option that gives it."""
 
 _CHECKSUMS: Final = frozenset({"fletcher32", "jenkins_lookup3"})
+_get_codec: Any = numcodecs.registry.get_codec
 _SAME_SIZE: Final = frozenset({"shuffle", "bitround"})
 
 
@@ -50,14 +52,14 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
         if type(options["elementsize"]) is not int:
             raise MetadataError("elementsize must be an integer", field="codecs.elementsize", codec=spec.name)
     try:
-        codec = numcodecs.get_codec({"id": name, **options})
+        codec = _get_codec({"id": name, **options})
     except UnknownCodecError as error:
         raise UnsupportedError(f"no codec {name!r:.80} is registered with numcodecs", field="codecs") from error
     except ImportError as error:
         raise UnsupportedError(f"the codec needs a package that is not installed: {error}", codec=spec.name) from error
     except Exception as error:
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error
-    if isinstance(codec, numcodecs.Pickle) and not context.allow_pickle:
+    if isinstance(codec, Pickle) and not context.allow_pickle:
         raise UnsupportedError(
             "unpickling runs code that the data brings along; pass allow_pickle=True", codec=spec.name
         )

@@ -1,7 +1,7 @@
 """Python objects: numcodecs' ``json2``, ``json``, ``msgpack2``, ``msgpack`` and ``pickle``.
 
 The JSON and MessagePack forms are one list: the elements, nested as the chunk's axes are, then the dtype and the shape.
-The forms without a 2 lack the shape. Read here, and not by numcodecs, which would allocate whatever shape the data gives.
+The forms without a 2 lack the shape. They are read here because numcodecs allocates whatever shape the data gives.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from math import prod
 from typing import Any, Final
 
@@ -143,7 +144,7 @@ def _are_separators(value: Any) -> bool:
 def _msgpack(spec: CodecSpec) -> tuple[Callable[[list[Any]], bytes], Callable[[bytes], Any]]:
     known_options(spec, "use_single_float", "use_bin_type", "raw", "encoding")
     try:
-        import msgpack
+        msgpack = import_module("msgpack")
     except ImportError as error:
         raise UnsupportedError("the codec needs the package msgpack: pip install msgpack", codec=spec.name) from error
     usual: Mapping[str, bool] = {"use_single_float": False, "use_bin_type": True, "raw": False}

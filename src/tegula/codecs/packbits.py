@@ -118,7 +118,7 @@ def build(spec: CodecSpec, context: Context) -> Packbits:
     """Build the codec with the options ``padding_encoding``, ``first_bit`` and ``last_bit``."""
     known_options(spec, "padding_encoding", "first_bit", "last_bit")
     dtype = context.data_type.numpy
-    whole = dtype.kind in "iufc" and dtype.itemsize <= 16 or dtype in EXTENDED.values()
+    whole = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED.values()
     if context.data_type.variable or not (whole or dtype.kind == "b"):
         raise MetadataError(f"{context.data_type} can't be packed", field="codecs", codec=_NAME)
     bits = _BITS.get(dtype.name) or 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import prod
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ _NAME: Final = "numcodecs.pcodec"
 
 def _decompress(data: Data, out: Chunk) -> Chunk:
     """Decompress into exactly `out`."""
-    from pcodec import standalone
+    standalone = import_module("pcodec").standalone
 
     try:
         progress = standalone.simple_decompress_into(bytes(data), out)
@@ -74,11 +75,11 @@ def _codec(spec: CodecSpec, dtype: np.dtype[Any]) -> Any:
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise MetadataError(f"pcodec can't compress elements of type {dtype}", field="codecs", codec=_NAME)
     try:
-        from numcodecs.pcodec import PCodec
+        codec = import_module("numcodecs.pcodec").PCodec
     except ImportError as error:
         raise UnsupportedError("the codec needs the package pcodec: pip install pcodec", codec=_NAME) from error
     try:
-        return PCodec(**{name: value for name, value in spec.configuration.items() if name != "id"})
+        return codec(**{name: value for name, value in spec.configuration.items() if name != "id"})
     except (TypeError, ValueError) as error:
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=_NAME) from error
 

@@ -1,7 +1,7 @@
 """Rounding and ranges of ``cast_value``: numbers as exact binary fractions, rounded once.
 
-Floating-point types are described by three numbers: the bits of their significand, their smallest step and their largest
-value. With these one routine rounds to any of them, and integers are the case where the step is 1 everywhere.
+Floating-point types are described by three numbers: the bits of their significand, their smallest step and their
+largest value. With these one routine rounds to any of them, and integers are the case where the step is 1 everywhere.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+
+_finfo: Any = ml_dtypes.finfo
 
 __all__ = ["MODES", "FloatFormat", "float_format", "round_big_integers", "round_to_format", "round_to_integers"]
 
@@ -70,7 +72,7 @@ def float_format(dtype: np.dtype[Any]) -> FloatFormat:
     >>> float_format(np.dtype("f2"))
     FloatFormat(precision=11, step=-24, largest=65504.0, smallest=-65504.0, infinite=True, nan=True)
     """
-    info = ml_dtypes.finfo(dtype)
+    info = _finfo(dtype)
     largest = float(info.max)
     unsigned = dtype.name == "float8_e8m0fnu"
     tiny = float(info.smallest_normal if unsigned else info.smallest_subnormal)

@@ -1,7 +1,7 @@
-"""``scale_offset``: ``(x - offset) * scale`` in the array's own arithmetic (Zarr extensions registry, "scale_offset codec").
+"""``scale_offset``: ``(x - offset) * scale`` in the array's own arithmetic (Zarr extensions registry, "scale_offset").
 
-Integers are never silently wrong: a result out of range, or a quotient that is not whole, is an error. The range is proved
-on the smallest and the largest element with Python's integers; then arithmetic modulo the type's size gives the right bits.
+Integers are never silently wrong: a result out of range, or a quotient that is not whole, is an error. The range is
+proved on the smallest and the largest element with Python's integers; then arithmetic that wraps gives the right bits.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """``sharding_indexed``: many inner chunks in one stored value (Zarr v3 core, "sharding codec").
 
-A shard is its inner chunks, encoded one by one, and an index with the offset and the length of each, at the end or at the
-start. Missing inner chunks hold the fill value.
+A shard is its inner chunks, encoded one by one, and an index with the offset and the length of each, at the end or at
+the start. Missing inner chunks hold the fill value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from math import prod
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -71,6 +70,7 @@ class Sharding(Serializer):
 
     def __init__(
         self,
+        *,
         inner_shape: Shape,
         inner: InnerChain,
         index: InnerChain,
@@ -246,8 +246,14 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
         raise MetadataError(
             "the codecs of the index must have a fixed size", field="codecs.index_codecs", codec=spec.name
         )
-    at_start = option(spec, "index_location", "end", {"start": True, "end": False})
-    codec = Sharding(inner_shape, inner, index, at_start, context.data_type, context.fill)
+    codec = Sharding(
+        inner_shape=inner_shape,
+        inner=inner,
+        index=index,
+        index_at_start=option(spec, "index_location", "end", {"start": True, "end": False}),
+        data_type=context.data_type,
+        fill=context.fill,
+    )
     if context.shape is not None:
         codec.grid_shape(context.shape)
     return codec

@@ -1,8 +1,8 @@
 """The three kinds of codec that a chain is made of, as in Zarr v3 core, "codecs".
 
-A codec is built once for an array and then used by several threads, so it holds no state. Encoding is one call. Decoding
-goes through a *decoder*, a function made for chunks of one shape: it knows how many bytes must come out, so that no
-header has to be believed, and everything that can be computed beforehand has been.
+A codec is built once for an array and then used by several threads, so it holds no state. Encoding is one call.
+Decoding goes through a *decoder*, a function made for chunks of one shape: it knows how many bytes must come out, so
+that no header has to be believed, and everything that can be computed beforehand has been.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tegula.metadata.data_types import EXTENDED, DataType
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
-    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Serializer", "Shape", "between",
-    "exportable", "flat", "known_options", "nbytes", "option", "wrong_size",
+    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Serializer", "Shape",
+    "between", "exportable", "flat", "known_options", "nbytes", "option", "wrong_size",
 ]  # fmt: skip
 
 Shape: TypeAlias = tuple[int, ...]

@@ -1,7 +1,7 @@
 """Decompression with the standard library that never makes more than a chunk holds.
 
-The decompressor objects of ``zlib``, ``bz2`` and ``lzma`` stop after a given number of bytes; asked for one byte too many,
-they tell whether there is more than there should be.
+The decompressor objects of ``zlib``, ``bz2`` and ``lzma`` stop after a given number of bytes; asked for one byte too
+many, they tell whether there is more than there should be.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _split(data: Data, count: int, name: str) -> list[Any]:
 
 
 def _is_nothing(item: Any) -> bool:
-    """An object array that was never filled holds None, one filled with zero holds 0; numcodecs stores both as empty."""
+    """Object arrays that were never filled hold None, others 0; numcodecs stores both as empty elements."""
     return item is None or (isinstance(item, (int, np.integer)) and item == 0)
 
 
@@ -96,7 +96,7 @@ def _text(item: Any) -> bytes:
 
 def _bytes(item: Any) -> bytes:
     if isinstance(item, (bytes, bytearray)):
-        return item
+        return bytes(item)
     if _is_nothing(item):
         return b""
     raise TypeError(f"{item!r:.80} is not bytes")

@@ -1,11 +1,12 @@
 """``numcodecs.zfpy``: floating-point numbers and integers compressed by zfp.
 
-The library trusts its input entirely: it allocates what the header says and reads on past the end. So the header is checked
-here against the chunk, and the stream is followed by as many zero bytes as decoding could ever ask for.
+The library trusts its input entirely: it allocates what the header says and reads on past the end. So the header is
+checked here against the chunk, and the stream is followed by as many zero bytes as decoding could ever ask for.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import prod
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ _FIELD_BITS: Final = (48, 24, 16, 12)
 
 
 def header(data: Data) -> tuple[str, Shape] | None:
-    """Return the dtype and the shape that a zfp header gives, last axis first; ``None`` if it is none (zfp, "zfp_write_header").
+    """Return the dtype and the shape that a zfp header gives, last axis first; ``None`` if it is none.
 
     Examples
     --------
@@ -72,10 +73,10 @@ def build(spec: CodecSpec, context: Context) -> Zfpy:
     if dtype.kind not in "if" or dtype.itemsize not in (4, 8) or not 0 < context.ndim <= 4:
         raise MetadataError("zfp takes 32-bit and 64-bit numbers in 1 to 4 dimensions", field="codecs", codec=_NAME)
     try:
-        from numcodecs.zfpy import ZFPY
+        codec = import_module("numcodecs.zfpy").ZFPY
     except ImportError as error:
         raise UnsupportedError("the codec needs the package zfpy: pip install zfpy", codec=_NAME) from error
     try:
-        return Zfpy(ZFPY(**{name: value for name, value in spec.configuration.items() if name != "id"}), dtype)
+        return Zfpy(codec(**{name: value for name, value in spec.configuration.items() if name != "id"}), dtype)
     except (TypeError, ValueError, AttributeError) as error:
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=_NAME) from error

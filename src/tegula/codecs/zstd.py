@@ -1,7 +1,7 @@
 """``zstd`` and ``numcodecs.zstd``: Zstandard frames (RFC 8878).
 
-A frame usually says how much it holds. Where it says nothing, its blocks are counted, each of which holds at most 128 KiB,
-before the library may unpack them.
+A frame usually says how much it holds. Where it says nothing, its blocks are counted, each of which holds at most
+128 KiB, before the library may unpack them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from numcodecs import zstd as library
+import numcodecs.zstd as library
 
 from tegula.codecs.stages import (
     REQUIRED,
@@ -46,10 +46,8 @@ class Zstd(BufferCodec):
         name, decompress = self.name, library.decompress
 
         def decode(data: Data) -> Data:
-            if size and content_size(data) == size:
-                found = decompress(data)
-            else:
-                found = b"".join(_frames(data, limit, name))
+            known = size and content_size(data) == size
+            found = decompress(data) if known else b"".join(_frames(data, limit, name))
             if size is not None and len(found) != size:
                 raise wrong_size(len(found), size, name)
             return found
@@ -83,16 +81,16 @@ def _content_field(descriptor: int) -> tuple[int, int]:
 def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
     """Unpack frames one after the other, none of which may make the total exceed `limit`."""
     view = memoryview(data)
-    while len(view):
+    while view:
         if len(view) < 8:
             raise CodecError("the zstd frame is truncated", codec=name)
-        if view[1:4] == _SKIPPABLE and view[0] >> 4 == 5:
+        if bytes(view[1:4]) == _SKIPPABLE and view[0] >> 4 == 5:
             end = 8 + int.from_bytes(view[4:8], "little")
             if end > len(view):
                 raise CodecError("the zstd frame is truncated", codec=name)
             view = view[end:]
             continue
-        if view[:4] != _MAGIC:
+        if bytes(view[:4]) != _MAGIC:
             raise CodecError("this is not a zstd frame", codec=name)
         end, bound = _walk(view, name)
         known = content_size(view)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.codecs import CodecChain, Sharding
-from tegula.codecs.sharding import EMPTY
+from tegula.codecs.sharding import EMPTY, InnerChain
 from tegula.errors import CodecError
 from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
@@ -48,7 +48,7 @@ def _equal(item: Any, value: Any) -> bool:
 
 
 def merge_chunk(
-    chain: CodecChain,
+    chain: CodecChain | InnerChain,
     old: bytes | memoryview | None,
     shape: tuple[int, ...],
     change: tuple[Selection, Array, bool],
@@ -120,7 +120,13 @@ def _merge_shard(
     inner_shape = sharding.inner_shape
     for coords, inner_selection, work, covers in refine(selection, shape, regular_grid(inner_shape)):
         entries[coords] = merge_chunk(
-            sharding.inner, entries.get(coords), inner_shape, (inner_selection, values[work], covers), fill, field, keep_empty
+            sharding.inner,
+            entries.get(coords),
+            inner_shape,
+            (inner_selection, values[work] if work else values, covers),
+            fill,
+            field,
+            keep_empty,
         )
     if keep_empty and old is None:
         blank = None

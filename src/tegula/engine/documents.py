@@ -46,7 +46,9 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
         raise
 
 
-def create_documents(store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool) -> dict[str, bytes]:
+def create_documents(
+    store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool
+) -> dict[str, bytes]:
     """Write the documents of a new node; of several creators at once exactly one wins.
 
     Raises
@@ -81,7 +83,7 @@ def update_documents(store: Store, path: str, metadata: Node, change: Callable[[
         current = item.parse(documents)
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
-        changed = change(current)  # type: ignore[arg-type]
+        changed = change(current)
         new = item.serialize(changed)
         try:
             for key, raw in new.items():

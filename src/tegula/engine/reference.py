@@ -72,8 +72,8 @@ def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
     if sharding is None:
         return False
     shape = array.metadata.grid.chunk_shape(coords)
-    target = out[work]
-    inside = np.shares_memory(target, out) if target.size else True
+    target = out[work] if work else out  # a 0-d array selected with () would no longer be an array
+    inside = np.may_share_memory(target, out) if target.size else True
     for attempt in range(_RETRIES):
         seen: list[Generation] = []
 
@@ -114,7 +114,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
 
     def work(item: Any) -> None:
         coords, selection, place, covers = item
-        write_chunk(array, coords, (selection, values[place], covers))
+        write_chunk(array, coords, (selection, values[place] if place else values, covers))
 
     for_each(work, plan, plan.nchunks > 1 and _is_parallel(array, plan))
 

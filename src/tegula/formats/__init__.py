@@ -1,7 +1,7 @@
 """The formats: which keys to look at, documents to model (`parse`), model to documents (`serialize`).
 
-Each module is a few pure functions over a mapping of keys to bytes; none does I/O. Converting metadata between formats is
-``parse`` with one, ``adapt`` and ``serialize`` with another.
+Each module is a few pure functions over a mapping of keys to bytes; none does I/O. Converting metadata between formats
+is ``parse`` with one, ``adapt`` and ``serialize`` with another.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Zarr v1, and the layout of zarr 0.4 before it.
 
-A v1 array has the keys ``meta`` (JSON), ``attrs`` (JSON) and one key a chunk such as ``0.3``. zarr 0.4 called the first two
-``__zmeta__`` and ``__zattr__`` and put chunks below ``__zdata__/``; it had Blosc and C order only, and is read, not written.
+A v1 array has the keys ``meta`` (JSON), ``attrs`` (JSON) and one key a chunk such as ``0.3``. zarr 0.4 called the first
+two ``__zmeta__`` and ``__zattr__`` and put chunks below ``__zdata__/``; it had Blosc and C order only, and is read, not
+written.
 
 Where the data that exist differ from the published text, the data win: ``order: "F"`` holds for Blosc only (the other
-compressors were given C-ordered bytes), ``gzip`` means a zlib stream, and ``fill_value`` is any JSON that NumPy converts.
+compressors were given C-ordered bytes), ``gzip`` means a zlib stream, and ``fill_value`` is any JSON that NumPy
+converts.
 """
 
 from __future__ import annotations
@@ -190,7 +192,8 @@ def _compression(codecs: list[CodecSpec]) -> tuple[str, Any]:
 def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     if fill is None:
         return None
-    dtype, value = data_type.numpy, fill[()]
+    dtype = data_type.numpy
+    value: Any = fill[()]
     if fill.tobytes() == scalar_array(0, data_type).tobytes():
         return False if dtype.kind == "b" else 0  # what zarr 1 leaves there when it is given no other value
     if dtype.kind in "biuf":

@@ -1,7 +1,8 @@
 """Zarr v2: ``.zarray``, ``.zgroup``, ``.zattrs`` and the consolidated ``.zmetadata``.
 
-Filters and the compressor of a v2 array act on buffers, one after the other; in the model they follow the codec that turns
-the chunk into a buffer (``bytes``, or the object codec, which v2 keeps as the first filter) as ``numcodecs.<id>``.
+Filters and the compressor of a v2 array act on buffers, one after the other; in the model they follow the codec that
+turns the chunk into a buffer (``bytes``, or the object codec, which v2 keeps as the first filter), as
+``numcodecs.<id>``.
 """
 
 from __future__ import annotations
@@ -22,14 +23,34 @@ from tegula.metadata.data_types import BYTES, EXTENDED, STRING, DataType
 from tegula.metadata.fill_values import decode_base64, fill_from_json, fill_to_json, scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
-__all__ = ["DEFAULT_COMPRESSORS", "KEYS", "NAME", "OBJECT_CODECS", "adapt", "consolidate", "consolidated", "parse", "serialize"]
+__all__ = [
+    "DEFAULT_COMPRESSORS",
+    "KEYS",
+    "NAME",
+    "OBJECT_CODECS",
+    "adapt",
+    "consolidate",
+    "consolidated",
+    "parse",
+    "serialize",
+]
 
 NAME: Final = "zarr2"
 KEYS: Final = (".zarray", ".zgroup", ".zattrs")
 CONSOLIDATED_KEY: Final = ".zmetadata"
 OBJECT_CODECS: Final = frozenset(
     f"numcodecs.{name}"
-    for name in ("vlen-utf8", "vlen-bytes", "vlen-array", "json2", "json", "msgpack2", "msgpack", "categorize", "pickle")
+    for name in (
+        "vlen-utf8",
+        "vlen-bytes",
+        "vlen-array",
+        "json2",
+        "json",
+        "msgpack2",
+        "msgpack",
+        "categorize",
+        "pickle",
+    )
 )
 DEFAULT_COMPRESSORS: Final = (
     CodecSpec("numcodecs.blosc", {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": 1}),
@@ -118,7 +139,9 @@ def _chain(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list
     """Put the codec that makes a buffer of the chunk in its place, and find what the elements of objects are."""
     if data_type.variable:
         if not codecs or codecs[0].name not in OBJECT_CODECS:
-            raise MetadataError("an array of objects needs an object codec as first filter", key=".zarray", field="filters")
+            raise MetadataError(
+                "an array of objects needs an object codec as first filter", key=".zarray", field="filters"
+            )
         kind = {"numcodecs.vlen-utf8": STRING, "numcodecs.vlen-bytes": BYTES}.get(codecs[0].name, data_type)
         return kind, codecs
     if any(codec.name in _ARRAY_CODECS for codec in codecs):
@@ -239,10 +262,10 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if data_type.variable:
         rest.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
         if not rest or rest[0].name not in OBJECT_CODECS:
-            names = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
-            if data_type.variable not in names:
+            usual = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
+            if data_type.variable not in usual:
                 raise UnsupportedError("an array of objects needs an object codec", field="codecs")
-            rest.insert(0, CodecSpec(names[data_type.variable]))
+            rest.insert(0, CodecSpec(usual[data_type.variable]))
     elif not any(codec.name in _ARRAY_CODECS for codec in rest):
         rest.insert(0, byte_order_codec(data_type.numpy))
     attributes = metadata.attributes
@@ -271,7 +294,9 @@ def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[Co
     reverse = [*range(ndim)][::-1]
     if len(transposes) > 1 or [*transposes[0].configuration.get("order", [])] not in (reverse, reverse[::-1]):
         raise UnsupportedError("Zarr v2 has C and F order only", codec="transpose")
-    return ([CodecSpec("transpose", {"order": reverse})] if transposes[0].configuration["order"] == reverse else []), rest
+    return (
+        [CodecSpec("transpose", {"order": reverse})] if transposes[0].configuration["order"] == reverse else []
+    ), rest
 
 
 def _adapt_codec(codec: CodecSpec) -> CodecSpec:
@@ -306,7 +331,7 @@ def consolidated(documents: Mapping[str, bytes]) -> dict[str, dict[str, bytes]] 
 
 
 def consolidate(group: GroupMetadata, members: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
-    """Write ``.zmetadata`` for a group and the documents of all its members, by path; the group's own path is ``""``."""
+    """Write ``.zmetadata`` of a group with the documents of all its members by path; its own path is ``""``."""
     entries = {
         f"{path}/{name}" if path else name: load(raw, name)
         for path, documents in members.items()

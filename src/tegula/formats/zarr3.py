@@ -17,7 +17,17 @@ from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json, 
 from tegula.metadata.fill_values import default_fill, fill_from_json, fill_to_json, scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
-__all__ = ["DEFAULT_COMPRESSORS", "KEYS", "NAME", "adapt", "codecs_from_json", "consolidate", "consolidated", "parse", "serialize"]
+__all__ = [
+    "DEFAULT_COMPRESSORS",
+    "KEYS",
+    "NAME",
+    "adapt",
+    "codecs_from_json",
+    "consolidate",
+    "consolidated",
+    "parse",
+    "serialize",
+]
 
 NAME: Final = "zarr3"
 KEYS: Final = ("zarr.json",)
@@ -179,11 +189,15 @@ def _keys_from_json(value: Any) -> ChunkKeyEncoding:
     encoding = _extension(value, "chunk_key_encoding")
     makers = {"default": (default_keys, "/"), "v2": (v2_keys, ".")}
     if encoding.name not in makers:
-        raise UnsupportedError(f"no chunk key encoding is called {encoding.name!r}", key=_KEY, field="chunk_key_encoding")
+        raise UnsupportedError(
+            f"no chunk key encoding is called {encoding.name!r}", key=_KEY, field="chunk_key_encoding"
+        )
     make, usual = makers[encoding.name]
     separator = encoding.configuration.get("separator", usual)
     if separator not in (".", "/"):
-        raise MetadataError(f"the separator must be . or /, not {separator!r:.40}", key=_KEY, field="chunk_key_encoding")
+        raise MetadataError(
+            f"the separator must be . or /, not {separator!r:.40}", key=_KEY, field="chunk_key_encoding"
+        )
     return make(separator)
 
 
@@ -217,7 +231,10 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         if not metadata.grid.is_regular:
             changes["chunk_grid"] = _grid_to_json(metadata.grid)
             old = load(documents[_KEY], _KEY)
-            if _grid_from_json(old["chunk_grid"], metadata.shape if old["shape"] == changes["shape"] else ()) == metadata.grid:
+            if (
+                _grid_from_json(old["chunk_grid"], metadata.shape if old["shape"] == changes["shape"] else ())
+                == metadata.grid
+            ):
                 del changes["chunk_grid"]
     if _KEY in documents and (metadata.attributes or "attributes" in load(documents[_KEY], _KEY)):
         changes["attributes"] = metadata.attributes
@@ -327,7 +344,9 @@ def _array_to_bytes(data_type: DataType, endian: str | None) -> CodecSpec:
     if data_type.variable == "bytes":
         return CodecSpec("vlen-bytes")
     dtype = data_type.numpy
-    ordered = dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1) or dtype == EXTENDED["bfloat16"]
+    ordered = (
+        dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1) or dtype == EXTENDED["bfloat16"]
+    )
     return CodecSpec("bytes", {"endian": endian or "little"}) if ordered else CodecSpec("bytes")
 
 
@@ -375,8 +394,12 @@ def consolidated(documents: Mapping[str, bytes]) -> dict[str, dict[str, bytes]] 
     if not isinstance(content, dict) or not isinstance(content.get("metadata"), dict):
         raise MetadataError("the consolidated metadata is not an object", key=_KEY, field="consolidated_metadata")
     if content.get("kind") != "inline":
-        raise UnsupportedError("only inline consolidated metadata is known", key=_KEY, field="consolidated_metadata.kind")
-    return {path: {_KEY: dump(node, _KEY, _STYLE)} for path, node in content["metadata"].items() if isinstance(node, dict)}
+        raise UnsupportedError(
+            "only inline consolidated metadata is known", key=_KEY, field="consolidated_metadata.kind"
+        )
+    return {
+        path: {_KEY: dump(node, _KEY, _STYLE)} for path, node in content["metadata"].items() if isinstance(node, dict)
+    }
 
 
 def consolidate(group: GroupMetadata, members: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
@@ -387,10 +410,18 @@ def consolidate(group: GroupMetadata, members: Mapping[str, Mapping[str, bytes]]
             node = load(documents[_KEY], _KEY)
             if node.get("node_type") == "group":
                 empty = {"kind": "inline", "must_understand": False, "metadata": {}}
-                node = {**{k: v for k, v in node.items() if k != "node_type"}, "consolidated_metadata": empty, "node_type": "group"}
+                node = {
+                    **{k: v for k, v in node.items() if k != "node_type"},
+                    "consolidated_metadata": empty,
+                    "node_type": "group",
+                }
             metadata[path] = node
     content = {"kind": "inline", "must_understand": False, "metadata": metadata}
-    document = load(group.documents[_KEY], _KEY) if _KEY in group.documents else {"attributes": group.attributes, "zarr_format": 3}
+    document = (
+        load(group.documents[_KEY], _KEY)
+        if _KEY in group.documents
+        else {"attributes": group.attributes, "zarr_format": 3}
+    )
     node_type = document.pop("node_type", "group")
     document = {**document, "consolidated_metadata": content, "node_type": node_type}
     return {_KEY: dump(document, _KEY, _STYLE)}

@@ -60,7 +60,8 @@ def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     """Plan any selection that NumPy takes (but for scalar bools), with NumPy's meaning.
 
     That is `basic` if there are no arrays and lists; otherwise index arrays and masks are broadcast together, and
-    their dimensions stand at their place if they are adjacent, and first if not.
+    their dimensions stand at their place if they are adjacent, and first if not. Unlike NumPy, indices out of bounds
+    are refused even where they are broadcast with an empty array.
 
     Parameters
     ----------

@@ -7,8 +7,10 @@ index, where a chunk starts, and how long it is. Lengths are those of the stored
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -69,33 +71,36 @@ class VaryingAxis:
     """
 
     edges: tuple[int, ...]
+    _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _offsets: npt.NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if any(edge < 1 for edge in self.edges):
             raise MetadataError("every chunk must be at least 1 long", field="chunks")
-        offsets = np.zeros(len(self.edges) + 1, np.int64)
-        np.cumsum(self.edges, out=offsets[1:])
-        object.__setattr__(self, "_offsets", offsets)
+        starts = tuple(accumulate(self.edges, initial=0))
+        if starts[-1] >= 2**63:
+            raise MetadataError("the chunks of an axis are longer than 2**63 together", field="chunks")
+        object.__setattr__(self, "_starts", starts)
+        object.__setattr__(self, "_offsets", np.array(starts, np.int64))
 
     @property
     def extent(self) -> int:
         """Length of all chunks together: the largest size the axis can have."""
-        return int(self._offsets[-1])
+        return self._starts[-1]
 
     def count(self, size: int) -> int:
         """Return how many chunks an axis of `size` indices has."""
-        return int(np.searchsorted(self._offsets, size, "left"))
+        return bisect_left(self._starts, size)
 
     def locate(self, index: Any) -> Any:
         """Return the number of the chunk that holds each index (an int or an integer array)."""
-        found = np.searchsorted(self._offsets, index, "right") - 1
-        return found if isinstance(index, np.ndarray) else int(found)
+        if isinstance(index, np.ndarray):
+            return np.searchsorted(self._offsets, index, "right") - 1
+        return bisect_right(self._starts, index) - 1
 
     def start(self, number: Any) -> Any:
         """Return the first index of chunk `number` (an int or an integer array)."""
-        found = self._offsets[number]
-        return found if isinstance(number, np.ndarray) else int(found)
+        return self._offsets[number] if isinstance(number, np.ndarray) else self._starts[number]
 
     def length(self, number: int) -> int:
         """Return the length of chunk `number` as stored."""

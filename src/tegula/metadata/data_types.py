@@ -17,7 +17,18 @@ import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
 
-__all__ = ["BYTES", "EXTENDED", "OBJECT", "STRING", "DataType", "as_data_type", "data_type_from_json", "data_type_of", "data_type_to_json", "packed"]
+__all__ = [
+    "BYTES",
+    "EXTENDED",
+    "OBJECT",
+    "STRING",
+    "DataType",
+    "as_data_type",
+    "data_type_from_json",
+    "data_type_of",
+    "data_type_to_json",
+    "packed",
+]
 
 EXTENDED: Final[Mapping[str, np.dtype[Any]]] = {
     name: np.dtype(getattr(ml_dtypes, name))
@@ -51,7 +62,8 @@ class DataType:
     numpy : numpy.dtype
         What reading returns; its byte order is the one stored where a format puts it into the type (v1, v2).
     variable : str
-        ``"string"``, ``"bytes"`` or ``"object"`` for elements of variable length, whose `numpy` is ``object``; else ``""``.
+        ``"string"``, ``"bytes"`` or ``"object"`` for elements of variable length, whose `numpy` is ``object``, else
+        ``""``.
     alias : str
         The name to write where a type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the usual one.
 
@@ -161,7 +173,9 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
     else:
         name, configuration = value, {}
     if not isinstance(name, str):
-        raise MetadataError(f"a data type must be a name or an object with a name, not {value!r:.80}", field="data_type")
+        raise MetadataError(
+            f"a data type must be a name or an object with a name, not {value!r:.80}", field="data_type"
+        )
     if name in _PLAIN:
         return DataType(np.dtype(_PLAIN[name]), alias=name if name.startswith("complex_") else "")
     if name in EXTENDED:
@@ -200,7 +214,9 @@ def _time_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
     if unit not in _TIME_UNITS:
         raise MetadataError(f"no time unit is called {unit!r}", field="data_type.unit")
     if type(scale) is not int or not 1 <= scale < 2**31:
-        raise MetadataError(f"the scale factor must be a positive integer, not {scale!r}", field="data_type.scale_factor")
+        raise MetadataError(
+            f"the scale factor must be a positive integer, not {scale!r}", field="data_type.scale_factor"
+        )
     kind = "M8" if name == "numpy.datetime64" else "m8"
     if unit == "generic":
         return np.dtype(kind)

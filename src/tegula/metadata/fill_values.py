@@ -1,7 +1,8 @@
 """Scalars in JSON: the fill values of Zarr v3 documents, also used where a codec's configuration holds a scalar.
 
 Zarr v3 core, "fill value", and the data type extensions. A value is kept as a 0-d array of the array's dtype, so that
-NaN payloads and negative zeros survive; values of variable length are a Python ``str`` or ``bytes`` in a 0-d object array.
+NaN payloads and negative zeros survive; values of variable length are a Python ``str`` or ``bytes`` in a 0-d object
+array.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, isnan
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -129,36 +131,12 @@ def fill_from_json(value: Any, data_type: DataType) -> Fill:
         return _variable_from_json(value, data_type)
     if dtype.names is not None:
         return _struct_from_json(value, data_type)
-    out = np.zeros((), dtype)
-    if dtype.kind == "b":
-        if not isinstance(value, bool):
-            raise _wrong(value, data_type)
-        out[()] = value
-    elif dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
+    if dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
         if type(value) is not int:
             raise _wrong(value, data_type)
         return scalar_array(value, data_type)
-    elif dtype.kind == "f" or dtype in _EXTENDED_DTYPES:
-        _set_float(out, value, data_type)
-    elif dtype.kind == "c":
-        if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-            raise _wrong(value, data_type)
-        parts = out.reshape(1).view(f"{dtype.byteorder}f{dtype.itemsize // 2}")
-        for position in range(2):
-            _set_float(parts[position : position + 1].reshape(()), value[position], data_type)
-    elif dtype.kind in "Mm":
-        if value != "NaT" and type(value) is not int:
-            raise _wrong(value, data_type)
-        number = np.iinfo("i8").min if value == "NaT" else value
-        if not -(2**63) <= number < 2**63:
-            raise _wrong(value, data_type)
-        out.view(f"{dtype.byteorder}i8")[()] = number
-    elif dtype.kind == "U":
-        if not isinstance(value, str):
-            raise _wrong(value, data_type)
-        out[()] = value
-    else:
-        _set_bytes(out, value, data_type)
+    out = np.zeros((), dtype)
+    _SETTERS.get("f" if dtype in _EXTENDED_DTYPES else dtype.kind, _set_bytes)(out, value, data_type)
     return out
 
 
@@ -171,8 +149,8 @@ def _set_float(out: Fill, value: Any, data_type: DataType) -> None:
         if value in _SPECIAL:
             out[()] = _SPECIAL[value]
         elif re.fullmatch(r"0x[0-9a-fA-F]{1,32}", value) and int(value, 16) < 256**out.dtype.itemsize:
-            order = "big" if out.dtype.byteorder == ">" else "little"
-            payload = int(value, 16).to_bytes(out.dtype.itemsize, order)
+            big = out.dtype.byteorder == ">"
+            payload = int(value, 16).to_bytes(out.dtype.itemsize, "big" if big else "little")
             out.reshape(1).view("u1")[:] = np.frombuffer(payload, "u1")
         else:
             raise _wrong(value, data_type)
@@ -184,6 +162,33 @@ def _set_float(out: Fill, value: Any, data_type: DataType) -> None:
             raise _wrong(value, data_type) from error
     else:
         raise _wrong(value, data_type)
+
+
+def _set_bool(out: Fill, value: Any, data_type: DataType) -> None:
+    if not isinstance(value, bool):
+        raise _wrong(value, data_type)
+    out[()] = value
+
+
+def _set_text(out: Fill, value: Any, data_type: DataType) -> None:
+    if not isinstance(value, str):
+        raise _wrong(value, data_type)
+    out[()] = value
+
+
+def _set_complex(out: Fill, value: Any, data_type: DataType) -> None:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise _wrong(value, data_type)
+    parts = out.reshape(1).view(f"{out.dtype.byteorder}f{out.dtype.itemsize // 2}")
+    for position in range(2):
+        _set_float(parts[position : position + 1].reshape(()), value[position], data_type)
+
+
+def _set_time(out: Fill, value: Any, data_type: DataType) -> None:
+    number = -(2**63) if value == "NaT" else value
+    if type(number) is not int or not -(2**63) <= number < 2**63:
+        raise _wrong(value, data_type)
+    out.view(f"{out.dtype.byteorder}i8")[()] = number
 
 
 def _set_bytes(out: Fill, value: Any, data_type: DataType) -> None:
@@ -199,6 +204,16 @@ def _set_bytes(out: Fill, value: Any, data_type: DataType) -> None:
         raise _wrong(value, data_type)
     if size:
         out.reshape(1).view("u1")[:] = np.frombuffer(raw.ljust(size, b"\0"), "u1")
+
+
+_SETTERS: Final[Mapping[str, Callable[[Fill, Any, DataType], None]]] = {
+    "b": _set_bool,
+    "f": _set_float,
+    "c": _set_complex,
+    "M": _set_time,
+    "m": _set_time,
+    "U": _set_text,
+}
 
 
 def _variable_from_json(value: Any, data_type: DataType) -> Fill:
@@ -251,7 +266,7 @@ def fill_to_json(fill: Fill, data_type: DataType) -> Any:
     """
     dtype = data_type.numpy
     if data_type.variable:
-        value = fill[()]
+        value: Any = fill[()]
         return base64.b64encode(value).decode() if isinstance(value, bytes) else value
     if dtype.names is not None:
         if data_type.alias == "structured":
@@ -278,10 +293,10 @@ def fill_to_json(fill: Fill, data_type: DataType) -> Any:
 
 def _float_to_json(value: Fill) -> Any:
     number = float(value)
-    if number == number and number not in (float("inf"), float("-inf")):
+    if isfinite(number):
         return number
     # the three names stand for one bit pattern each; any other one is written as its bits
-    name = "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")
+    name = "NaN" if isnan(number) else ("Infinity" if number > 0 else "-Infinity")
     usual = np.array(_SPECIAL[name]).astype(value.dtype)
     if usual.tobytes() == value.tobytes():
         return name

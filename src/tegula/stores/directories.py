@@ -19,6 +19,7 @@ from tegula.stores.open_files import acquire, release, sync_file
 __all__ = ["Directory", "generation_of", "make_directories", "remove_directory", "sync_directory"]
 
 _RELATIVE = os.open in os.supports_dir_fd
+_TIMES_BY_FD = os.utime in os.supports_fd
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LOCK_FILE = HIDDEN + "lock"
@@ -132,7 +133,7 @@ class Directory:
                 value = value[os.write(fd, value) :]
             # Inode numbers come back soon and the system's clock ticks slowly; an explicit time makes tokens unique.
             now = time.time_ns()
-            os.utime(fd if os.utime in os.supports_fd else self._at(name), ns=(now, now))
+            os.utime(fd if _TIMES_BY_FD else self._at(name), ns=(now, now))
             if self._sync:
                 sync_file(fd)
             return generation_of(os.fstat(fd))
@@ -226,6 +227,8 @@ def generation_of(status: os.stat_result) -> Generation:
 def make_directories(path: str, *, sync: bool) -> None:
     """Make a directory and those above it that are missing; with `sync` their names are on the disk on return.
 
+    Others may remove it again while it is empty.
+
     Raises
     ------
     OSError
@@ -242,12 +245,20 @@ def make_directories(path: str, *, sync: bool) -> None:
             missing.append(above)
             continue
         except FileExistsError:
-            if not os.path.isdir(missing[-1]):
+            if not _is_directory(missing[-1]):
                 raise
         else:
             if sync:
                 sync_directory(os.path.dirname(missing[-1]))
         missing.pop()
+
+
+def _is_directory(path: str) -> bool:
+    """Return whether a directory stands there, or stood there a moment ago."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return not os.path.islink(path)
 
 
 def remove_directory(path: str) -> bool:

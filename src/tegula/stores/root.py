@@ -49,13 +49,15 @@ class Root:
         self.ignores_case: bool | None = None
         self._checked = {"": self.base}
         try:
-            if not stat.S_ISDIR(os.stat(self.name).st_mode):
-                raise StoreError(f"the root {self.name} is not a directory")
+            mode = os.stat(self.name).st_mode
         except FileNotFoundError as error:
             if os.path.lexists(self.name):
                 raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
-        except (NotADirectoryError, PermissionError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise StoreError(f"the root {self.name!r} can't be looked at: {error}") from error
+        else:
+            if not stat.S_ISDIR(mode):
+                raise StoreError(f"the root {self.name} is not a directory")
 
     def check(self, key: str) -> None:
         """Raise `StoreError` if `key` is not valid or can't be the name of a file."""

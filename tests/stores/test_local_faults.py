@@ -1,0 +1,345 @@
+"""The local store when things go wrong: killed writers, full disks, other processes."""
+
+import errno
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tegula.errors import StoreError
+from tegula.stores import LocalStore
+
+resource = pytest.importorskip("resource")
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+
+
+def run(script, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out
+
+
+# --- errors of the system
+
+
+FAULTS = [(call, 1) for call in ("open", "write", "utime", "fstat", "close", "replace", "fsync")]
+
+
+@pytest.mark.parametrize(("call", "nth"), [*FAULTS, ("open", 2), ("fsync", 2), ("close", 2)])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+def test_a_failed_write_leaves_the_old_value(tmp_path, monkeypatch, call, nth, number):
+    store = LocalStore(tmp_path, durability="fsync")
+    generation = store.set("a/b", b"old")
+    real, calls = getattr(os, call), []
+
+    def fail(*args, **kwargs):
+        calls.append(args)
+        if len(calls) != nth:
+            return real(*args, **kwargs)
+        if call == "close":
+            real(*args)
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(StoreError) as caught:
+            store.set("a/b", b"new value")
+    assert caught.value.key == "a/b"
+    assert str(tmp_path) in caught.value.message
+    assert os.strerror(number) in caught.value.message
+    assert caught.value.__cause__.errno == number
+    if nth == 2 and call != "open":  # of the directory: the value is in place, only its durability is in doubt
+        assert store.get("a/b") == b"new value"
+    else:
+        assert store.get("a/b", with_generation=True) == (b"old", generation)
+    assert files(tmp_path) == ["a", "a/b"]
+
+
+def test_a_file_that_may_grow_no_further(tmp_path):
+    store = LocalStore(tmp_path)
+    store.set("a/b", b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        for key in ["a/b", "new/key"]:
+            with pytest.raises(StoreError, match="too large") as caught:
+                store.set(key, bytes(5000))
+            assert caught.value.key == key
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert store.get("a/b") == b"old"
+    assert files(tmp_path) == ["a", "a/b"]
+
+
+def test_too_many_open_files_are_no_missing_values(tmp_path):
+    store = LocalStore(tmp_path)
+    store.set("a/b", b"old")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        for operation in (lambda: store.get("a/b"), lambda: store.set("a/b", b"new"), lambda: [*store.list()]):
+            with pytest.raises(StoreError, match="open files"):
+                operation()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert store.get("a/b") == b"old"
+
+
+@pytest.mark.parametrize("call", ["open", "lstat", "read"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ENOTDIR, errno.ESTALE])
+def test_only_enoent_is_a_missing_value(tmp_path, monkeypatch, call, number):
+    LocalStore(tmp_path).set("a/b/c", b"old")
+    store = LocalStore(tmp_path)
+
+    def fail(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(StoreError) as caught:
+        store.get("a/b/c")
+    assert caught.value.key == "a/b/c"
+    assert str(tmp_path) in caught.value.message
+    assert caught.value.__cause__.errno == number
+
+
+def test_short_reads_and_writes_are_gone_on_with(tmp_path, monkeypatch):
+    write, read, pread = os.write, os.read, os.pread
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:1000]))
+    monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, 700)))
+    monkeypatch.setattr("tegula.stores.open_files._pread", lambda fd, size, at: pread(fd, min(size, 300), at))
+    store = LocalStore(tmp_path)
+    value = random.Random(0).randbytes(10_000)
+    store.set("a", value)
+    assert (tmp_path / "a").read_bytes() == value
+    assert store.get("a") == value
+    assert store.get("a", (77, 5000)) == value[77:5077]
+    monkeypatch.setattr("tegula.stores.open_files._pread", lambda fd, size, at: b"")
+    with pytest.raises(StoreError, match="shorter"):
+        store.get("a")
+
+
+def test_fsync_syncs_the_value_its_name_and_every_new_directory(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+
+    def note(fd):
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    if not os.path.exists("/proc/self/fd"):
+        return
+    monkeypatch.setattr(os, "fsync", note)
+    store = LocalStore(tmp_path / "new" / "root", durability="fsync")
+    store.set("a/b/c", b"1")
+    folders = [tmp_path, *(tmp_path / name for name in ("new", "new/root", "new/root/a"))]
+    assert synced[:4] == [str(folder) for folder in folders]
+    assert Path(synced[4]).parent == Path(store.root, "a", "b")
+    assert synced[5:] == [f"{store.root}/a/b"]
+    synced.clear()
+    LocalStore(tmp_path, durability="rename").set("x/y", b"1")
+    assert synced == []
+
+
+# --- killed writers
+
+KILL_AT_EVERY_CALL = """
+import fcntl, json, os, signal, sys
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1], durability=sys.argv[2])
+old, new = b"o" * 5000, b"n" * 3001
+module_calls = [(os, name) for name in
+    "open write utime fstat close replace mkdir fsync unlink rmdir stat lstat listdir urandom".split()]
+module_calls.append((fcntl, "flock"))
+step, seen = 0, []
+while True:
+    store.set("a/b", old)
+    pid = os.fork()
+    if pid == 0:
+        count = 0
+        def guard(real, name):
+            def call(*args, **kwargs):
+                global count
+                if name == "write":
+                    args = args[0], args[1][:1000]
+                if count == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                count += 1
+                return real(*args, **kwargs)
+            return call
+        for module, name in module_calls:
+            setattr(module, name, guard(getattr(module, name), name))
+        store.set("a/b", new)
+        store.set("d/e/f", new)
+        store.delete("a/b")
+        store.delete_prefix("d/")
+        os.kill(os.getpid(), signal.SIGTERM)
+    _, status = os.waitpid(pid, 0)
+    reader = LocalStore(sys.argv[1])
+    values = {key: reader.get(key) for key in reader.list()}
+    assert set(values) <= {"a/b", "d/e/f"}, values.keys()
+    assert values.get("a/b") in (old, new, None) and values.get("d/e/f") in (new, None)
+    seen.append([len(values.get("a/b") or b""), len(values.get("d/e/f") or b"")])
+    if os.WTERMSIG(status) == signal.SIGTERM:
+        break
+    step += 1
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.parametrize("durability", ["rename", "fsync"])
+def test_a_writer_killed_before_any_system_call_leaves_the_old_or_the_new_value(tmp_path, durability):
+    seen = json.loads(finish(run(KILL_AT_EVERY_CALL, tmp_path, durability)))
+    assert len(seen) > 40
+    states = [state for number, state in enumerate(seen) if number == 0 or state != seen[number - 1]]
+    assert states == [[5000, 0], [3001, 0], [3001, 3001], [0, 3001], [0, 0]]
+    store = LocalStore(tmp_path)
+    for key in ["a/b", "d/e/f"]:
+        store.set(key, b"1")
+    store.delete_prefix("")
+    assert files(tmp_path) == []
+
+
+WRITE_FOR_EVER = """
+import sys
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1])
+print("ready", flush=True)
+while True:
+    for letter in b"abc":
+        store.set("a/b", bytes([letter]) * 1_000_000)
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_value(tmp_path):
+    store = LocalStore(tmp_path)
+    for attempt in range(6):
+        process = run(WRITE_FOR_EVER, tmp_path)
+        process.stdout.readline()
+        time.sleep(random.Random(attempt).random() * 0.05 + 0.005)
+        process.kill()
+        process.communicate()
+        value = store.get("a/b")
+        assert value is None or (len(value) == 1_000_000 and len(set(value)) == 1)
+        assert [*store.list()] in ([], ["a/b"])
+    directories_seen = finish(run(RECLAIM, tmp_path))
+    assert directories_seen.strip() == "['a/b']"
+    assert files(tmp_path) == ["a", "a/b"]
+
+
+RECLAIM = """
+import sys
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1])
+store.set("a/b", b"1")
+print([*store.list()])
+"""
+
+
+# --- other processes
+
+COUNT = """
+import sys
+from tegula.errors import ConflictError
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    while True:
+        value, generation = store.get("c/n", with_generation=True)
+        try:
+            store.set("c/n", b"%d" % (int(value or b"0") + 1), if_generation=generation)
+            break
+        except ConflictError:
+            pass
+"""
+
+
+def test_processes_lose_no_update(tmp_path):
+    for process in [run(COUNT, tmp_path, 300) for _ in range(4)]:
+        finish(process)
+    assert LocalStore(tmp_path).get("c/n") == b"1200"
+
+
+COME_AND_GO = """
+import sys
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1])
+for turn in range(200):
+    key = "a/b/c/" + sys.argv[2]
+    store.set(key, key.encode())
+    assert store.get(key) == key.encode()
+    if turn % 5 == 0:
+        store.delete_prefix(f"a/b/c/{sys.argv[2]}/")
+    store.delete(key)
+    assert store.get(key) is None
+"""
+
+
+def test_processes_do_not_pull_directories_from_under_each_other(tmp_path):
+    for process in [run(COME_AND_GO, tmp_path, name) for name in "xyz"]:
+        finish(process)
+    assert files(tmp_path) == []
+
+
+FORK = """
+import os, sys, time
+from tegula.stores import LocalStore, directories
+store = LocalStore(sys.argv[1])
+store.set("a/b", b"1")
+child = os.fork()
+if child == 0:
+    assert store.get("a/b") == b"1"
+    store.set("a/b", b"2")
+    store.set("child", b"3")
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert store.get("a/b") == b"2"
+assert store.get("child") == b"3"
+# A child that was forked while a lock was held, and has it open still, must not keep it.
+with directories.Directory(sys.argv[1]) as directory:
+    with directory._locked(required=True):
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+started = time.monotonic()
+store.set("free", b"1")
+assert time.monotonic() - started < 30
+os.kill(child, 9)
+"""
+
+
+def test_a_store_works_on_both_sides_of_a_fork(tmp_path):
+    finish(run(FORK, tmp_path))
+
+
+def test_pickling_takes_the_options_along(tmp_path):
+    store = LocalStore(tmp_path / "x", read_only=True, durability="fsync", follow_symlinks=True)
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy.root == store.root
+    assert (copy.read_only, copy.durability) == (True, "fsync")
+    assert copy.__reduce__() == store.__reduce__()
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_part_of_a_value_is_replaced_by_reading_merging_and_setting_it_if_unchanged(tmp_path):
+    store = LocalStore(tmp_path)
+    store.set("a", b"0123456789")
+    for start, part in [(3, b"xyz"), (8, b"longer")]:
+        value, generation = store.get("a", with_generation=True)
+        store.set("a", value[:start] + part + value[start + len(part) :], if_generation=generation)
+    assert store.get("a") == b"012xyz67longer"
