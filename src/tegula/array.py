@@ -287,6 +287,10 @@ class Array:
             if fields is not None:
                 stored = self._of_fields(fields)
         plan = make_plan(selection, metadata.shape, metadata.grid)
+        if plan.is_point and metadata.data_type.variable:
+            element = np.empty((), object)
+            element[()] = values  # which may be a list or an array, and still is one element
+            values = element
         values = self._as_values(values, stored.dtype)
         engine.write(stored, plan, plan.arrange(values))
 

@@ -19,7 +19,7 @@ from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import ByteRange
 
-__all__ = ["is_filled_with", "merge_chunk", "read_inner_chunks"]
+__all__ = ["copy_out", "is_filled_with", "merge_chunk", "read_inner_chunks"]
 
 Array = npt.NDArray[Any]
 Selection = tuple[Any, ...]
@@ -95,8 +95,25 @@ def merge_chunk(
     return chain.encode(chunk)
 
 
+def copy_out(out: Array, work: Selection, chunk: Array, selection: Selection, field: Field) -> None:
+    """Copy part of a decoded chunk to its place in the result."""
+    if field is not None:
+        chunk = chunk[field]
+    if out.ndim == 0 and chunk.dtype.hasobject:
+        out[...] = chunk[_one_element(selection)].reshape(())
+    else:
+        out[work] = chunk[selection]
+
+
+def _one_element(selection: Selection) -> Selection:
+    """Select an element as a box, so that NumPy takes an object for what it is, even if that is a list or an array."""
+    return tuple(slice(index, index + 1) for index in selection)
+
+
 def _place(chunk: Array, selection: Selection, values: Array, field: Field) -> None:
-    if field is None:
+    if values.ndim == 0 and chunk.dtype.hasobject and all(type(item) is int for item in selection):
+        chunk[_one_element(selection)] = values
+    elif field is None:
         chunk[selection] = values
     elif isinstance(field, str):
         chunk[field][selection] = values
@@ -206,7 +223,7 @@ def read_inner_chunks(
         view = memoryview(data)
         for offset, nbytes, inner_selection, work in run:
             chunk = sharding.inner.decode(view[offset - start : offset - start + nbytes], inner_shape)
-            out[work] = (chunk if field is None else chunk[field])[inner_selection]
+            copy_out(out, work, chunk, inner_selection, field)
     return True
 
 

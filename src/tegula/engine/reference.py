@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.engine.chunks import merge_chunk, read_inner_chunks
+from tegula.engine.chunks import copy_out, merge_chunk, read_inner_chunks
 from tegula.engine.documents import back_off
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
@@ -56,7 +56,7 @@ def _read_chunk(array: StoredArray, item: Any, out: Array) -> None:
             data = array.store.get(key) if key and key != array.prefix else None
             if data is not None:
                 chunk = chain.decode(data, array.metadata.grid.chunk_shape(coords))
-                out[work] = chunk[selection] if field is None else chunk[field][selection]
+                copy_out(out, work, chunk, selection, field)
                 return
         if key and key != array.prefix and (obstacle := array.store.obstruction(key)):
             raise StoreError(f"the chunk can't be read: {obstacle}")

@@ -1,0 +1,99 @@
+"""Stores as zarr 1.x has them: any mapping of keys to bytes, and a directory as one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from tegula.errors import NotFoundError
+from tegula.opening import store_of
+from tegula.stores import LocalStore, MappingStore, Store
+from tegula.stores.interface import is_key
+
+__all__ = ["DirectoryStore", "as_store"]
+
+
+class DirectoryStore(MutableMapping[str, bytes]):
+    """The files of a directory as a mapping of keys to bytes; a value is replaced in one step.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The directory, which is made by the first write if it is missing.
+
+    Raises
+    ------
+    StoreError
+        If there is something else than a directory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = tempfile.TemporaryDirectory()
+    >>> store = DirectoryStore(root.name)
+    >>> store["0.0"] = b"abc"
+    >>> store["0.0"], list(store), store.size
+    (b'abc', ['0.0'], 3)
+    >>> "0.1" in store
+    False
+    >>> root.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._local = LocalStore(path)
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the directory."""
+        return self._local.root
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return sum(self._local.size(key) or 0 for key in self._local.list())
+
+    def __getitem__(self, key: str) -> bytes:
+        value = self._local.get(key) if is_key(key) else None
+        if value is None:
+            raise NotFoundError("there is no value", key=key)
+        return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._local.set(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise NotFoundError("there is no value", key=key)
+        self._local.delete(key)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and is_key(key) and self._local.exists(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._local.list()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._local.list())
+
+    def clear(self) -> None:
+        """Remove all values."""
+        self._local.delete_prefix("")
+
+    def __repr__(self) -> str:
+        return f"DirectoryStore({self.path!r})"
+
+
+def as_store(target: Any) -> Store:
+    """Return the store behind what zarr 1.x calls one; of a `DirectoryStore` that which is safe between processes.
+
+    Examples
+    --------
+    >>> as_store({})
+    MappingStore(dict)
+    """
+    if type(target) is DirectoryStore:  # a subclass may do more in its methods than this one
+        return target._local
+    if isinstance(target, (Store, str, os.PathLike)):
+        return store_of(target)
+    return MappingStore(target)

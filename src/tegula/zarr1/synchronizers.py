@@ -1,0 +1,74 @@
+"""The synchronizers of zarr 1.x."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tegula.errors import StoreError
+from tegula.stores.open_files import acquire, release
+
+__all__ = ["ProcessSynchronizer", "ThreadSynchronizer"]
+
+
+class ThreadSynchronizer:
+    """Nothing to do: threads that write to one array lose nothing of each other, whether there is one of these or not.
+
+    Examples
+    --------
+    >>> from tegula import zarr1 as zarr
+    >>> z = zarr.zeros(10, chunks=5, synchronizer=zarr.ThreadSynchronizer())
+    >>> type(z).__name__
+    'SynchronizedArray'
+    """
+
+
+class ProcessSynchronizer:
+    """Keeps the processes that write to one array apart.
+
+    Through a `DirectoryStore` they never lose anything of each other, so that nothing has to be done. A mapping of
+    another kind has no means of its own for that; a lock on a file keeps its writers apart, one whole write at a time.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A directory that all processes share; it is made when it is needed.
+
+    Examples
+    --------
+    >>> from tegula import zarr1 as zarr
+    >>> import tempfile
+    >>> root = tempfile.TemporaryDirectory()
+    >>> z = zarr.zeros(10, chunks=5, synchronizer=zarr.ProcessSynchronizer(root.name))
+    >>> z[:] = 1
+    >>> root.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep out all who use this path, in any process or thread, until the block ends or the process does.
+
+        Raises
+        ------
+        StoreError
+            If the file system can't make or lock a file there.
+        """
+        name = os.path.join(self.path, "array.lock")
+        fd = None
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+            acquire(fd)
+        except OSError as error:
+            if fd is not None:
+                os.close(fd)
+            raise StoreError(f"can't lock {name}: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            release(fd)
+            os.close(fd)

@@ -1,0 +1,58 @@
+"""What all tests share: the hypothesis profiles, and the comparison with recorded values."""
+
+import base64
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def plain(value: Any) -> Any:
+    """Give a Python object the JSON form in which the generators record it."""
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": value.dtype.str}
+    if isinstance(value, (bytes, bytearray)):
+        return {"b64": base64.b64encode(value).decode()}
+    return {"dict": value} if isinstance(value, dict) else value
+
+
+def check_values(values: Any, reference: Path, dtype: str | None = None) -> None:
+    """Compare with what is recorded: dtype, shape and bytes in ``.npy``, Python objects in ``.json``.
+
+    Parameters
+    ----------
+    values : array_like
+        What was read.
+    reference : Path
+        The recorded file.
+    dtype : str, optional
+        Name of the dtype, where the file only holds its bits because NumPy alone has no such dtype.
+    """
+    values = np.asarray(values)
+    if reference.suffix == ".json":
+        recorded = json.loads(reference.read_text())
+        assert list(values.shape) == recorded["shape"]
+        # as JSON: text, bytes, arrays, true and 1 stay apart
+        assert [json.dumps(plain(item)) for item in values.flat] == [json.dumps(item) for item in recorded["flat"]]
+        return
+    expected = np.load(reference, allow_pickle=False)
+    if dtype is not None:
+        assert values.dtype.name == dtype
+        values = values.view(expected.dtype)
+    assert values.shape == expected.shape
+    assert values.dtype == expected.dtype
+    assert values.tobytes() == expected.tobytes()
+
+
+@pytest.fixture(name="check_values", scope="session")
+def _check_values() -> Callable[..., None]:
+    return check_values

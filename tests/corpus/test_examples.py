@@ -1,0 +1,48 @@
+"""The example data in ``examples/legacy`` are read and converted exactly."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tegula
+
+LEGACY = Path(__file__).parent.parent.parent / "examples" / "legacy"
+with np.load(LEGACY / "expected.npz") as archive:
+    EXPECTED = {name: archive[name] for name in archive.files}
+
+
+def check(array: tegula.Array, expected: np.ndarray) -> None:
+    values = array[...]
+    if expected.dtype.kind == "U":
+        assert values.dtype == object
+        values = values.astype("U")
+    assert values.dtype == expected.dtype
+    assert values.shape == expected.shape
+    assert values.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("path", EXPECTED)
+def test_read(path: str) -> None:
+    check(tegula.open_array(LEGACY / path), EXPECTED[path])
+
+
+@pytest.mark.parametrize("name", ["snow.zarr1", "stations.zarr2"])
+def test_convert(name: str) -> None:
+    target = tegula.MemoryStore()
+    report = tegula.convert(LEGACY / name, target, format="zarr3", verify=True)
+    assert report.ok
+    paths = [path.removeprefix(f"{name}/") for path in EXPECTED if path.startswith(f"{name}/")]
+    assert sorted(item.path for item in report.arrays) == sorted(paths)
+    for path in paths:
+        array = tegula.open_array(target, path=path)
+        assert array.format == "zarr3"
+        check(array, EXPECTED[f"{name}/{path}"])
+        assert array.attrs == tegula.open_array(LEGACY / name / path).attrs
+
+
+def test_consolidated() -> None:
+    group = tegula.open_group(LEGACY / "stations.zarr2", consolidated=True)
+    assert sorted(path for path, _ in group.walk()) == [
+        "pressure", "station", "station/name", "station/position", "temperature", "time", "wet",
+    ]  # fmt: skip

@@ -1,0 +1,114 @@
+"""Arrays that other libraries have written, kept in ``tests/fixtures``, are read exactly."""
+
+import json
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tegula
+from tegula import formats
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+Case = tuple[str, dict[str, Any]]
+
+
+def load_cases() -> list[Case]:
+    cases: list[Case] = []
+    for archive in sorted(FIXTURES.glob("*.zip")):
+        with zipfile.ZipFile(archive) as opened:
+            index = json.loads(opened.read("index.json"))
+        cases += [(archive.stem, case) for case in index["cases"]]
+    return cases
+
+
+CASES = load_cases()
+
+
+def of_kind(*kinds: str) -> pytest.MarkDecorator:
+    chosen = [
+        pytest.param(archive, case, id=f"{archive}-{case['case']}-{case['path']}".rstrip("-"))
+        for archive, case in CASES
+        if case["kind"] in kinds
+    ]
+    return pytest.mark.parametrize(("archive", "case"), chosen)
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archives, each in a directory of its name."""
+    root = tmp_path_factory.mktemp("fixtures")
+    for archive in FIXTURES.glob("*.zip"):
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(root / archive.stem)
+    return root
+
+
+def open_case(folder: Path, case: dict[str, Any], **options: Any) -> Any:
+    return tegula.open(folder / case["case"] / "store" / case.get("store", ""), path=case["path"], **options)
+
+
+def test_there_are_cases_of_every_library() -> None:
+    assert len(CASES) > 150
+    assert {archive.rpartition("-")[0] for archive, _ in CASES} == {"zarr", "tensorstore"}
+
+
+@of_kind("array")
+def test_array_is_read_exactly(archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]) -> None:
+    folder = unpacked / archive
+    array = open_case(folder, case)
+    assert array.shape == tuple(case["shape"])
+    check_values(array[...], folder / case["case"] / case["expected"], case.get("dtype"))
+    assert dict(array.attrs) == case["attributes"]
+
+
+@of_kind("array", "group")
+def test_documents_come_back_byte_for_byte(archive: str, case: dict[str, Any], unpacked: Path) -> None:
+    documents = open_case(unpacked / archive, case).metadata.documents
+    node = formats.parse(documents)
+    assert node is not None
+    assert formats.find_format(node.format).serialize(node) == documents
+
+
+@of_kind("group")
+def test_group(archive: str, case: dict[str, Any], unpacked: Path) -> None:
+    group = open_case(unpacked / archive, case)
+    assert isinstance(group, tegula.Group)
+    assert dict(group.attrs) == case["attributes"]
+    prefix = f"{case['path']}/" if case["path"] else ""
+    paths = [other["path"] for name, other in CASES if name == archive and other["case"] == case["case"]]
+    below = sorted(path.removeprefix(prefix) for path in paths if path.startswith(prefix) and path != case["path"])
+    assert sorted(path for path, _ in group.walk()) == below
+
+
+@of_kind("error")
+def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, Any], unpacked: Path) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(tegula.TegulaError) as raised:
+            open_case(unpacked / archive, case)[...]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(str(raised.value)) > 20
+    assert peak < 2**24  # whatever the file promises
+
+
+@of_kind("unsupported")
+def test_what_needs_an_older_library_says_so(archive: str, case: dict[str, Any], unpacked: Path) -> None:
+    array = open_case(unpacked / archive, case)
+    with pytest.raises(tegula.UnsupportedError, match="zstd"):
+        array[...]
+
+
+@of_kind("pickle")
+def test_pickles_are_opened_on_request_only(
+    archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]
+) -> None:
+    with pytest.raises(tegula.UnsupportedError, match="allow_pickle"):
+        open_case(unpacked / archive, case)[...]
+    array = open_case(unpacked / archive, case, allow_pickle=True)
+    check_values(array[...], unpacked / archive / case["case"] / case["expected"])
