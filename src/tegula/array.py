@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
 from tegula.errors import MetadataError, ReadOnlyError, SelectionError, TegulaError
-from tegula.indexing import Plan, blocks, numpy_like, orthogonal, split_fields, vectorized
+from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.info import Info, array_html, array_info
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata
@@ -23,6 +24,7 @@ from tegula.stores import Store
 
 __all__ = ["Array", "Indexer"]
 
+_FEW_CHUNKS = 16  # as many chunks, each within its limit, are read without asking how large the memory is
 MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
 
 
@@ -64,6 +66,7 @@ class Array:
         self._path = path
         self._read_only = read_only or stored.store.read_only
         self._allow_pickle = allow_pickle
+        self._lock = Lock()
 
     # --- what it is
 
@@ -248,6 +251,8 @@ class Array:
         plan = make_plan(selection, metadata.shape, metadata.grid)
         if out is not None:
             return self._read_into(stored, plan, out)
+        if plan.nchunks > _FEW_CHUNKS and prod(plan.work_shape) * stored.dtype.itemsize > engine.physical_memory():
+            raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._path)
         try:
             work = np.empty(plan.work_shape, stored.dtype)
         except (MemoryError, ValueError) as error:
@@ -289,7 +294,8 @@ class Array:
         plan = make_plan(selection, metadata.shape, metadata.grid)
         if plan.is_point and metadata.data_type.variable:
             element = np.empty((), object)
-            element[()] = values  # which may be a list or an array, and still is one element
+            # a list or an array is one element here
+            element[()] = values[()] if isinstance(values, np.ndarray) and not values.ndim else values
             values = element
         values = self._as_values(values, stored.dtype)
         engine.write(stored, plan, plan.arrange(values))
@@ -353,9 +359,9 @@ class Array:
             before = metadata.shape
             return replace(metadata, shape=new, grid=_grown(metadata.grid, new))
 
-        self._update(change)
+        stored = self._update(change)
         if any(size < old for size, old in zip(new, before)):
-            engine.cut_off(self._stored, new)
+            engine.cut_off(stored, new)
 
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
@@ -401,11 +407,11 @@ class Array:
             shape = tuple(n + added.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
             return replace(metadata, shape=shape, grid=_grown(metadata.grid, shape))
 
-        self._update(grow)
-        grown = self.shape
-        part = tuple(slice(start, None) if a == axis else slice(None) for a in range(self.ndim))
+        stored = self._update(grow)
+        grown = stored.metadata.shape
+        part = tuple(slice(start if a == axis else 0, n) for a, n in enumerate(grown))
         try:
-            self._write(part, numpy_like, added)
+            engine.write(stored, basic(part, grown, stored.metadata.grid), added)
         except TegulaError:
             self._take_back(grown, axis, start)
             raise
@@ -420,9 +426,9 @@ class Array:
             return replace(metadata, shape=tuple(start if a == axis else n for a, n in enumerate(grown)))
 
         try:
-            self._update(shrink)
-            if self.shape != grown:
-                engine.cut_off(self._stored, self.shape)
+            stored = self._update(shrink)
+            if stored.metadata.shape != grown:
+                engine.cut_off(stored, stored.metadata.shape)
         except TegulaError:
             return
 
@@ -446,13 +452,25 @@ class Array:
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
         """Keep the codec chain unless what it depends on has changed."""
-        if metadata.codecs == self.metadata.codecs and metadata.data_type == self.metadata.data_type:
+        old = self.metadata
+        if (metadata.codecs, metadata.data_type, metadata.grid) == (old.codecs, old.data_type, old.grid):
             return replace(self._stored, metadata=metadata)
-        return engine.stored_array(self.store, self._path, metadata, allow_pickle=self._allow_pickle)
+        options: dict[str, Any] = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
+        return engine.stored_array(self.store, self._path, metadata, **options)
 
-    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> None:
+    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
+        """Change the stored metadata, and return the array as this change has left it."""
         self._check_writable()
-        self._stored = self._restored(engine.update_documents(self.store, self._path, self.metadata, change))
+
+        def checked(metadata: ArrayMetadata) -> ArrayMetadata:
+            changed = change(metadata)
+            self._restored(changed)  # refuses what could not be opened again, a chunk that has grown too large
+            return changed
+
+        with self._lock:  # so that of several threads the last to change the documents also is the last to note it
+            updated = engine.update_documents(self.store, self._path, self.metadata, checked)
+            self._stored = self._restored(updated)
+            return self._stored
 
     def _check_writable(self) -> None:
         if self._read_only:
@@ -480,7 +498,8 @@ class Array:
             yield from self[start : start + step]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store, self._path, self.format, self._read_only, self._allow_pickle)
+        options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
+        return _reopen, (self.store, self._path, self.format, self._read_only, options)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Array):
@@ -503,12 +522,12 @@ class Array:
         return array_html(self)
 
 
-def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Array:
+def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict[str, Any]) -> Array:
     metadata = engine.read_metadata(store, path, format)
     if not isinstance(metadata, ArrayMetadata):
         raise MetadataError("there is no such array any more", path=path or store.url)
-    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
-    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
+    stored = engine.stored_array(store, path, metadata, **options)
+    return Array(stored, path, read_only=read_only, allow_pickle=options["allow_pickle"])
 
 
 def _object_array(values: Any) -> npt.NDArray[Any]:

@@ -47,7 +47,7 @@ def new_array(
     )
     draft = replace(
         draft,
-        attributes=dict(attributes or {}),
+        attributes=_attributes(attributes),
         dimension_names=_names(dimension_names, draft.ndim),
         keys=_key_encoding(chunk_key_encoding, item),
     )
@@ -87,7 +87,7 @@ def new_group(
     item = _writable_format(format, store)
     if not item.has_groups:
         raise UnsupportedError(f"{format} has no groups", path=path)
-    metadata = GroupMetadata(attributes=dict(attributes or {}), format=format)
+    metadata = GroupMetadata(attributes=_attributes(attributes), format=format)
     documents = create_node(store, path, item, metadata, overwrite)
     final = item.parse(documents)
     if not isinstance(final, GroupMetadata):
@@ -191,10 +191,17 @@ def array_metadata(
     )
 
 
+def _attributes(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise MetadataError(f"attributes must be a mapping, not {value!r:.80}", field="attributes")
+    return dict(value or {})
+
+
 def _names(names: Sequence[str | None] | None, ndim: int) -> tuple[str | None, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or len(names) != ndim or not all(n is None or isinstance(n, str) for n in names):
+    fits = isinstance(names, Sequence) and not isinstance(names, str) and len(names) == ndim
+    if not fits or not all(n is None or isinstance(n, str) for n in names):
         raise MetadataError(f"{names!r:.80} are not names for {ndim} dimensions", field="dimension_names")
     return tuple(names)
 
@@ -234,6 +241,8 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int) -> ChunkGrid:
         return regular_grid(automatic_chunks(shape, itemsize))
     if value is False:
         return regular_grid([max(1, size) for size in shape])
+    if not hasattr(value, "__index__") and (isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")):
+        raise MetadataError(f"{value!r:.80} are not chunks", field="chunks")
     items = [value] * len(shape) if hasattr(value, "__index__") else list(value)
     if len(items) > len(shape):
         raise MetadataError(f"chunks {value!r} have more dimensions than the shape {shape}", field="chunks")
@@ -318,9 +327,8 @@ def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
         return default_keys(value) if item.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
     options = value if isinstance(value, Mapping) else {}
-    separator = options.get(
-        "separator", options.get("configuration", {}).get("separator", "/" if name == "default" else ".")
-    )
+    options = {**options, **(options["configuration"] if isinstance(options.get("configuration"), Mapping) else {})}
+    separator = options.get("separator", "/" if name == "default" else ".")
     if name not in ("default", "v2") or separator not in (".", "/"):
         raise MetadataError(f"{value!r:.80} is not a chunk key encoding", field="chunk_key_encoding")
     return default_keys(separator) if name == "default" else v2_keys(separator)

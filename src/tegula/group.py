@@ -18,6 +18,7 @@ from tegula.info import Info, group_html, group_info
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
+from tegula.stores.interface import is_key
 from tegula.tree import Tree, group_tree
 
 __all__ = ["Group", "implicit_group", "open_node"]
@@ -146,7 +147,7 @@ class Group(MutableMapping[str, Any]):
         if not isinstance(name, str):
             raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self._path)
         inner = name.strip("/")
-        if not inner or any(part in ("", ".", "..") for part in inner.split("/")):
+        if not is_key(inner):
             raise NotFoundError(f"{name!r} can't be the name of a member", path=self._path)
         return f"{self._path}/{inner}" if self._path else inner
 
@@ -176,7 +177,7 @@ class Group(MutableMapping[str, Any]):
             return False
         if self._known is not None:
             return path in self._known
-        return engine.read_metadata(self._store, path) is not None
+        return (engine.read_metadata(self._store, path) or implicit_group(self._store, path, None)) is not None
 
     def __iter__(self) -> Iterator[str]:
         prefix = f"{self._path}/" if self._path else ""

@@ -1,13 +1,14 @@
 """Every code block of README and docs/ does what it says.
 
-The blocks of a page are one story: they run in order, in an empty directory beside a copy of ``examples/``, and names of
-earlier blocks are known in later ones.
+The blocks of a page are one story: they run in order, in an empty directory beside a copy of ``examples/``, and names
+of earlier blocks are known in later ones.
 
 =============================  ==================================================================================
 block                          what is done with it
 =============================  ==================================================================================
 ``python`` with ``>>>``        run as a doctest
 ``python`` without             run as a script
+``python title="x.py"``        saved under that name, to be imported or run by a later block
 ``sh``                         run with bash; `tegula` is the program of this tree
 ``text`` right after those     must be what they printed; ``...`` stands for anything
 ``json``, ``toml``             must be valid
@@ -38,7 +39,8 @@ import tegula
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+    r'^(?P<indent> *)```(?P<language>[\w+-]*)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^(?P=indent)```$',
+    re.MULTILINE | re.DOTALL,
 )
 FLAGS = doctest.ELLIPSIS
 PROGRAM = "import sys; from tegula.cli import main; sys.exit(main())"
@@ -46,9 +48,10 @@ PROGRAM = "import sys; from tegula.cli import main; sys.exit(main())"
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text, the line it begins on, and whether only blank lines part it from the last."""
+    """A fenced block, the line it begins on, and whether nothing but blank lines parts it from the one before."""
 
     language: str
+    title: str | None
     text: str
     line: int
     follows: bool
@@ -64,7 +67,7 @@ def blocks(page: Path) -> list[Block]:
         text = "".join(line[indent:] or "\n" for line in match["body"].splitlines(keepends=True))
         line = source.count("\n", 0, match.start()) + 1
         follows = end >= 0 and not source[end : match.start()].strip()
-        found.append(Block(match["language"], text, line, follows))
+        found.append(Block(match["language"], match["title"], text, line, follows))
         end = match.end()
     return found
 
@@ -83,7 +86,9 @@ class Page:
         if block.language == "text" and block.follows and self.printed is not None:
             self.compare(block)
         printed = None
-        if block.language == "python":
+        if block.title is not None:
+            (self.directory / block.title).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             printed = self.doctest(block) if block.text.startswith(">>>") else self.script(block)
         elif block.language == "sh":
             printed = self.shell(block)
@@ -166,6 +171,7 @@ def environment(programs: Path) -> dict[str, str]:
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     todo = blocks(page)
     if page.name == "README.md" and page.parent == ROOT:
         setup = [block for block in todo if block.language == "sh"][:2]

@@ -1,6 +1,7 @@
 """All stores through the published conformance suite."""
 
 from collections import UserDict
+from types import MappingProxyType
 
 import pytest
 
@@ -41,7 +42,7 @@ class InFolder(StoreConformance):
 
 
 class TestLocalStore(InFolder):
-    options = {}  # noqa: RUF012
+    options = MappingProxyType({})
 
     def make(self) -> Store:
         return LocalStore(self.place("root"), **self.options)
@@ -51,11 +52,11 @@ class TestLocalStore(InFolder):
 
 
 class TestDurableLocalStore(TestLocalStore):
-    options = {"durability": "fsync", "follow_symlinks": True}  # noqa: RUF012
+    options = MappingProxyType({"durability": "fsync", "follow_symlinks": True})
 
 
 class TestZipStore(InFolder):
-    options = {}  # noqa: RUF012
+    options = MappingProxyType({})
 
     def make(self) -> Store:
         return ZipStore(self.place("a.zip"), "w", **self.options)
@@ -66,7 +67,7 @@ class TestZipStore(InFolder):
 
 
 class TestDurableDeflatedZipStore(TestZipStore):
-    options = {"compression": "deflated", "durability": "fsync"}  # noqa: RUF012
+    options = MappingProxyType({"compression": "deflated", "durability": "fsync"})
 
 
 class TestCommittingZipStore(TestZipStore):

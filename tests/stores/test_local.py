@@ -147,8 +147,9 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path):
     for name in ["file", "dangling", "loop", "file/below", "nul\0"]:
         with pytest.raises(StoreError):
             LocalStore(f"{tmp_path}/{name}")
-    with pytest.raises(StoreError):
-        LocalStore("")
+    for odd in ["", 7, None]:
+        with pytest.raises(StoreError, match="not a path"):
+            LocalStore(odd)
     with pytest.raises(StoreError, match="durability"):
         LocalStore(tmp_path, durability="perhaps")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tegula import config
 from tegula.errors import AlreadyExistsError, NotFoundError, ReadOnlyError, StoreError, TegulaError
-from tegula.stores import ABSENT, ZipStore, zip_records
+from tegula.stores import ABSENT, ZipStore, zip_archive, zip_records
 
 
 @pytest.fixture
@@ -81,6 +81,9 @@ def test_opening_changes_nothing(path):
 def test_what_can_not_be_opened_is_an_error(tmp_path):
     (tmp_path / "text").write_bytes(b"no archive" * 100)
     (tmp_path / "empty").write_bytes(b"")
+    for odd in ["", 7, "a\0"]:
+        with pytest.raises(StoreError, match="not a path"):
+            ZipStore(odd)
     for name in ["text", "empty", ".", "text/below"]:
         with pytest.raises(TegulaError):
             ZipStore(tmp_path / name)
@@ -261,8 +264,6 @@ def test_a_failed_commit_leaves_the_last_one(path, monkeypatch):
 
 
 def zip_archive_write(monkeypatch, replacement):
-    from tegula.stores import zip_archive  # noqa: PLC0415
-
     real = zip_archive.write_at
     monkeypatch.setattr(zip_archive, "write_at", replacement)
     return real

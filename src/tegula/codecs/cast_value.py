@@ -32,6 +32,7 @@ _iinfo: Any = ml_dtypes.iinfo
 ScalarMap = Sequence[tuple[Chunk, Chunk]]
 
 
+@np.errstate(all="ignore")
 def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, scalars: ScalarMap) -> Chunk:
     """Convert an array by value.
 
@@ -170,17 +171,11 @@ class CastValue(ArrayCodec):
         self.maps = maps
 
     def encode(self, chunk: Chunk) -> Chunk:
-        with np.errstate(all="ignore"):
-            return cast(chunk, self.data_type.numpy, *self.rule, self.maps[0])
+        return cast(chunk, self.data_type.numpy, *self.rule, self.maps[0])
 
     def decoder(self, shape: Shape) -> Decoder:
         dtype, rule, scalars = self.source.numpy, self.rule, self.maps[1]
-
-        def decode(chunk: Chunk) -> Chunk:
-            with np.errstate(all="ignore"):
-                return cast(chunk, dtype, *rule, scalars)
-
-        return decode
+        return lambda chunk: cast(chunk, dtype, *rule, scalars)
 
 
 def build(spec: CodecSpec, context: Context) -> CastValue:

@@ -72,8 +72,8 @@ class CodecChain:
 
         Returns
         -------
-        bytes or one-dimensional ndarray of uint8
-            May share memory with `chunk`.
+        bytes or memoryview
+            Flat; may share memory with `chunk`.
 
         Raises
         ------
@@ -85,12 +85,12 @@ class CodecChain:
         try:
             for step in self._encoders:
                 data = step(data)
+            return data if type(data) is bytes else flat(data)
         except TegulaError as error:
             raise error.within(codec=self._names[self._encoders.index(step)]) from error.__cause__
         except Exception as error:
             name = self._names[self._encoders.index(step)]
             raise CodecError(f"a chunk could not be encoded: {error}", codec=name) from error
-        return data if type(data) is bytes else flat(data)
 
     def decode(self, data: Data, shape: Shape) -> Chunk:
         """Make the chunk of bytes.
@@ -212,11 +212,17 @@ def build_chain(
     >>> data.hex(), chain.decode(data, (2,))
     ('000100024ea91d0c', array([1, 2], dtype=uint16))
     """
-    context = Context(data_type, fill_value, ndim, chunk_shape, allow_pickle, build_chain)
+    try:
+        return _build(specs, Context(data_type, fill_value, ndim, chunk_shape, allow_pickle, build_chain))
+    except RecursionError as error:
+        raise MetadataError("the codecs are nested too deeply", field="codecs") from error
+
+
+def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
     arrays: list[ArrayCodec] = []
     buffers: list[BufferCodec] = []
     serializer: Serializer | None = None
-    middle = _serializer_position(specs, data_type)
+    middle = _serializer_position(specs, context.data_type)
     for position, spec in enumerate(specs):
         if spec.name in _PICKLES or _mentions_pickle(spec.configuration):
             _allow(context, spec.name)

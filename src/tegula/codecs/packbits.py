@@ -56,6 +56,7 @@ class Packbits(Serializer):
 
     def __init__(self, dtype: np.dtype[Any], bits: int, first: int, last: int, padding: str) -> None:
         self.dtype = dtype
+        self.little = dtype if dtype in EXTENDED.values() else dtype.newbyteorder("<")
         self.components = 2 if dtype.kind == "c" else 1
         self.memory = np.dtype(f"<u{dtype.itemsize // self.components}")
         self.signed = dtype.kind == "i" or dtype in (EXTENDED["int2"], EXTENDED["int4"])
@@ -72,8 +73,7 @@ class Packbits(Serializer):
         return self._packed(shape)[0] + (self.padding != "none")
 
     def encode(self, chunk: Chunk) -> Data:
-        little = self.dtype.newbyteorder("<") if self.dtype.isbuiltin == 1 else self.dtype
-        raw = np.ascontiguousarray(chunk, little).reshape(-1).view(self.memory)
+        raw = np.ascontiguousarray(chunk, self.little).reshape(-1).view(self.memory)
         columns = [(raw >> bit).astype("u1") & 1 for bit in self.kept]
         packed = np.packbits(np.stack(columns, axis=-1).reshape(-1), bitorder="little")
         if self.padding == "none":
@@ -109,9 +109,7 @@ class Packbits(Serializer):
         if self.signed and self.kept[-1] + 1 < self.bits:
             high = sum(1 << bit for bit in range(self.kept[-1] + 1, self.bits))
             raw |= columns[:, -1].astype(self.memory) * self.memory.type(high)
-        if self.dtype.isbuiltin == 1:
-            return raw.view(self.dtype.newbyteorder("<")).astype(self.dtype, copy=False)
-        return raw.view(self.dtype)
+        return raw.view(self.little).astype(self.dtype, copy=False)
 
 
 def build(spec: CodecSpec, context: Context) -> Packbits:

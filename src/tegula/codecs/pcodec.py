@@ -75,6 +75,7 @@ def _codec(spec: CodecSpec, dtype: np.dtype[Any]) -> Any:
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise MetadataError(f"pcodec can't compress elements of type {dtype}", field="codecs", codec=_NAME)
     try:
+        import_module("pcodec")
         codec = import_module("numcodecs.pcodec").PCodec
     except ImportError as error:
         raise UnsupportedError("the codec needs the package pcodec: pip install pcodec", codec=_NAME) from error

@@ -230,17 +230,14 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
             field="codecs.chunk_shape",
             codec=spec.name,
         )
-    try:
-        inner = build_chain(
-            _specs(spec, "codecs", REQUIRED),
-            context.data_type,
-            context.fill,
-            allow_pickle=context.allow_pickle,
-            ndim=ndim,
-            chunk_shape=inner_shape,
-        )
-    except RecursionError as error:
-        raise MetadataError("shards are nested too deeply", field="codecs", codec=spec.name) from error
+    inner = build_chain(
+        _specs(spec, "codecs", REQUIRED),
+        context.data_type,
+        context.fill,
+        allow_pickle=context.allow_pickle,
+        ndim=ndim,
+        chunk_shape=inner_shape,
+    )
     index = build_chain(_specs(spec, "index_codecs", _INDEX_CODECS), _INDEX_TYPE, None, ndim=ndim + 1)
     if index.encoded_size((1,) * ndim + (2,)) is None:
         raise MetadataError(

@@ -28,7 +28,7 @@ __all__ = [
 Shape: TypeAlias = tuple[int, ...]
 Chunk: TypeAlias = npt.NDArray[Any]
 Data: TypeAlias = Any
-"""Bytes, or a one-dimensional contiguous buffer; on the way back one of bytes, so that its length is its size."""
+"""Bytes or a one-dimensional array; when decoding, bytes or a flat memoryview of bytes."""
 Decoder: TypeAlias = Callable[[Any], Any]
 
 REQUIRED: Final = object()
@@ -113,7 +113,7 @@ class BufferCodec(ABC):
 Codec: TypeAlias = ArrayCodec | Serializer | BufferCodec
 
 
-def flat(data: Data) -> Data:
+def flat(data: Data) -> bytes | memoryview:
     """View any contiguous buffer as bytes, in one dimension, without a copy.
 
     Examples
@@ -121,11 +121,13 @@ def flat(data: Data) -> Data:
     >>> len(flat(np.zeros((2, 3), "f8")))
     48
     """
+    if isinstance(data, bytes):
+        return data
     if isinstance(data, np.ndarray):
-        if not data.flags.c_contiguous:
-            data = np.ascontiguousarray(data)
-        return data.reshape(-1).view("u1") if data.dtype.itemsize else b""
-    return data if isinstance(data, bytes) else memoryview(data).cast("B")
+        data = np.ascontiguousarray(data).reshape(-1)
+        return data.view("u1").data if data.dtype.itemsize else b""
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else b""
 
 
 def exportable(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -39,6 +39,14 @@ def header(data: Data) -> tuple[str, Shape] | None:
     return dtype, tuple((field >> 4 + width * axis & (1 << width) - 1) + 1 for axis in range(axes + 1))
 
 
+def _least_bits(data: Data) -> int:
+    """Return how many bits every block takes at least, by the mode that follows the shape in the header."""
+    mode = int.from_bytes(data[:24], "little") >> 84
+    if mode & 0xFFF == 0xFFF:
+        return (mode >> 12 & 0x7FFF) + 1
+    return (mode & 0xFFF) + 1 if mode & 0xFFF < 2048 else 1
+
+
 class Zfpy(Serializer):
     """Zfp in one of its modes."""
 
@@ -59,9 +67,12 @@ class Zfpy(Serializer):
             found = header(data)
             if found is None or np.dtype(found[0]) != stored or prod(found[1]) != count:
                 raise CodecError(f"the zfp header is not that of {count} elements of type {stored}", codec=_NAME)
-            # a block of zfp is at most 4^4 values, of which each takes at most 2 bits more than it has in memory
-            blocks = prod(-(-length // 4) * 4 for length in found[1])
-            array = self.codec.decode(bytes(data) + bytes(2 * blocks * self.dtype.itemsize + 4096))
+            blocks = prod(-(-length // 4) for length in found[1])
+            if blocks * _least_bits(data) > 8 * len(data):
+                raise CodecError("the zfp data is truncated", codec=_NAME)
+            # a block is 4 values to each side, and no value takes twice the bits it has in memory
+            most = 2 * blocks * 4 ** len(found[1]) * stored.itemsize
+            array = self.codec.decode(bytes(data) + bytes(most + 4096))
             return np.asarray(array).reshape(-1).astype(self.dtype, copy=False).reshape(shape)
 
         return decode
@@ -74,7 +85,7 @@ def build(spec: CodecSpec, context: Context) -> Zfpy:
         raise MetadataError("zfp takes 32-bit and 64-bit numbers in 1 to 4 dimensions", field="codecs", codec=_NAME)
     try:
         codec = import_module("numcodecs.zfpy").ZFPY
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise UnsupportedError("the codec needs the package zfpy: pip install zfpy", codec=_NAME) from error
     try:
         return Zfpy(codec(**{name: value for name, value in spec.configuration.items() if name != "id"}), dtype)

@@ -4,7 +4,7 @@ from tegula.engine.documents import create_documents, fetch_documents, read_meta
 from tegula.engine.futures import Future, start
 from tegula.engine.reference import read, write
 from tegula.engine.resizing import cut_off
-from tegula.engine.stored import StoredArray, stored_array
+from tegula.engine.stored import StoredArray, physical_memory, stored_array
 
 __all__ = [
     "Future",
@@ -12,6 +12,7 @@ __all__ = [
     "create_documents",
     "cut_off",
     "fetch_documents",
+    "physical_memory",
     "read",
     "read_metadata",
     "start",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, TegulaError
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, Store
@@ -92,12 +91,11 @@ def update_documents(store: Store, path: str, metadata: Node, change: Callable[[
         except ConflictError:
             back_off(attempt)
             continue
-        return _with_documents(changed, {**documents, **new})
+        final = item.parse({**documents, **new})  # what JSON has made of it: lists of tuples, say
+        if final is None or type(final) is not type(metadata):
+            raise MetadataError("the documents could not be read back", path=path or store.url)
+        return final
     raise ConflictError("the metadata kept changing under the update", path=path or store.url)
-
-
-def _with_documents(metadata: Node, documents: Mapping[str, bytes]) -> Node:
-    return replace(metadata, documents=documents)
 
 
 def back_off(attempt: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -16,7 +18,16 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
-__all__ = ["StoredArray", "stored_array"]
+__all__ = ["StoredArray", "physical_memory", "stored_array"]
+
+
+@cache
+def physical_memory() -> int:
+    """Return the bytes of memory this machine has; 2**48 where it does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**48
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, TegulaError
 from tegula.formats import zarr1, zarr2, zarr3
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
@@ -80,7 +80,7 @@ def find_format(name: str) -> Format:
     """
     try:
         return FORMATS[name]
-    except KeyError:
+    except (KeyError, TypeError):
         raise MetadataError(f"no format is called {name!r}; there are {', '.join(FORMATS)}", field="format") from None
 
 
@@ -100,7 +100,12 @@ def parse(documents: Documents) -> NodeMetadata | None:
     for item in FORMATS.values():
         if not any(key in documents for key in item.keys):
             continue
-        node = item.parse(documents)
+        try:
+            node = item.parse(documents)
+        except TegulaError:
+            if group is None:
+                raise
+            continue  # a file of that name beside a group need not be ours
         if isinstance(node, ArrayMetadata):
             return node
         group = group or node

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tegula.errors import MetadataError
 
-__all__ = ["Style", "dump", "integers", "load", "member", "rewrite", "style_of"]
+__all__ = ["Style", "dump", "integers", "load", "member", "replace_document", "rewrite", "style_of"]
 
 MAX_BYTES: Final = 2**28
 MAX_DEPTH: Final = 64
@@ -25,6 +25,9 @@ class Style:
     ascii: bool = True
     ending: str = ""
     sort_keys: bool = False
+
+
+_PLAIN: Final = Style(indent=None)
 
 
 def load(raw: bytes, key: str) -> dict[str, Any]:
@@ -118,12 +121,27 @@ def rewrite(documents: Mapping[str, bytes], key: str, changes: Mapping[str, Any]
         return dump(changes, key, fresh)
     old = load(raw, key)
     new = {**old, **changes}
-    return raw if _same(old, new) else dump(new, key, style_of(raw))
+    return raw if _same(old, new, key) else dump(new, key, style_of(raw))
 
 
-def _same(old: Any, new: Any) -> bool:
+def replace_document(documents: Mapping[str, bytes], key: str, value: Mapping[str, Any], fresh: Style) -> bytes:
+    """Write a document whose members are all given: byte for byte as it was where nothing has changed."""
+    raw = documents.get(key)
+    if raw is None:
+        return dump(value, key, fresh)
+    if _same(load(raw, key), value, key):
+        return raw
+    style = style_of(raw)
+    if len(raw.strip()) <= 2:  # an empty object shows no style
+        style = fresh
+    elif style.indent == fresh.indent:
+        style = replace(style, sort_keys=fresh.sort_keys)
+    return dump(value, key, style)
+
+
+def _same(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
     """Equality of JSON values that keeps 1, 1.0 and true apart, and lets NaN equal NaN."""
-    return old is new or json.dumps(old, default=_plain) == json.dumps(new, default=_plain)
+    return old is new or dump(old, key, _PLAIN) == dump(new, key, _PLAIN)
 
 
 def integers(value: Any, field: str, key: str, *, least: int, ndim: int | None = None) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.formats.documents import Style, dump, integers, load, member, rewrite
+from tegula.formats.documents import Style, integers, load, member, replace_document, rewrite
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
@@ -155,9 +155,7 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     changes: dict[str, Any] = {"shape": [*metadata.shape]}
     if "meta" not in metadata.documents:
         changes = _document(metadata)
-    attributes = metadata.documents.get("attrs")
-    if attributes is None or load(attributes, "attrs") != metadata.attributes:
-        attributes = dump(metadata.attributes, "attrs", _STYLE) if metadata.attributes else b"{}"
+    attributes = replace_document(metadata.documents, "attrs", metadata.attributes, _STYLE)
     return {"meta": rewrite(metadata.documents, "meta", changes, _STYLE), "attrs": attributes}
 
 

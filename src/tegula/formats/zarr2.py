@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.formats.documents import Style, dump, integers, load, member, rewrite
+from tegula.formats.documents import Style, dump, integers, load, member, replace_document, rewrite
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import v2_keys
@@ -154,7 +154,7 @@ def _fill_from_json(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
     if data_type.variable:
         # zarr 2 returns the JSON value itself where no chunk is stored, null as None
         out = np.zeros((), object)
-        out[()] = decode_base64(value) if data_type.variable == "bytes" and isinstance(value, str) and value else value
+        out[()] = decode_base64(value) if data_type.variable == "bytes" and isinstance(value, str) else value
         return out
     if value is None:
         return None
@@ -189,17 +189,14 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         If the array is not one that `adapt` returns.
     """
     documents = metadata.documents
-    old = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     out = {}
     if isinstance(metadata, GroupMetadata):
         out[".zgroup"] = documents.get(".zgroup") or dump({"zarr_format": 2}, ".zgroup", _STYLE)
     else:
         changes = {"shape": [*metadata.shape]} if ".zarray" in documents else _document(metadata)
         out[".zarray"] = rewrite(documents, ".zarray", changes, _STYLE)
-    if ".zattrs" in documents and old == metadata.attributes:
-        out[".zattrs"] = documents[".zattrs"]
-    elif metadata.attributes or ".zattrs" in documents:
-        out[".zattrs"] = dump(metadata.attributes, ".zattrs", _STYLE)
+    if metadata.attributes or ".zattrs" in documents:
+        out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, _STYLE)
     return out
 
 

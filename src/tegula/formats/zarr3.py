@@ -229,13 +229,9 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     else:
         changes = {"shape": [*metadata.shape]}
         if not metadata.grid.is_regular:
-            changes["chunk_grid"] = _grid_to_json(metadata.grid)
             old = load(documents[_KEY], _KEY)
-            if (
-                _grid_from_json(old["chunk_grid"], metadata.shape if old["shape"] == changes["shape"] else ())
-                == metadata.grid
-            ):
-                del changes["chunk_grid"]
+            if _grid_from_json(old["chunk_grid"], tuple(old["shape"])) != metadata.grid:
+                changes["chunk_grid"] = _grid_to_json(metadata.grid)
     if _KEY in documents and (metadata.attributes or "attributes" in load(documents[_KEY], _KEY)):
         changes["attributes"] = metadata.attributes
     return {_KEY: rewrite(documents, _KEY, changes, _STYLE)}

@@ -211,7 +211,7 @@ def _sized_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
 
 def _time_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
     unit, scale = configuration.get("unit"), configuration.get("scale_factor")
-    if unit not in _TIME_UNITS:
+    if not isinstance(unit, str) or unit not in _TIME_UNITS:
         raise MetadataError(f"no time unit is called {unit!r}", field="data_type.unit")
     if type(scale) is not int or not 1 <= scale < 2**31:
         raise MetadataError(

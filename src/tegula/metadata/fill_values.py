@@ -51,11 +51,11 @@ def scalar_array(value: Any, data_type: DataType) -> Fill:
                 out[name] = value
         elif dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
             out[()] = _integer(value, dtype)
-        elif dtype.kind in "Mm" and isinstance(value, (int, np.integer)):
+        elif dtype.kind in "Mm" and isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64):
             out[()] = np.array(int(value), "i8").astype(dtype)
         else:
             out[()] = value
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"{value!r:.80} is not a value of {data_type}: {error}", field="fill_value") from error
     return out
 
@@ -68,6 +68,8 @@ def _variable(value: Any, kind: str) -> Any:
     if kind == "bytes":
         if value is None or (isinstance(value, (int, np.integer)) and value == 0):
             return b""
+        if isinstance(value, (int, np.integer)):
+            raise TypeError("a number says no bytes")  # but to Python, how many
         return value.encode() if isinstance(value, str) else bytes(value)
     return value
 

@@ -7,7 +7,7 @@ codecs. The documents a node was read from are kept beside it, so that what the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy.typing as npt
@@ -79,6 +79,21 @@ class ArrayMetadata:
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayMetadata):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((self.format, self.shape, self.codecs and self.codecs[-1].name))
+
+    def _facts(self) -> tuple[Any, ...]:
+        """What equality looks at: the fill value by its bits, since NaN is not equal to itself."""
+        fill = self.fill_value
+        bits = None if fill is None else fill[()] if fill.dtype.hasobject else (fill.dtype, fill.tobytes())
+        names = (f.name for f in fields(self) if f.compare and f.name != "fill_value")
+        return (bits, *(getattr(self, name) for name in names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

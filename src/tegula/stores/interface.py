@@ -56,6 +56,19 @@ class Store(ABC):
     ----------
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore, Store
+    >>> store = MemoryStore()
+    >>> isinstance(store, Store)
+    True
+    >>> old = store.set("a", b"1")
+    >>> new = store.set("a", b"2", if_generation=old)
+    >>> store.set("a", b"3", if_generation=old)
+    Traceback (most recent call last):
+    ...
+    tegula.errors.ConflictError: the value has changed since it was read (key 'a')
     """
 
     read_only: bool = False

@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from pathlib import PurePath
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from tegula.errors import StoreError
 
-__all__ = ["HIDDEN", "entry_names", "file_url", "has_twins", "name_flaw", "path_of_url", "swap_case"]
+__all__ = ["HIDDEN", "entry_names", "file_url", "has_twins", "name_flaw", "path_of_url", "path_text", "swap_case"]
 
 HIDDEN = ".tegula-"
 """How the names of the store's own files begin: no key may have such a segment, and no listing shows one."""
@@ -72,6 +73,23 @@ def entry_names(directory: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=16)
 def _entry_names(directory: str, mtime_ns: int) -> frozenset[str]:
     return frozenset(os.listdir(directory))
+
+
+def path_text(path: Any) -> str:
+    """Return a path as text, or raise `StoreError` if it is none.
+
+    Examples
+    --------
+    >>> path_text(PurePath("a"))
+    'a'
+    """
+    try:
+        text = os.fsdecode(path)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path!r:.80} is not a path") from error
+    if not text or "\0" in text:
+        raise StoreError(f"{text!r} is not a path")
+    return text
 
 
 def file_url(path: str) -> str:

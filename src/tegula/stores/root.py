@@ -8,7 +8,7 @@ import sys
 
 from tegula.errors import StoreError
 from tegula.stores.interface import check_key
-from tegula.stores.names import HIDDEN, entry_names, has_twins, name_flaw, swap_case
+from tegula.stores.names import HIDDEN, entry_names, has_twins, name_flaw, path_text, swap_case
 
 __all__ = ["Root"]
 
@@ -40,10 +40,7 @@ class Root:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow_symlinks: bool) -> None:
-        text = os.fsdecode(path)
-        if not text:
-            raise StoreError("the root of a store can't be an empty path")
-        self.name = os.path.abspath(text)
+        self.name = os.path.abspath(path_text(path))
         self.base = os.path.join(self.name, "")
         self.follow_symlinks = follow_symlinks
         self.ignores_case: bool | None = None
@@ -53,8 +50,8 @@ class Root:
         except FileNotFoundError as error:
             if os.path.lexists(self.name):
                 raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
-        except (OSError, ValueError) as error:
-            raise StoreError(f"the root {self.name!r} can't be looked at: {error}") from error
+        except OSError as error:
+            raise StoreError(f"the root {self.name} can't be looked at: {error}") from error
         else:
             if not stat.S_ISDIR(mode):
                 raise StoreError(f"the root {self.name} is not a directory")
@@ -75,9 +72,7 @@ class Root:
         OSError
             If a file stands in the place of a directory, or that can't be found out.
         """
-        check_key(key)
-        if (HIDDEN in key or _WINDOWS) and (flaw := name_flaw(key)):
-            raise StoreError(flaw, key=key)
+        self.check(key)
         parent, _, name = key.rpartition("/")
         directory = self._checked.get(parent) or self.directory(parent)
         if _WINDOWS and directory is not None and os.path.islink(directory + name):

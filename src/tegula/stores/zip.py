@@ -28,7 +28,7 @@ from tegula.stores.interface import (
     flat_view,
     split_children,
 )
-from tegula.stores.names import file_url
+from tegula.stores.names import file_url, path_text
 from tegula.stores.zip_archive import Archive, open_archive, open_for_writing
 from tegula.stores.zip_packing import pack
 from tegula.stores.zip_records import DEFLATED, STORED, UTF8_NAME, Member
@@ -97,7 +97,7 @@ class ZipStore(Store):
             raise StoreError(f"compression must be 'stored' or 'deflated', not {compression!r}")
         if durability not in ("write", "fsync"):
             raise StoreError(f"durability must be 'write' or 'fsync', not {durability!r}")
-        self.path = os.path.realpath(os.fsdecode(path))
+        self.path = os.path.realpath(path_text(path))
         self.mode = mode
         self.read_only = mode == "r"
         self.compression = compression
@@ -131,14 +131,15 @@ class ZipStore(Store):
         generation = (crc, len(plain), -_next_number())
         member = Member(key, method, flags, crc, len(data), len(plain), 0, b"", generation, data)
         with self._lock:
-            _, members = self._open()
+            archive, members = self._open()
             old = members.get(key)
             _check_generation(key, old, if_generation)
             members[key] = member
             self._changed = True
             self._pending += len(data)
             try:
-                if self._pending > max(_PENDING, self._open()[0].directory_size):
+                # Not more often than directories grow, or many members would cost as many directories.
+                if self._pending > max(_PENDING, archive.directory_size):
                     self._commit()
             except StoreError as error:
                 self._pending -= len(data)
@@ -226,7 +227,8 @@ class ZipStore(Store):
 
     def _commit(self) -> None:
         archive, members = self._open()
-        if all(member.data is not None for member in members.values()):
+        # Windows refuses to replace a file that is open.
+        if os.name == "posix" and all(member.data is not None for member in members.values()):
             self._rewrite()
             return
         archive.append([*members.values()], sync=self._sync)

@@ -66,7 +66,7 @@ class Archive:
             end = find_end(self._fd, self._stop)
             members = {member.name: member for member in read_members(self._fd, end)}
         except StoreError as error:
-            error.message = f"{error.message} ({self.path})" if self.path not in error.message else error.message
+            error.message += f" ({self.path})"
             raise
         except OSError as error:
             raise self._failure("read", error) from error
@@ -81,6 +81,7 @@ class Archive:
         try:
             return read_member(self._fd, member, data, self._limit, byte_range)
         except StoreError as error:
+            error.message += f" ({self.path})"
             error.within(key=member.name)
             raise
         except (OSError, MemoryError, OverflowError) as error:

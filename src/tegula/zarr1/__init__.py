@@ -9,36 +9,23 @@ zarr 1.1 wrote; arrays of the other formats that tegula knows can be opened, too
 >>> z
 tegula.zarr1.Array((20, 20), int32, chunks=(10, 10), order=C)
   compression: zlib; compression_opts: 1
-  nbytes: 1.6 KiB; nbytes_stored: 243 B; ratio: 6.6; initialized: 1/4
+  nbytes: 1.6 KiB; nbytes_stored: 247 B; ratio: 6.5; initialized: 1/4
   store: builtins.dict
 
 What is different from zarr 1.1, on purpose:
 
 - Selections are NumPy's: steps, index arrays, masks and broadcasting work.
-- What a resize cuts off never comes back, appending to a negative axis appends, and the elements that were never written
+- What a resize cuts off never comes back, appending to a negative axis appends, and elements that were never written
   are zero where the fill value is ``None``, instead of what happened to be in memory.
 - Writes of threads, and of processes through a `DirectoryStore`, lose nothing of each other, with or without a
   synchronizer; only whole values are ever seen.
-- Opening never creates or deletes anything, unless the mode says so; chunks are not thrown away because ``meta`` is lost.
+- Opening never creates or deletes anything, unless the mode says so; chunks are not thrown away where ``meta`` is lost.
 - Errors are tegula's: ``tegula.ReadOnlyError``, ``tegula.NotFoundError`` and so on.
 """
 
-from tegula.zarr1.array import Array, SynchronizedArray
-from tegula.zarr1.creation import (
-    array,
-    create,
-    empty,
-    empty_like,
-    full,
-    full_like,
-    init_store,
-    ones,
-    ones_like,
-    open,
-    open_like,
-    zeros,
-    zeros_like,
-)
+from tegula.zarr1.arrays import Array, SynchronizedArray
+from tegula.zarr1.creation import array, create, empty, full, init_store, ones, open, zeros
+from tegula.zarr1.likes import empty_like, full_like, ones_like, open_like, zeros_like
 from tegula.zarr1.stores import DirectoryStore
 from tegula.zarr1.synchronizers import ProcessSynchronizer, ThreadSynchronizer
 

@@ -70,7 +70,7 @@ def _blosc(options: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(cname, bytes):
         cname = cname.decode("ascii", "replace")
     if cname is not None and cname not in _CNAMES:
-        raise MetadataError(f"Blosc has no compressor {cname!r:.80}; it has {', '.join(_CNAMES)}", field="compression_opts")
+        raise MetadataError(f"Blosc has no {cname!r:.80}; it has {', '.join(_CNAMES)}", field="compression_opts")
     return {
         "cname": "lz4" if cname is None else cname,
         "clevel": _integer("clevel", options.get("clevel"), 5, range(10)),
@@ -96,11 +96,11 @@ def _lzma(options: Mapping[str, Any]) -> dict[str, Any]:
 def _integer(name: str, value: Any, default: int, allowed: Sequence[int]) -> int:
     try:
         number = default if value is None else int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(f"{name} must be a number, not {value!r:.80}", field="compression_opts") from error
     if number not in allowed:
         raise MetadataError(f"{name} can't be {value!r:.80}", field="compression_opts")
-    return int(number)
+    return number
 
 
 def compression_of(codecs: Sequence[CodecSpec]) -> tuple[str, Any]:

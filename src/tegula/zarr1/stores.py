@@ -54,7 +54,7 @@ class DirectoryStore(MutableMapping[str, bytes]):
         return sum(self._local.size(key) or 0 for key in self._local.list())
 
     def __getitem__(self, key: str) -> bytes:
-        value = self._local.get(key) if is_key(key) else None
+        value: bytes | None = self._local.get(key) if is_key(key) else None
         if value is None:
             raise NotFoundError("there is no value", key=key)
         return value

@@ -1,0 +1,74 @@
+"""``tegula attrs``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tegula.cli.places import Place, opened
+from tegula.cli.reporting import print_json
+
+__all__ = ["get_attributes", "parse_value", "set_attributes", "unset_attribute"]
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The attribute.")]
+
+
+def get_attributes(
+    place: Place,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", show_default=False, help="The one attribute to print.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as is done anyway.")] = False,
+) -> None:
+    """Print the attributes, or the value of one, as JSON."""
+    with opened(place) as node:
+        print_json(node.attrs.asdict() if name is None else node.attrs[name])
+
+
+def set_attributes(
+    place: Place,
+    words: Annotated[list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False)],
+) -> None:
+    """Set one attribute, or several in one write.
+
+    A VALUE is JSON; what is not valid JSON is text: 0.5 is a number, K is text, and so is '"0.5"'.
+    """
+    changes = _changes(words)
+    with opened(place, "r+") as node:
+        node.attrs.update(changes)
+
+
+def unset_attribute(place: Place, name: _Name) -> None:
+    """Remove an attribute."""
+    with opened(place, "r+") as node:
+        del node.attrs[name]
+
+
+def _changes(words: list[str]) -> dict[str, Any]:
+    if len(words) == 2 and "=" not in words[0]:
+        return {words[0]: parse_value(words[1])}
+    pairs = [word.partition("=") for word in words]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise typer.BadParameter("give NAME VALUE, or NAME=VALUE once or more", param_hint="NAME")
+    return {name: parse_value(value) for name, _, value in pairs}
+
+
+def parse_value(text: str) -> Any:
+    """Read JSON, and what is no JSON as text.
+
+    Examples
+    --------
+    >>> parse_value("[1, 2.5]"), parse_value("m/s"), parse_value("NaN")
+    ([1, 2.5], 'm/s', 'NaN')
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")

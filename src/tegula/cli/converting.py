@@ -1,0 +1,180 @@
+"""``tegula convert``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tegula.cli.places import opened, split_place
+from tegula.cli.reporting import AsJson, columns, print_json, tell
+from tegula.cli.selections import parse_selection
+from tegula.convert import ConvertReport
+from tegula.convert import Progress as Callback
+from tegula.convert import convert as convert_node
+from tegula.errors import SelectionError
+from tegula.info import human_bytes
+
+__all__ = ["convert", "parse_codecs", "parse_lengths"]
+
+
+class _Format(StrEnum):
+    zarr1 = "zarr1"
+    zarr2 = "zarr2"
+    zarr3 = "zarr3"
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", show_default=False, help="What to convert.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", show_default=False, help="Where to.")],
+    format: Annotated[_Format, typer.Option(help="The format of the target.")] = _Format.zarr3,
+    chunks: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...|auto", help="Shape of the chunks; -1 for a whole axis. [default: as they are]"),
+    ] = None,
+    shards: Annotated[
+        str | None, typer.Option(metavar="N,N,...|auto|none", help="Shape of the shards. [default: as they are]")
+    ] = None,
+    codecs: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...|JSON|auto|none", help="The codecs of the chunks. [default: as they are]"),
+    ] = None,
+    select: Annotated[
+        str | None, typer.Option(metavar="SELECTION", help="The part of an array to convert: ints and slices.")
+    ] = None,
+    path: Annotated[str | None, typer.Option(metavar="INNER", help="Path of the node in the target.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the node that is there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Read all back and compare it with the source.")] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Unpickle the source, which can run any code it holds.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
+) -> None:
+    """Copy an array, or a group with all that is in it, into another format, chunk shape or codec.
+
+    Values, attributes and names are kept; what the format can't hold as it was is told. The exit code is 1 if an array
+    was left out, or is found different by --verify.
+    """
+    options = {
+        "format": format.value,
+        "chunks": _parsed(parse_lengths, chunks, "--chunks"),
+        "shards": _parsed(parse_lengths, shards, "--shards"),
+        "codecs": _parsed(parse_codecs, codecs, "--codecs"),
+        "select": _parsed(parse_selection, select, "--select"),
+        "overwrite": overwrite,
+        "dry_run": dry_run,
+        "verify": verify,
+    }
+    store, inner = split_place(target)
+    if path is not None and inner:
+        raise typer.BadParameter("the target's path is given as ::INNER already", param_hint="--path")
+    with opened(source, allow_pickle=allow_pickle) as node, _bar(quiet) as progress:
+        report = convert_node(node, store, path=path or inner, progress=progress, **options)
+    _print_report(report, as_json, quiet)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _parsed(parse: Any, text: str | None, option: str) -> Any:
+    try:
+        return None if text is None else parse(text)
+    except (SelectionError, ValueError, RecursionError) as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def parse_lengths(text: str) -> Any:
+    """Read the shape of chunks or shards.
+
+    Examples
+    --------
+    >>> parse_lengths("100,-1"), parse_lengths("100"), parse_lengths("[[3, 4], 5]"), parse_lengths("auto")
+    ((100, -1), 100, [[3, 4], 5], 'auto')
+    """
+    word = text.strip().lower()
+    if word in ("auto", "none"):
+        return "auto" if word == "auto" else False
+    if word.startswith("["):
+        return json.loads(word)
+    if not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*(,\s*[+-]?[0-9]{1,18}\s*)*,?\s*", word):
+        raise ValueError(f"{text!r:.80} is neither 'auto' nor ints separated by commas")
+    lengths = tuple(int(part) for part in word.split(",") if part.strip())
+    return lengths if "," in word else lengths[0]
+
+
+def parse_codecs(text: str) -> Any:
+    """Read names of codecs, or their JSON.
+
+    Examples
+    --------
+    >>> parse_codecs("shuffle,zstd"), parse_codecs('{"name": "zstd", "configuration": {"level": 9}}')
+    (['shuffle', 'zstd'], {'name': 'zstd', 'configuration': {'level': 9}})
+    """
+    word = text.strip()
+    if word in ("auto", "none"):
+        return "auto" if word == "auto" else False
+    if word.startswith(("[", "{", '"')):
+        return json.loads(word)
+    names = [name.strip() for name in word.split(",")]
+    if not all(names):
+        raise ValueError(f"{text!r:.80} are not names separated by commas")
+    return names
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Callback | None]:
+    """Show a progress bar, if anybody is there to see it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    parts = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(True), TimeRemainingColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        shown: str | None = None
+
+        def show(name: str, done: int, total: int) -> None:
+            nonlocal shown
+            if name != shown:
+                shown = name
+                bar.reset(task, total=total, description=name or "array")
+            bar.update(task, completed=done)
+
+        yield show
+
+
+def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    elif not quiet:
+        typer.echo(columns(_rows(report), right=[3, 4]))
+        done = "would be converted" if report.dry_run else "converted"
+        typer.echo(f"{len(report.arrays)} arrays and {len(report.groups)} groups {done} to {report.format}")
+    if not (as_json or quiet):
+        for item in report.arrays:
+            for note in item.notes:
+                tell("note", f"/{item.path}: {note}")
+    for name, reason in report.failed.items():
+        tell("error", f"/{name}: {reason}")
+    for item in report.arrays:
+        if item.verified is False:
+            tell("error", f"/{item.path}: what was written differs from the source")
+
+
+def _rows(report: ConvertReport) -> list[list[str]]:
+    rows = [["array", "shape", "chunks", "stored before", "after", "verified"]]
+    for item in report.arrays:
+        after = "-" if report.dry_run else human_bytes(item.nbytes_after)
+        verified = "-" if item.verified is None else "yes" if item.verified else "no"
+        before = human_bytes(item.nbytes_before)
+        rows.append([f"/{item.path}", str(item.shape), str(item.chunks), before, after, verified])
+    return rows

@@ -1,0 +1,41 @@
+"""``PATH::inner/path``: where a node is, as text."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+import typer
+
+from tegula.array import Array
+from tegula.group import Group
+from tegula.opening import open as open_node
+from tegula.opening import store_of
+
+__all__ = ["Place", "opened", "split_place"]
+
+Place = Annotated[str, typer.Argument(metavar="PATH", show_default=False, help="The array or group.")]
+
+
+def split_place(place: str) -> tuple[str, str]:
+    """Split the path of a store from that of a node in it; what exists under the whole name is a path.
+
+    Examples
+    --------
+    >>> split_place("x.zip::era/t"), split_place("file:///x.zarr")
+    (('x.zip', 'era/t'), ('file:///x.zarr', ''))
+    """
+    if os.path.lexists(place):
+        return place, ""
+    target, _, inner = place.partition("::")
+    return target, inner
+
+
+@contextmanager
+def opened(place: str, mode: Literal["r", "r+"] = "r", **options: Any) -> Iterator[Array | Group]:
+    """Open the node at a place, and close its store at the end."""
+    target, inner = split_place(place)
+    with store_of(target, read_only=mode == "r") as store:
+        yield open_node(store, mode, path=inner, **options)

@@ -1,0 +1,146 @@
+"""Reading a selection of an array block by block, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.array import Array
+from tegula.indexing import split_fields
+from tegula.indexing.normalise import itemise
+
+__all__ = ["Window", "window"]
+
+_BLOCK_BYTES: Final = 2**26
+_OBJECT_BYTES: Final = 64  # what an element of any length is taken to need
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of an array: one int or range of indices for each axis, and perhaps some fields.
+
+    Parameters
+    ----------
+    array : Array
+        The array.
+    fields : tuple
+        The item of the selection that names fields, or nothing.
+    axes : tuple of int or range
+        What of each axis; an int drops it.
+    dtype : numpy.dtype
+        Type of the elements.
+    inner_shape : tuple of int
+        Shape of an element, for a field that is an array itself.
+    """
+
+    array: Array
+    fields: tuple[Any, ...]
+    axes: tuple[int | range, ...]
+    dtype: np.dtype[Any]
+    inner_shape: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the values."""
+        return (*(len(axis) for axis in self.axes if isinstance(axis, range)), *self.inner_shape)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the values at one index of the first axis that is not dropped."""
+        return prod(self.shape[1:]) * (_OBJECT_BYTES if self.dtype.hasobject else self.dtype.itemsize)
+
+    @property
+    def fits(self) -> bool:
+        """Whether a row is small enough to be read as one."""
+        return self.row_bytes <= _BLOCK_BYTES or not self.has_rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is an axis that is not dropped."""
+        return any(isinstance(axis, range) for axis in self.axes)
+
+    def _first(self) -> tuple[int, range]:
+        return next((place, axis) for place, axis in enumerate(self.axes) if isinstance(axis, range))
+
+    def read(self) -> npt.NDArray[Any]:
+        """Read all values."""
+        # ints are read as slices, for elements of object arrays may be anything but an array
+        parts = tuple(_as_slice(axis if isinstance(axis, range) else range(axis, axis + 1)) for axis in self.axes)
+        values = np.asarray(self.array[(*self.fields, *(parts or (...,)))], self.dtype)
+        return values.reshape(self.shape)
+
+    def rows(self) -> Iterator[Window]:
+        """Yield the window of each index of the first axis."""
+        place, axis = self._first()
+        for index in axis:
+            yield self._with(place, index)
+
+    def blocks(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield the values in blocks of rows, whole chunks as far as memory allows; at least one."""
+        if not self.has_rows or 0 in self.shape:
+            yield self.read()
+            return
+        place, axis = self._first()
+        chunk = self.array.chunks[place]
+        for part in _parts(axis, max(chunk) if isinstance(chunk, tuple) else chunk, self.row_bytes):
+            yield self._with(place, part).read()
+
+    def pieces(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield the values in C order, in blocks of rows or, where a row is too large, of rows of rows."""
+        if self.fits:
+            yield from self.blocks()
+        else:
+            for row in self.rows():
+                yield from row.pieces()
+
+    def _with(self, place: int, axis: int | range) -> Window:
+        return replace(self, axes=(*self.axes[:place], axis, *self.axes[place + 1 :]))
+
+
+def window(array: Array, selection: tuple[Any, ...]) -> Window:
+    """Make the window of a selection.
+
+    Parameters
+    ----------
+    array : Array
+        The array.
+    selection : tuple
+        Ints, slices, ``...`` and names of fields, as from `tegula.cli.selections.parse_selection`.
+
+    Raises
+    ------
+    SelectionError
+        If the selection does not fit the array.
+    """
+    names, rest = split_fields(selection)
+    fields = () if names is None else (names,)
+    items: list[Any] = [item for item in itemise(rest, array.shape) if item is not ...]  # ints and slices, as parsed
+    axes = tuple(
+        range(*item.indices(size)) if isinstance(item, slice) else item for item, size in zip(items, array.shape)
+    )
+    nothing: tuple[Any, ...] = (slice(0, 0),) * array.ndim or (...,)
+    sample = np.asarray(array[(*fields, *nothing)])  # for the type of its elements
+    dtype = array.dtype if not fields else sample.dtype
+    return Window(array, fields, axes, dtype, sample.shape[array.ndim :])
+
+
+def _parts(axis: range, chunk: int, row_bytes: int) -> Iterator[range]:
+    """Cut a range of indices at multiples of a span that fits into memory and is whole chunks if it can be."""
+    span = max(1, _BLOCK_BYTES // max(1, row_bytes)) * abs(axis.step)
+    span -= span % chunk if span > chunk else 0
+    done = 0
+    while done < len(axis):
+        first = axis[done]
+        room = span - first % span if axis.step > 0 else first % span + 1
+        count = -(-room // abs(axis.step))
+        yield axis[done : done + count]
+        done += count
+
+
+def _as_slice(axis: range) -> slice:
+    return slice(axis.start, axis.stop if axis.stop >= 0 else None, axis.step) if len(axis) else slice(0, 0)

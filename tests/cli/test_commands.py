@@ -1,0 +1,363 @@
+"""The commands, within this process."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tegula
+from tegula.cli.program import app
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(item) for item in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, (result.output, result.exit_code)
+    if code:
+        assert "Traceback" not in result.stderr
+    if code == 1:
+        assert result.stderr.startswith("tegula: error: ")
+    return result
+
+
+def facts(*arguments, code=0):
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+@pytest.fixture(params=["données é.zarr", "data.zip"])
+def place(request, tmp_path):
+    """A hierarchy, in a directory whose name has a blank, and in an archive."""
+    path = tmp_path / request.param
+    with tegula.store_of(str(path)) as store:
+        group = tegula.create_group(store, attributes={"title": "Höhe", "n": 3})
+        array = group.create_array(
+            "era/t", shape=(5, 4, 3), chunks=(2, 2, 3), dtype="f4", dimension_names=["a", "b", "c"]
+        )
+        array[:] = np.arange(60).reshape(5, 4, 3) / 10
+        array[0, 0, 0] = np.nan
+        names = group.create_array("names", shape=3, dtype=str)
+        names[:] = ["a", "b,c", "é"]
+    return path
+
+
+@pytest.fixture
+def values():
+    values = (np.arange(60).reshape(5, 4, 3) / 10).astype("f4")
+    values[0, 0, 0] = np.nan
+    return values
+
+
+# --- info, tree, ls
+
+
+def test_info(place):
+    assert run("info", f"{place}::era/t").stdout == f"{tegula.open(str(place), path='era/t').info}\n"
+    found = facts("info", f"{place}::era/t")
+    assert (found["kind"], found["shape"], found["dtype"], found["chunks"]) == (
+        "array",
+        [5, 4, 3],
+        "float32",
+        [2, 2, 3],
+    )
+    assert (found["format"], found["nchunks"], found["nchunks_stored"]) == ("zarr3", 6, 6)
+    assert found["codecs"][0] == {"name": "bytes", "configuration": {"endian": "little"}}
+    assert (found["fill_value"], found["shards"], found["dimension_names"]) == (0.0, None, ["a", "b", "c"])
+    found = facts("info", place)
+    assert (found["kind"], found["arrays"], found["groups"]) == ("group", ["names"], ["era"])
+    assert found["attributes"] == {"title": "Höhe", "n": 3}
+    assert "Höhe" in run("info", place, "--json").stdout
+
+
+def test_tree(place):
+    assert run("tree", place).stdout == f"{tegula.open(str(place)).tree()}\n"
+    assert run("tree", place, "--depth", 1).stdout.splitlines() == ["/", "├── era", "└── names (3,) string"]
+    assert run("tree", f"{place}::names").stdout == "/names (3,) string\n"
+    array = {"name": "t", "kind": "array", "shape": [5, 4, 3], "dtype": "float32"}
+    assert facts("tree", place)["members"][0] == {"name": "era", "kind": "group", "members": [array]}
+    assert facts("tree", place, "--depth", 1)["members"][0] == {"name": "era", "kind": "group"}
+    run("tree", place, "--depth", -1, code=2)
+
+
+def test_ls(place):
+    assert run("ls", place).stdout == "era\nnames\n"
+    assert run("ls", "-r", place).stdout == "era\nera/t\nnames\n"
+    assert run("ls", f"{place}::names").stdout == "names\n"
+    rows = [line.split() for line in run("ls", "-lr", place).stdout.splitlines()]
+    assert [row[0] for row in rows] == ["group", "array", "array"]
+    assert [row[-1] for row in rows] == ["era", "era/t", "names"]
+    assert "(5, 4, 3)  float32" in run("ls", "-l", f"{place}::era").stdout
+    found = facts("ls", "-l", f"{place}::era")
+    stored = tegula.open(str(place), path="era/t").nbytes_stored()
+    assert found == [{"name": "t", "kind": "array", "shape": [5, 4, 3], "dtype": "float32", "nbytes_stored": stored}]
+    assert facts("ls", place)[0] == {"name": "era", "kind": "group"}
+
+
+def test_ls_goes_on_after_a_damaged_member(tmp_path):
+    group = tegula.create_group(str(tmp_path / "x"))
+    for name in "abc":
+        group.create_array(name, shape=1, dtype="i1")
+    (tmp_path / "x/b/zarr.json").write_text("{")
+    assert run("ls", tmp_path / "x").stdout.split() == ["a", "b", "c"]
+    result = run("ls", "-l", tmp_path / "x", code=1)
+    assert [line.split()[-1] for line in result.stdout.splitlines()] == ["a", "c"]
+    assert result.stderr.startswith("tegula: error: b: ")
+    assert [item["name"] for item in facts("ls", tmp_path / "x", code=1)] == ["a", "c"]
+
+
+def test_empty_group(tmp_path):
+    tegula.create_group(str(tmp_path / "x"))
+    for options in ([], ["-l"], ["-r"]):
+        assert run("ls", tmp_path / "x", *options).stdout == ""
+    assert facts("ls", tmp_path / "x") == []
+
+
+# --- cat
+
+
+def test_cat_forms(place, values):
+    array = f"{place}::era/t"
+    assert run("cat", f"{array}[1]").stdout == "1.2,1.3,1.4\n1.5,1.6,1.7\n1.8,1.9,2.0\n2.1,2.2,2.3\n"
+    assert run("cat", array, "-1, -1").stdout == "5.7\n5.8\n5.9\n"
+    assert run("cat", array, "-1,...,0:1").stdout == "4.8\n5.1\n5.4\n5.7\n"
+    assert run("cat", array, "[0, 0]").stdout == "NaN\n0.1\n0.2\n"
+    assert run("cat", f"{array}[1,2,2]").stdout == "2.0\n"
+    expected = np.where(np.isnan(values), "NaN", values.astype("U").astype("f8").astype(object)).tolist()
+    assert json.loads(run("cat", array).stdout) == expected
+    assert len(run("cat", array).stdout.splitlines()) == 5
+    assert run("cat", array, "--output", "raw").stdout_bytes == values.tobytes()
+    assert run("cat", f"{array}[::-2, 1:]", "--output", "raw").stdout_bytes == values[::-2, 1:].tobytes()
+    assert run("cat", f"{place}::names").stdout == 'a\n"b,c"\né\n'
+    assert json.loads(run("cat", f"{place}::names[1:]", "--output", "json").stdout) == ["b,c", "é"]
+
+
+def test_cat_into_a_file(place, values, tmp_path):
+    for name, options in [("x.npy", []), ("y", ["--output", "npy"])]:
+        result = run("cat", f"{place}::era/t[:, 1]", "-o", tmp_path / name, *options)
+        assert result.output == ""
+        np.testing.assert_array_equal(np.load(tmp_path / name), values[:, 1])
+    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.json")
+    assert len(json.loads((tmp_path / "x.json").read_text())) == 4
+    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.txt")
+    assert (tmp_path / "x.txt").read_text().startswith("1.2,1.3,1.4\n")
+
+
+def test_what_fails_leaves_the_file_alone(place, tmp_path):
+    file = tmp_path / "x.csv"
+    file.write_text("precious")
+    run("cat", f"{place}::era/t", "-o", file, code=1)
+    run("cat", f"{place}::era/t[9]", "-o", file, code=1)
+    run("cat", f"{place}::names", "-o", file, "--output", "npy", code=1)
+    assert file.read_text() == "precious"
+    assert "No such file" in run("cat", f"{place}::names", "-o", tmp_path / "no/x", code=1).stderr
+
+
+@pytest.mark.parametrize("selection", ["1.5", "::0", "'a", "", "a b"])
+def test_cat_refuses_what_is_no_selection(place, selection):
+    assert "is not a selection" in " ".join(run("cat", f"{place}::names", selection, code=2).stderr.split())
+    assert run("cat", f"{place}::names", selection, code=2).stdout == ""
+
+
+def test_cat_failures(place):
+    for arguments in (
+        [f"{place}"], [f"{place}::nope"], [f"{place}::names[3]"], [f"{place}::names", "0,0"], [f"{place}::names['f']"],
+        [f"{place}::era/t", "--output", "csv"], [f"{place}::names", "--output", "npy"],
+    ):  # fmt: skip
+        result = run("cat", *arguments, code=1)
+        assert result.stdout == ""
+        assert result.stderr.count("\n") == 1
+    run("cat", f"{place}::names", "--output", "xml", code=2)
+    run("cat", f"{place}::names", "1", "2", code=2)
+    run("cat", code=2)
+
+
+def test_cat_of_other_elements(tmp_path):
+    array = tegula.create_array(str(tmp_path / "r"), shape=2, dtype=[("a", "i4"), ("b b", "M8[D]")], format="zarr2")
+    array[:] = np.array([(1, "2020-01-01"), (2, "NaT")], array.dtype)
+    assert run("cat", tmp_path / "r").stdout == "a,b b\n1,2020-01-01\n2,NaT\n"
+    assert run("cat", f"{tmp_path}/r['b b']").stdout == "2020-01-01\nNaT\n"
+    assert run("cat", f"{tmp_path}/r[a, 1]").stdout == "2\n"
+    assert run("cat", tmp_path / "r", '["a"], 0:1').stdout == "a\n1\n"
+    tegula.create_array(str(tmp_path / "p"), shape=(), dtype="?", fill_value=True)
+    assert run("cat", tmp_path / "p").stdout == "true\n"
+    assert run("cat", tmp_path / "p", "--output", "json").stdout == "true\n"
+    tegula.create_array(str(tmp_path / "e"), shape=(0, 2), dtype="i4")
+    assert run("cat", tmp_path / "e").stdout == ""
+    assert run("cat", tmp_path / "e", "--output", "json").stdout == "[]\n"
+
+
+# --- places
+
+
+def test_places(place, tmp_path, monkeypatch):
+    url = Path(place).as_uri()
+    assert run("cat", f"{url}::names[0]").stdout == "a\n"
+    monkeypatch.chdir(tmp_path)
+    assert run("cat", f"{place.name}::names[0]").stdout == "a\n"
+    if place.suffix != ".zip":
+        assert run("cat", f"{place}/names[0]").stdout == "a\n"
+
+
+def test_odd_names(tmp_path):
+    for name in ("x[1]", "a::b"):
+        tegula.save(str(tmp_path / name), np.arange(3))
+        assert run("cat", tmp_path / name).stdout == "0\n1\n2\n"
+        assert run("cat", f"{tmp_path / name}", "1").stdout == "1\n"
+    assert run("cat", f"{tmp_path}/x[1][2]").stdout == "2\n"
+
+
+def test_nothing_there(tmp_path):
+    for command in ("info", "tree", "ls", "cat"):
+        for name in ("x.zarr", "x.zip", "x::y"):
+            run(command, tmp_path / name, code=1)
+    run("info", "s3://bucket/x", code=1)
+    run("info", "", code=1)
+    assert [*tmp_path.iterdir()] == []
+
+
+# --- attrs
+
+
+def test_attributes(place):
+    assert json.loads(run("attrs", "get", place).stdout) == {"title": "Höhe", "n": 3}
+    assert run("attrs", "get", place, "title", "--json").stdout == '"Höhe"\n'
+    assert run("attrs", "set", place, "offset", "-0.5").output == ""
+    run("attrs", "set", place, "units=K", "size=[1, null]", 'text="2"', "nan=NaN", "formula=a=b")
+    run("attrs", "set", place, "equation", "x=y")
+    run("attrs", "unset", place, "n")
+    assert json.loads(run("attrs", "get", place).stdout) == {
+        "title": "Höhe", "offset": -0.5, "units": "K", "size": [1, None], "text": "2", "nan": "NaN",
+        "formula": "a=b", "equation": "x=y",
+    }  # fmt: skip
+    run("attrs", "set", f"{place}::era/t", "units", "m/s")
+    assert tegula.open(str(place), path="era/t").attrs.asdict() == {"units": "m/s"}
+
+
+def test_attribute_failures(place):
+    run("attrs", "get", place, "nope", code=1)
+    run("attrs", "unset", place, "nope", code=1)
+    run("attrs", "set", f"{place}::nope", "a", "1", code=1)
+    for words in (["a"], ["a", "b", "c"], ["a=1", "b"], ["=1"], []):
+        run("attrs", "set", place, *words, code=2)
+    run("attrs", "drop", place, code=2)
+
+
+def test_attributes_that_json_has_no_word_for(tmp_path):
+    tegula.create_group(str(tmp_path / "x"), format="zarr2")
+    (tmp_path / "x/.zattrs").write_text('{"a": NaN, "b": [-Infinity]}')
+    assert json.loads(run("attrs", "get", tmp_path / "x").stdout) == {"a": "NaN", "b": ["-Infinity"]}
+
+
+# --- convert
+
+
+def test_convert_a_hierarchy(place, tmp_path, values):
+    target = tmp_path / "out.zarr"
+    result = run("convert", place, target, "--format", "zarr2", "--verify")
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:3] == ["array", "shape", "chunks"]
+    assert [line.split()[0] for line in lines[1:-1]] == ["/era/t", "/names"]
+    assert lines[1].endswith("yes")
+    assert lines[-1] == "2 arrays and 2 groups converted to zarr2"
+    assert tegula.open(str(target)).attrs["title"] == "Höhe"
+    np.testing.assert_array_equal(tegula.open(str(target))["era/t"][:], values)
+    assert "already" in run("convert", place, target, code=1).stderr
+    run("convert", place, target, "--overwrite", "-q", "--format", "zarr3")
+    assert tegula.open(str(target)).format == "zarr3"
+
+
+def test_convert_an_array(place, tmp_path, values):
+    target = tmp_path / "out.zip"
+    options = [
+        "--chunks",
+        "2,-1,1",
+        "--shards",
+        "4,2,3",
+        "--codecs",
+        "gzip",
+        "--select",
+        "1:, ::2",
+        "--path",
+        "a/b",
+        "--verify",
+    ]
+    found = facts("convert", f"{place}::era/t", target, *options)
+    assert (found["ok"], found["format"], found["dry_run"]) == (True, "zarr3", False)
+    assert found["arrays"][0]["verified"] is True
+    array = tegula.open(str(target), path="a/b")
+    np.testing.assert_array_equal(array[:], values[1:, ::2])
+    assert (array.chunks, array.shards) == ((2, 2, 1), (4, 2, 3))
+    run(
+        "convert",
+        f"{place}::era/t",
+        f"{tmp_path}/plain::x",
+        "--codecs",
+        "none",
+        "--chunks",
+        "auto",
+        "--shards",
+        "none",
+        "-q",
+    )
+    array = tegula.open(str(tmp_path / "plain"))["x"]
+    assert [codec.name for codec in array.metadata.codecs] == ["bytes"]
+    assert array.chunks == (5, 4, 3)
+    codecs = '[{"name": "zstd", "configuration": {"level": 3, "checksum": true}}]'
+    run("convert", f"{place}::era/t", tmp_path / "json", "--codecs", codecs, "--chunks", "3")
+    assert facts("info", tmp_path / "json")["codecs"][1]["configuration"] == {"level": 3, "checksum": True}
+    assert facts("info", tmp_path / "json")["chunks"] == [3, 3, 3]
+
+
+def test_convert_dry_run(place, tmp_path):
+    result = run("convert", place, tmp_path / "out", "--dry-run")
+    assert "would be converted" in result.stdout
+    assert facts("convert", place, tmp_path / "out", "--dry-run")["dry_run"] is True
+    assert not (tmp_path / "out").exists()
+
+
+def test_convert_tells_what_changed_and_what_failed(place, tmp_path):
+    result = run("convert", f"{place}::era/t", tmp_path / "one", "--format", "zarr1")
+    assert result.stderr.startswith("tegula: note: /: ")
+    assert run("convert", f"{place}::era/t", tmp_path / "two", "--format", "zarr1", "-q").output == ""
+    result = run("convert", place, tmp_path / "out", "--format", "zarr1", code=1)
+    assert "tegula: error: /names: " in result.stderr
+    found = facts("convert", place, tmp_path / "out1", "--format", "zarr1", code=1)
+    assert found["ok"] is False
+    assert "names" in found["failed"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--chunks", "5,x"], ["--chunks", ""], ["--codecs", "[1"], ["--codecs", "a,,b"], ["--select", "1.5"],
+     ["--format", "hdf5"], ["--shards", "[1"], ["--path", "x"], ["--nope"]],
+)  # fmt: skip
+def test_convert_usage(place, tmp_path, options):
+    run("convert", f"{place}::names", f"{tmp_path}/out::y", *options, code=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_convert_failures(place, tmp_path):
+    for options in (
+        ["--codecs", "nope"],
+        ["--codecs", "1"],
+        ["--chunks", '["a"]'],
+        ["--select", "9"],
+        ["--shards", "7"],
+    ):
+        run("convert", f"{place}::era/t", tmp_path / "out", *options, code=1)
+    run("convert", place, tmp_path / "out", "--select", "0", code=1)
+    run("convert", place, f"{place}::x", code=1)
+    run("convert", tmp_path / "nothing", tmp_path / "out", code=1)
+
+
+# --- the whole
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"tegula {tegula.__version__}\n"
+    for command in ("info", "tree", "ls", "cat", "attrs", "convert", "attrs get", "attrs set", "attrs unset"):
+        assert "Usage: " in run(*command.split(), "--help").stdout
+    run("nope", code=2)
+    run("info", code=2)

@@ -1,0 +1,94 @@
+"""The program as a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tegula
+import tegula.cli
+
+SOURCE = str(Path(tegula.__file__).parent.parent)
+
+
+def command(*arguments, code=None, **options):
+    start = ["-c", code] if code else ["-m", "tegula"]
+    path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
+    options["env"] = {**os.environ, "PYTHONPATH": path, **options.get("env", {})}
+    return [sys.executable, "-W", "error", *start, *map(str, arguments)], options
+
+
+def run(*arguments, **options):
+    line, options = command(*arguments, **options)
+    return subprocess.run(line, capture_output=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = tmp_path_factory.mktemp("é x") / "température.zarr"
+    tegula.save(str(path), np.arange(400_000, dtype=">f8").reshape(2000, 200), format="zarr2")
+    return path
+
+
+def test_streams_and_exit_codes(place, tmp_path):
+    result = run("info", place, "--json")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(result.stdout)["shape"] == [2000, 200]
+    result = run("info", tmp_path / "nothing")
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert result.stderr.startswith(b"tegula: error: there is no array or group")
+    assert result.stderr.count(b"\n") == 1
+    result = run("cat", place, "1.5")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"Usage: tegula cat" in result.stderr
+    result = run("convert", place, tmp_path / "out", "--json", "--verify")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(result.stdout)["ok"] is True
+
+
+def test_binary_output(place, tmp_path):
+    result = run("cat", f"{place}[:, ::7]", "--output", "npy")
+    (tmp_path / "x.npy").write_bytes(result.stdout)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(400_000.0).reshape(2000, 200)[:, ::7])
+    result = run("cat", place, "--output", "raw", env={"PYTHONUNBUFFERED": "1"})
+    assert result.stdout == np.arange(400_000, dtype=">f8").tobytes()
+
+
+@pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
+def test_a_reader_who_leaves(place, form, unbuffered):
+    line, options = command("cat", place, "--output", form, env={"PYTHONUNBUFFERED": unbuffered})
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        assert len(process.stdout.read(10)) == 10
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import tegula.cli; sys.exit(tegula.cli.main())"
+    result = run("--version", code=code)
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert result.stderr.decode().splitlines() == [
+        f"tegula: error: {missing} is missing; install it with: pip install 'tegula[cli]'"
+    ]
+
+
+def test_another_module_that_is_missing_is_not_hidden():
+    code = "import sys; sys.modules['tegula.info'] = None; import tegula.cli; tegula.cli.main()"
+    assert b"ModuleNotFoundError" in run(code=code).stderr
+
+
+def test_a_terminal_that_knows_few_letters(place):
+    result = run("attrs", "get", place, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert result.returncode == 0
+    result = run("info", f"{place}::nö", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert result.returncode == 1
+    assert b"temp\\xe9rature" in result.stderr or b"%C3%A9" in result.stderr

@@ -1,0 +1,120 @@
+"""Reading in blocks, and writing them."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+import tegula
+from tegula.cli import windows, writing
+from tegula.cli.values import plain_array
+from tegula.cli.windows import window
+from tegula.cli.writing import WRITERS
+
+SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
+
+
+@st.composite
+def parts(draw):
+    """An array, a basic selection, and a number of bytes that may be held."""
+    shape = draw(SHAPES)
+    chunks = tuple(draw(st.integers(1, max(1, size))) for size in shape)
+    selection = draw(npst.basic_indices(shape, allow_newaxis=False))
+    dtype = draw(st.sampled_from(["u1", ">i4", "f8", "M8[s]", "V3", "i4,f8"]))
+    array = tegula.create_array({}, shape=shape, chunks=chunks, dtype=dtype, format="zarr2")
+    values = np.arange(array.size, dtype="i8").reshape(shape)
+    array[...] = values.astype("S3").view("V3").reshape(shape) if dtype == "V3" else values.astype(dtype)
+    selection = selection if isinstance(selection, tuple) else (selection,)
+    return array, selection or (...,), draw(st.sampled_from([1, 8, 24, 100, 2**20]))
+
+
+def joined(pieces) -> bytes:
+    return b"".join(pieces)
+
+
+@given(parts())
+@settings(deadline=None, max_examples=150)
+def test_all_forms_hold_what_numpy_selects(part):
+    array, selection, limit = part
+    expected = np.asarray(array[...][selection], array.dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_BLOCK_BYTES", limit)
+        patch.setattr(writing, "_TEXT_ELEMENTS", 3)
+        found = window(array, selection)
+        raw = joined(WRITERS["raw"](found))
+        npy = joined(WRITERS["npy"](found))
+        text = joined(WRITERS["json"](found))
+        rows = [*csv.reader(io.StringIO(joined(WRITERS["csv"](found)).decode()))] if expected.ndim <= 2 else None
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert raw == expected.tobytes()
+    saved = io.BytesIO()
+    np.save(saved, expected)
+    assert npy == saved.getvalue()
+    assert json.loads(text) == plain_array(expected)
+    if rows is not None and expected.dtype.names is None:
+        flat = [str(item) for item in np.atleast_1d(plain_array(expected)).ravel()]
+        assert [cell for row in rows for cell in row] == flat
+        assert expected.ndim == 0 or len(rows) == len(expected)
+
+
+@given(parts())
+@settings(deadline=None, max_examples=100)
+def test_blocks_are_bounded_and_begin_with_chunks(part):
+    array, selection, limit = part
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_BLOCK_BYTES", limit)
+        found = window(array, selection)
+        sizes = [piece.nbytes for piece in found.pieces()]
+    assert max(sizes, default=0) <= max(limit, array.dtype.itemsize)
+
+
+def test_each_chunk_is_decoded_once_where_a_row_of_them_fits(monkeypatch):
+    monkeypatch.setattr(windows, "_BLOCK_BYTES", 4 * 25)
+    array = tegula.create_array({}, shape=(100,), chunks=10, dtype="i4")
+    spans = [(part.start, part.stop) for part in windows._parts(range(5, 95), array.chunks[0], 4)]
+    assert spans == [(5, 20), (20, 40), (40, 60), (60, 80), (80, 95)]
+    assert [part.start for part in windows._parts(range(94, -1, -3), 10, 4)] == [94, 67]
+
+
+def test_structured(tmp_path):
+    array = tegula.create_array({}, shape=3, dtype=[("größe", "i4"), ("b b", "f8")], format="zarr2")
+    array[1] = (3, np.nan)
+    assert joined(WRITERS["csv"](window(array, (...,)))).decode() == "größe,b b\n0,0.0\n3,NaN\n0,0.0\n"
+    assert joined(WRITERS["csv"](window(array, ("b b",)))) == b"0.0\nNaN\n0.0\n"
+    assert joined(WRITERS["csv"](window(array, (["größe"], 1)))).decode() == "größe\n3\n"
+    assert json.loads(joined(WRITERS["json"](window(array, (1,))))) == {"größe": 3, "b b": "NaN"}
+    with pytest.raises(tegula.SelectionError, match="no field 'x'"):
+        window(array, ("x",))
+    # field names beyond latin-1 need version 3 of the format
+    array = tegula.create_array({}, shape=2, dtype=[("温", "i4")], format="zarr2")
+    file = tmp_path / "x.npy"
+    file.write_bytes(joined(WRITERS["npy"](window(array, (...,)))))
+    assert np.load(file).dtype == array.dtype
+    assert file.stat().st_size % 64 == 8
+
+
+def test_any_length():
+    array = tegula.create_array({}, shape=(2, 2), chunks=(1, 2), dtype=str)
+    array[:] = [["a", "b,\n"], ['"', "é"]]
+    assert joined(WRITERS["csv"](window(array, (...,)))).decode() == 'a,"b,\n"\n"""",é\n'
+    assert json.loads(joined(WRITERS["json"](window(array, (0, 1))))) == "b,\n"
+    array = tegula.create_array({}, shape=2, dtype=bytes)
+    array[:] = np.array([b"a\0", b"\xff"], object)
+    assert json.loads(joined(WRITERS["json"](window(array, (0,))))) == "a\0"
+    assert json.loads(joined(WRITERS["json"](window(array, (...,))))) == ["a\0", "base64:/w=="]
+    for form in ("npy", "raw"):
+        with pytest.raises(tegula.UnsupportedError, match="any length"):
+            joined(WRITERS[form](window(array, (...,))))
+
+
+def test_csv_is_flat():
+    array = tegula.create_array({}, shape=(2, 2, 2), dtype="?")
+    with pytest.raises(tegula.UnsupportedError, match="3 dimensions"):
+        joined(WRITERS["csv"](window(array, (...,))))
+    assert joined(WRITERS["csv"](window(array, (0,)))) == b"false,false\nfalse,false\n"

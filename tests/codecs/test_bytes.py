@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import zarr
+
+from tegula.errors import MetadataError
+
+
+@pytest.mark.parametrize(
+    ("dtype", "endian", "stored"),
+    [
+        ("<u2", "little", "0100"),
+        ("<u2", "big", "0001"),
+        (">u2", "little", "0100"),
+        (">u2", None, "0001"),
+        ("u1", None, "01"),
+        ("bfloat16", "little", "803f"),
+        ("bfloat16", "big", "3f80"),
+        ("int4", "big", "01"),
+        ("<c8", "big", "3f80000000000000"),
+        ("<U1", "big", "00000031"),
+        ("S2", "big", "3100"),
+        ("<M8[s]", "big", "0000000000000001"),
+        ([("a", "<u2"), ("b", [("c", ">u4")]), ("d", "<u2", (2,))], "big", "000100000001" + "00010001"),
+        ([("a", "<u2"), ("b", [("c", ">u4")]), ("d", "<u2", (2,))], "little", "010001000000" + "01000100"),
+        ([("a", "<u2"), ("b", [("c", ">u4")]), ("d", "<u2", (2,))], None, "010000000001" + "01000100"),
+    ],
+)
+def test_byte_order(build, dtype, endian, stored):
+    chain = build([("bytes", {} if endian is None else {"endian": endian})], dtype, 0)
+    chunk = chain.decode(bytes.fromhex(stored), ())
+    assert bytes(chain.encode(chunk)).hex() == stored
+    if not isinstance(dtype, list):
+        assert chunk == np.ones((), "i8").astype(chunk.dtype)
+    else:
+        assert (chunk["a"], chunk["b"]["c"], chunk["d"].tolist()) == (1, 1, [1, 1])
+
+
+def test_no_bytes_of_strings(build):
+    with pytest.raises(MetadataError):
+        build(["bytes"], str)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "<u2", "<f2", "<f4", "<c16", "<M8[ns]"])
+@pytest.mark.parametrize("endian", ["little", "big"])
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+def test_as_zarr_python_does(build, dtype, endian):
+    values = np.arange(6).astype("i8").astype(dtype).reshape(2, 3)
+    stored = {}
+    array = zarr.create_array(
+        zarr.storage.MemoryStore(stored),
+        shape=(2, 3),
+        dtype=dtype,
+        serializer=zarr.codecs.BytesCodec(endian=endian),
+        compressors=None,
+        fill_value=None,
+    )
+    array[...] = values
+    assert bytes(build([("bytes", {"endian": endian})], dtype, 2).encode(values)) == stored["c/0/0"].to_bytes()
+
+
+def test_a_chunk_of_nothing(build):
+    chain = build(["bytes"], "<i4", 2)
+    assert bytes(chain.encode(np.zeros((0, 3), "<i4"))) == b""
+    assert chain.decode(b"", (0, 3)).shape == (0, 3)

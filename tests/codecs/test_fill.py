@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tegula.codecs import equals_fill
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["?", "<i4", ">f8", "S3", "<U2", "<M8[s]", "V7", "<c16"]),
+    st.lists(st.integers(0, 4), max_size=3),
+    st.booleans(),
+)
+def test_one_bit_makes_the_difference(dtype, shape, fortran):
+    dtype = np.dtype(dtype)
+    fill = np.frombuffer(bytes([1] * dtype.itemsize) if dtype.kind != "U" else "ab".encode("utf-32-le"), dtype)[
+        0:1
+    ].reshape(())
+    chunk = np.full(shape, fill, dtype, order="F" if fortran else "C")
+    assert equals_fill(chunk, fill)
+    if chunk.size:
+        where = tuple(size - 1 for size in chunk.shape)
+        changed = bytearray(fill.tobytes())
+        changed[-1 if dtype.kind != "U" else 0] ^= 1
+        chunk[where] = np.frombuffer(bytes(changed), dtype)[0]
+        assert not equals_fill(chunk, fill)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "fill", "same"),
+    [
+        ([0.0, -0.0], 0.0, False),
+        ([np.nan, np.nan], np.nan, True),
+        (["", ""], "", True),
+        (["", None], "", False),
+        ([0, False], 0, False),
+        ([1, 1], 1, True),
+    ],
+)
+def test_values(chunk, fill, same):
+    dtype = None if isinstance(fill, float) else object
+    assert equals_fill(np.array(chunk, dtype), np.array(fill, dtype)) is same
+
+
+def test_without_fill_value():
+    assert not equals_fill(np.zeros(3), None)

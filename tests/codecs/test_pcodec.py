@@ -1,0 +1,52 @@
+import random
+
+import numcodecs.pcodec
+import numpy as np
+import pytest
+
+from tegula.errors import CodecError, MetadataError, UnsupportedError
+
+
+@pytest.mark.parametrize("dtype", ["<i4", "<f8", "<u2", ">f4", "<f2"])
+def test_the_same_bytes_as_numcodecs(build, dtype):
+    chunk = np.arange(12).astype(dtype).reshape(3, 4)
+    chain = build([("numcodecs.pcodec", {"level": 4})], dtype, 2)
+    data = chain.encode(chunk)
+    assert data == numcodecs.pcodec.PCodec(level=4).encode(chunk.astype(chunk.dtype.newbyteorder("=")))
+    found = chain.decode(data, (3, 4))
+    assert (found.dtype, found.tolist()) == (chunk.dtype, chunk.tolist())
+    for shape in ((3, 3), (4, 4), (0, 4)):
+        with pytest.raises(CodecError):
+            chain.decode(data, shape)
+
+
+def test_after_filters(build):
+    chunk = np.arange(12, dtype="<i4")
+    chain = build(["bytes", ("numcodecs.delta", {"dtype": "<i4"}), "numcodecs.pcodec"], "<i4")
+    assert np.array_equal(chain.decode(chain.encode(chunk), (12,)), chunk)
+    chain = build([("numcodecs.delta", {"dtype": "<i4"}), "numcodecs.pcodec", "crc32c"], "<i4")
+    assert np.array_equal(chain.decode(chain.encode(chunk), (12,)), chunk)
+
+
+def test_damaged(build):
+    source = random.Random(0)
+    chain = build(["numcodecs.pcodec"], "<f8")
+    data = chain.encode(np.random.default_rng(0).standard_normal(100))
+    for size in range(len(data)):
+        with pytest.raises(CodecError):
+            chain.decode(data[:size], (100,))
+    for _ in range(500):
+        damaged = bytearray(data)
+        damaged[source.randrange(len(data))] = source.randrange(256)
+        try:
+            assert chain.decode(bytes(damaged), (100,)).shape == (100,)
+        except CodecError as error:
+            assert error.codec == "numcodecs.pcodec"
+
+
+def test_where_it_can_not_be(build):
+    for dtype, options in (("S3", {}), ("?", {}), ("<c16", {}), ("<i4", {"level": 1, "extra": 2})):
+        with pytest.raises(MetadataError):
+            build([("numcodecs.pcodec", options)], dtype, 1, None)
+    with pytest.raises(UnsupportedError):
+        build(["vlen-utf8", "numcodecs.pcodec"], str)

@@ -1,0 +1,92 @@
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tegula import config
+from tegula.codecs.zstd import content_size
+from tegula.errors import CodecError
+
+SKIPPABLE = bytes.fromhex("502a4d18") + (3).to_bytes(4, "little") + b"xyz"
+
+
+def frame(content, blocks=None, checksum=False):
+    """A frame that does not say how much it holds, of blocks that are not compressed."""
+    parts = [bytes.fromhex("28b52ffd0058")]
+    blocks = blocks or [content]
+    for number, block in enumerate(blocks):
+        parts += [(len(block) << 3 | (number == len(blocks) - 1)).to_bytes(3, "little"), block]
+    return b"".join(parts)
+
+
+def repeated(byte, count):
+    """A frame without content size, of one block that repeats a byte."""
+    return bytes.fromhex("28b52ffd0058") + (count << 3 | 2 | 1).to_bytes(3, "little") + byte
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.binary(min_size=1, max_size=2000), st.sampled_from([-100, -1, 0, 1, 3, 22]), st.booleans())
+def test_the_same_bytes_as_numcodecs(build, content, level, checksum):
+    chunk = np.frombuffer(content, "u1")
+    for name in ("zstd", "numcodecs.zstd"):
+        chain = build(["bytes", (name, {"level": level, "checksum": checksum})], "u1")
+        data = chain.encode(chunk)
+        assert data == numcodecs.Zstd(level, checksum).encode(chunk)
+        assert content_size(data) == len(content)
+        assert bytes(chain.decode(data, chunk.shape)) == content
+
+
+def test_the_same_bytes_as_zarr_python(build):
+    stored = {}
+    array = zarr.create_array(zarr.storage.MemoryStore(stored), shape=(500,), dtype="<f8", chunks=(500,))
+    array[...] = np.arange(500.0)
+    chain = build(["bytes", ("zstd", {"level": 0, "checksum": False})], "<f8")
+    assert chain.encode(np.arange(500.0)) == stored["c/0"].to_bytes()
+
+
+@pytest.mark.parametrize("size", [1, 255, 256, 65791, 65792, 300000])
+def test_content_sizes_of_all_widths(build, size):
+    data = numcodecs.Zstd().encode(bytes(size))
+    assert content_size(data) == size
+    assert build(["bytes", ("zstd", {"level": 0})], "u1").decode(data, (size,)).size == size
+
+
+def test_frames_without_a_size(build):
+    chain = build(["bytes", ("zstd", {"level": 0})], "u1")
+    assert content_size(frame(b"abc")) is None
+    assert bytes(chain.decode(frame(b"abc"), (3,))) == b"abc"
+    assert bytes(chain.decode(frame(b"", [b"ab", b"", b"c"]), (3,))) == b"abc"
+    assert bytes(chain.decode(repeated(b"a", 9), (9,))) == b"a" * 9
+    for data in (frame(b"abcd"), frame(b"ab"), repeated(b"a", 131072), frame(b"abc")[:-1], frame(b"abc") + b"\0"):
+        with pytest.raises(CodecError):
+            chain.decode(data, (3,))
+
+
+def test_several_frames(build):
+    chain = build(["bytes", ("zstd", {"level": 0})], "u1")
+    one = numcodecs.Zstd(checksum=True).encode(b"ab")
+    assert bytes(chain.decode(SKIPPABLE + one + SKIPPABLE + frame(b"c"), (3,))) == b"abc"
+    assert bytes(chain.decode(one + one + numcodecs.Zstd().encode(b""), (4,))) == b"abab"
+    for data in (one + one, one + b"\0", one + SKIPPABLE[:-1], SKIPPABLE, b"", b"\0" * 20, one[:-2]):
+        with pytest.raises(CodecError):
+            chain.decode(data, (3,))
+
+
+def test_strings_are_limited(build):
+    chain = build(["vlen-utf8", ("zstd", {"level": 0})], str)
+    chunk = np.array(["a" * 5000], object)
+    data = chain.encode(chunk)
+    assert chain.decode(data, (1,)).tolist() == chunk.tolist()
+    with config.configure(max_chunk_bytes=5000):
+        for bomb in (data, frame(b"x" * 5008), repeated(b"a", 100000), b"".join([repeated(b"a", 4000)] * 2)):
+            with pytest.raises(CodecError):
+                chain.decode(bomb, (1,))
+
+
+def test_the_checksum_is_verified(build):
+    chain = build(["bytes", ("zstd", {"level": 0, "checksum": True})], "u1")
+    data = chain.encode(np.zeros(9, "u1"))
+    with pytest.raises(CodecError):
+        chain.decode(data[:-1] + bytes([data[-1] ^ 1]), (9,))

@@ -1,0 +1,121 @@
+"""JSON documents: limits, and the style in which they are written again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tegula.errors import MetadataError
+from tegula.formats.documents import Style, dump, load, replace_document, rewrite
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(names, values, max_size=4)
+layouts = st.builds(
+    lambda indent, ascii, ending: {"indent": indent, "ensure_ascii": ascii, "ending": ending},
+    st.sampled_from([None, 0, 1, 2, 4]), st.booleans(), st.sampled_from(["", "\n", "\n\n"]),
+)  # fmt: skip
+
+
+def written(value: Any, indent: int | None, ensure_ascii: bool, ending: str) -> bytes:
+    separators = (",", ":") if indent is None else (",", ": ")
+    return (json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, separators=separators) + ending).encode()
+
+
+@given(objects, layouts)
+def test_nothing_changes_where_nothing_has_changed(value: dict[str, Any], layout: dict[str, Any]) -> None:
+    raw = written(value, **layout)
+    fresh = Style()
+    assert rewrite({"x": raw}, "x", {}, fresh) == raw
+    assert rewrite({"x": raw}, "x", load(raw, "x"), fresh) == raw
+    assert replace_document({"x": raw}, "x", load(raw, "x"), fresh) == raw
+
+
+@given(objects.filter(bool), names, values, layouts)
+def test_a_change_keeps_the_other_members_and_the_style(
+    value: dict[str, Any], name: str, member: Any, layout: dict[str, Any]
+) -> None:
+    raw = written(value, **layout)
+    changed = {**value, name: member}
+    for new in (
+        rewrite({"x": raw}, "x", {name: member}, Style(indent=7)),
+        replace_document({"x": raw}, "x", changed, Style(indent=7)),
+    ):
+        assert load(new, "x") == changed
+        assert [*load(new, "x")] == [*changed]
+        if raw.isascii() is layout["ensure_ascii"] and (layout["indent"] is not None) is layout["ensure_ascii"]:
+            assert new == written(changed, **layout)
+        else:
+            assert new.endswith(layout["ending"].encode())
+            assert (b"\n" in new.strip()) is (layout["indent"] is not None)
+
+
+def test_an_empty_document_takes_the_usual_style() -> None:
+    assert replace_document({"x": b"{}"}, "x", {"é": 1}, Style()) == b'{\n    "\\u00e9": 1\n}'
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (0, False), (True, 1), (0.0, -0.0)])
+def test_values_that_python_takes_for_equal_are_told_apart(old: Any, new: Any) -> None:
+    raw = dump({"a": old}, "x", Style())
+    for changed in (
+        rewrite({"x": raw}, "x", {"a": new}, Style()),
+        replace_document({"x": raw}, "x", {"a": new}, Style()),
+    ):
+        assert repr(load(changed, "x")["a"]) == repr(new)
+
+
+def test_nan_is_no_change() -> None:
+    raw = b'{"a": NaN, "b": [Infinity]}'
+    assert rewrite({"x": raw}, "x", {"a": float("nan")}, Style()) == raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"", b" ", b"null", b"[]", b"1", b'"a"', b"{", b"{]}", b"{'a': 1}", b"\xff", b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}",
+        b'{"a": "\xe9"}', b'{"a": 1} x', b'{"a": 01}', b"{}{}", b"\x00",
+        b'{"a":' * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b"[" * 1_000_000,
+        b'{"a":' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"a":' + b"[" * 65 + b"]" * 65 + b"}",
+        b'{"a":' + b"9" * 5000 + b"}",
+    ],
+)  # fmt: skip
+def test_what_is_no_document_is_refused(raw: bytes) -> None:
+    with pytest.raises(MetadataError) as caught:
+        load(raw, "a/zarr.json")
+    assert caught.value.key == "a/zarr.json"
+
+
+def test_brackets_in_text_are_no_depth() -> None:
+    assert load(json.dumps({"a": "[" * 1000}).encode(), "x")["a"] == "[" * 1000
+
+
+def test_the_last_of_two_members_holds() -> None:
+    assert load(b'{"a": 1, "a": 2}', "x") == {"a": 2}
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), b"bytes", 1j, deep(5000), {(1, 2): 3}])
+def test_what_has_no_json_form_is_refused(value: Any) -> None:
+    for write in (
+        lambda: dump({"a": value}, "x", Style()),
+        lambda: rewrite({"x": b'{"b": 1}'}, "x", {"a": value}, Style()),
+        lambda: replace_document({"x": b'{"b": 1}'}, "x", {"a": value}, Style()),
+    ):
+        with pytest.raises(MetadataError) as caught:
+            write()
+        assert caught.value.key == "x"

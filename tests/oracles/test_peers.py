@@ -1,0 +1,107 @@
+"""Libraries that can't be installed beside the others, run by an interpreter of their own if there is one.
+
+``TEGULA_ZARR2_PYTHON`` and ``TEGULA_ZARR3_PYTHON`` name interpreters with zarr 2.18 and with the newest zarr 3.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import tegula
+
+Cases = Callable[..., st.SearchStrategy[Any]]
+FEW = settings(max_examples=3, deadline=None, phases=[Phase.generate])  # each example is a batch and starts a process
+
+
+@dataclass
+class Batch:
+    """Cases, too many to be shown."""
+
+    cases: list[Any] = field(repr=False)
+
+
+def exchange(python: str, script: str, batch: Batch) -> None:
+    """Let the peer read the arrays of a batch and write them again, and compare all that is stored."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = {}
+        for number, case in enumerate(batch.cases):
+            root = Path(folder, str(number))
+            root.mkdir()
+            np.save(root / "values.npy", case.values)
+            np.save(root / "fill.npy", np.asarray(case.fill, case.dtype))
+            case.create(root / "ours")
+            names[str(number)] = {
+                part: getattr(case, part) for part in ("chunks", "shards", "order", "filters", "compressors", "separator")
+            }
+        Path(folder, "cases.json").write_text(json.dumps(names))
+        command = [python, str(Path(__file__).with_name(script)), folder]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        for number, found in json.loads(done.stdout).items():
+            case, root = batch.cases[int(number)], Path(folder, number)
+            assert found == "", case
+            case.check(tegula.open_array(root / "theirs")[...])
+            compare_stored(case, root)
+
+
+def compare_stored(case: Any, root: Path) -> None:
+    """The same keys, the same document to the byte, the same chunks where no compressor has a say."""
+    keys = [{str(path.relative_to(root / who)) for path in (root / who).rglob("*") if path.is_file()} for who in ("ours", "theirs")]
+    assert keys[0] == keys[1], (case, keys)
+    name = ".zarray" if case.format == "zarr2" else "zarr.json"
+    ours, theirs = ((root / who / name).read_text() for who in ("ours", "theirs"))
+    if case.format == "zarr2":
+        # TensorStore refuses the member that numcodecs adds to zstd, so we leave it out
+        theirs = theirs.replace('"checksum": false,\n        ', "")
+    assert ours == theirs
+    if not case.compressors:
+        for key in keys[0] - {name}:
+            assert (root / "ours" / key).read_bytes() == (root / "theirs" / key).read_bytes(), case
+
+
+@FEW
+@given(st.data())
+def test_zarr2(cases: Cases, data: st.DataObject) -> None:
+    python = os.environ.get("TEGULA_ZARR2_PYTHON")
+    if python:
+        batch = data.draw(st.lists(cases(formats=("zarr2",)), min_size=40, max_size=60).map(Batch))
+        exchange(python, "zarr2_peer.py", batch)
+
+
+@FEW
+@given(st.data())
+def test_zarr3(cases: Cases, data: st.DataObject) -> None:
+    python = os.environ.get("TEGULA_ZARR3_PYTHON")
+    if python:
+        batch = data.draw(st.lists(cases(formats=("zarr3",)), min_size=40, max_size=60).map(Batch))
+        exchange(python, "zarr3_peer.py", batch)
+
+
+def edges(length: int) -> st.SearchStrategy[list[int]]:
+    """Lengths of chunks that cover an axis exactly."""
+    cuts = st.sets(st.integers(1, max(1, length - 1)), max_size=3)
+    return cuts.map(lambda inner: [b - a for a, b in zip([0, *sorted(inner)], [*sorted(inner), length]) if b > a])
+
+
+@FEW
+@given(st.data())
+def test_chunks_of_varying_length(cases: Cases, data: st.DataObject) -> None:
+    python = os.environ.get("TEGULA_ZARR3_PYTHON")
+    if not python:
+        return
+    batch = []
+    for case in data.draw(st.lists(cases(formats=("zarr3",)), min_size=20, max_size=40)):
+        if case.shape and 0 not in case.shape:
+            chunks: Any = [data.draw(edges(length)) for length in case.shape]
+            batch.append(replace(case, chunks=chunks, shards=None))
+    exchange(python, "zarr3_peer.py", Batch(batch))

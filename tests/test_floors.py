@@ -1,0 +1,126 @@
+"""The floors: imports go down only. Deferred imports and those for typing alone count like any other."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import tegula
+
+ROOT = Path(tegula.__file__).parent
+FLOORS = {
+    **dict.fromkeys(["errors", "config"], 0),
+    "metadata": 1,
+    **dict.fromkeys(["formats", "codecs", "stores", "indexing"], 2),
+    "engine": 3,
+    **dict.fromkeys(
+        ["array", "group", "creation", "opening", "convert", "info", "tree", "picture", "chunking", "attributes"], 4
+    ),
+    **dict.fromkeys(["zarr1", "tensorstore", "bcolz"], 5),
+    **dict.fromkeys(["xarray", "dask", "zarr"], 6),
+    **dict.fromkeys(["cli", "server", "__main__"], 7),
+}
+"""Floor of each room: of each module or package directly below `tegula`."""
+
+TEST_CODE = "testing"
+"""Ships the conformance suite of the stores: stands beside the floors, may import the stores and nothing above them."""
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = ("tegula", *path.relative_to(ROOT).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(module: str, path: Path) -> Iterator[tuple[str, int]]:
+    """Yield every module of tegula that the file imports, at any depth of the code, and the line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names if alias.name.partition(".")[0] == "tegula")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} imports relatively"
+            if node.module is not None and node.module.partition(".")[0] == "tegula":
+                for alias in node.names:
+                    below = f"{node.module}.{alias.name}"
+                    yield (below if below in MODULES else node.module), node.lineno
+
+
+IMPORTS = [(module, target, line) for module, path in MODULES.items() for target, line in imports(module, path)]
+
+
+def test_every_module_has_a_floor() -> None:
+    unknown = {room(module) for module in MODULES} - {*FLOORS, TEST_CODE, ""}
+    assert not unknown, f"say in FLOORS on which floor these are: {sorted(unknown)}"
+    assert len(IMPORTS) > 100  # the reader of imports works
+
+
+def test_imports_go_down_only() -> None:
+    wrong = []
+    for module, target, line in IMPORTS:
+        here, there = room(module), room(target)
+        if here == there or module == "tegula":
+            continue
+        if there == "":  # the package's own face is above all floors but the top ones
+            if FLOORS.get(here, 0) < 5:
+                wrong.append(f"{module}:{line} imports the whole package")
+        elif here == TEST_CODE:
+            if FLOORS.get(there, 9) > 2:
+                wrong.append(f"{module}:{line} imports {target}")
+        elif there == TEST_CODE or FLOORS[there] > FLOORS[here]:
+            wrong.append(f"{module}:{line} imports {target}, which is above it")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_rooms_of_one_floor_do_not_know_each_other() -> None:
+    """But for the floor of the nodes, which is one room of several modules, and the ground."""
+    wrong = [
+        f"{module}:{line} imports {target}, which is beside it"
+        for module, target, line in IMPORTS
+        if room(module) != room(target)
+        and room(module) in FLOORS
+        and room(target) in FLOORS
+        and FLOORS[room(module)] == FLOORS[room(target)]
+        and FLOORS[room(module)] in (1, 2, 3, 5, 6)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_goes_round_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for module, target, _ in IMPORTS:
+        # a package's __init__ gathers its modules; that a module names its own package would be the circle
+        graph[module].add(target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' → '.join(reversed(error.args[1]))}")
+
+
+def test_only_what_is_declared_is_imported() -> None:
+    """What an installation without extras imports is the standard library and the declared dependencies."""
+    declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
+    extras = {"typer", "rich", "click", "pcodec", "zfpy", "msgpack"}
+    import_names = set()
+    for module, path in MODULES.items():
+        if room(module) in ("cli", "__main__"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                import_names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                import_names.add(node.module.partition(".")[0])
+    assert import_names - {"tegula"} - set(sys.stdlib_module_names) <= declared | extras
