@@ -46,8 +46,8 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
 
     Examples
     --------
-    >>> store_of("measurements.zip").url.startswith("zip:")
-    True
+    >>> store_of({"c/0": b"abc"}).get("c/0")
+    b'abc'
     """
     if isinstance(target, Store):
         return target

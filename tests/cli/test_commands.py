@@ -19,7 +19,7 @@ def run(*arguments, code=0):
     if code:
         assert "Traceback" not in result.stderr
     if code == 1:
-        assert result.stderr.startswith("tegula: error: ")
+        assert "tegula: error: " in result.stderr
     return result
 
 

@@ -5,6 +5,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tegula import config
 from tegula.codecs.blosc import check_frame
 from tegula.errors import CodecError, UnsupportedError
 
@@ -116,8 +117,6 @@ def test_snappy_can_not_be_written(build):
 
 
 def test_blosc_of_strings_is_limited(build):
-    from tegula import config
-
     chain = build(["vlen-utf8", "numcodecs.blosc"], str)
     chunk = np.array(["x" * 1000] * 3, object)
     data = chain.encode(chunk)

@@ -1,4 +1,4 @@
-"""Stored bytes are never believed: whatever they are, a decoder ends in a chunk of the right size or in a TegulaError."""
+"""Stored bytes are never believed: whatever they are, decoding ends in a chunk of the right size or in a TegulaError."""
 
 import random
 import tracemalloc

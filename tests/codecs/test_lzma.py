@@ -71,5 +71,5 @@ def test_filters_that_do_not_exist(build):
 def test_dictionaries_are_limited(build):
     huge = lzma.compress(b"abc", lzma.FORMAT_ALONE, preset=0)
     huge = huge[:1] + (2**31).to_bytes(4, "little") + huge[5:]
-    with pytest.raises(CodecError, match="[Mm]emory"):
+    with pytest.raises(CodecError, match=r"[Mm]emory"):
         build(["bytes", ("numcodecs.lzma", {"format": lzma.FORMAT_ALONE})], "u1").decode(huge, (3,))

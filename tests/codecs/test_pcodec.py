@@ -1,3 +1,4 @@
+import contextlib
 import random
 
 import numcodecs.pcodec
@@ -38,10 +39,8 @@ def test_damaged(build):
     for _ in range(500):
         damaged = bytearray(data)
         damaged[source.randrange(len(data))] = source.randrange(256)
-        try:
+        with contextlib.suppress(CodecError):
             assert chain.decode(bytes(damaged), (100,)).shape == (100,)
-        except CodecError as error:
-            assert error.codec == "numcodecs.pcodec"
 
 
 def test_where_it_can_not_be(build):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tegula import config
 from tegula.codecs import EMPTY, Sharding
-from tegula.errors import CodecError, MetadataError
+from tegula.errors import CodecError, MetadataError, UnsupportedError
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 BIG = {"name": "bytes", "configuration": {"endian": "big"}}
@@ -271,8 +271,6 @@ def test_nested_without_end(build):
 
 
 def test_an_index_larger_than_any_chunk(build):
-    from tegula.errors import UnsupportedError
-
     chain = build([shards((1,))], "u1")
     with config.configure(max_chunk_bytes=1000), pytest.raises((UnsupportedError, CodecError)):
         chain.decode(bytes(2000), (900,))

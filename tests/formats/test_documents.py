@@ -20,7 +20,7 @@ values = st.recursive(
 )
 objects = st.dictionaries(names, values, max_size=4)
 layouts = st.builds(
-    lambda indent, ascii, ending: {"indent": indent, "ensure_ascii": ascii, "ending": ending},
+    lambda indent, escape, ending: {"indent": indent, "ensure_ascii": escape, "ending": ending},
     st.sampled_from([None, 0, 1, 2, 4]), st.booleans(), st.sampled_from(["", "\n", "\n\n"]),
 )  # fmt: skip
 
@@ -80,7 +80,8 @@ def test_nan_is_no_change() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"", b" ", b"null", b"[]", b"1", b'"a"', b"{", b"{]}", b"{'a': 1}", b"\xff", b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}",
+        b"", b" ", b"null", b"[]", b"1", b'"a"', b"{", b"{]}", b"{'a': 1}", b"\xff", b"\xff\xfe{\x00}\x00",
+        b"\xef\xbb\xbf{}",
         b'{"a": "\xe9"}', b'{"a": 1} x', b'{"a": 01}', b"{}{}", b"\x00",
         b'{"a":' * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b"[" * 1_000_000,
         b'{"a":' + b"[" * 900 + b"]" * 900 + b"}",

@@ -57,13 +57,16 @@ def exchange(python: str, script: str, batch: Batch) -> None:
 def compare_stored(case: Any, root: Path) -> None:
     """The same keys, the same document to the byte, the same chunks where no compressor has a say."""
     keys = [{str(path.relative_to(root / who)) for path in (root / who).rglob("*") if path.is_file()} for who in ("ours", "theirs")]
-    assert keys[0] == keys[1], (case, keys)
+    nat = case.dtype.kind in "mM" and np.isnat(case.fill)  # zarr 2 does not see that such chunks are empty
+    assert keys[0] <= keys[1] if nat else keys[0] == keys[1], (case, keys)
+    if case.format == "zarr2" and not case.shape:
+        return  # zarr 2 never compresses an array without dimensions
     name = ".zarray" if case.format == "zarr2" else "zarr.json"
     ours, theirs = ((root / who / name).read_text() for who in ("ours", "theirs"))
     if case.format == "zarr2":
         # TensorStore refuses the member that numcodecs adds to zstd, so we leave it out
         theirs = theirs.replace('"checksum": false,\n        ', "")
-    assert ours == theirs
+    assert ours == theirs, case
     if not case.compressors:
         for key in keys[0] - {name}:
             assert (root / "ours" / key).read_bytes() == (root / "theirs" / key).read_bytes(), case

@@ -52,15 +52,23 @@ def parse_selection(text: str) -> tuple[Any, ...]:
     >>> parse_selection("[::2, 'wind speed', u]")
     (slice(None, None, 2), 'wind speed', 'u')
     """
-    inner = text.strip()
-    if inner.startswith("[") and inner.endswith("]") and _ITEM.fullmatch(inner) is None:
-        inner = inner[1:-1]
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        try:
+            return _parse_items(text[1:-1])
+        except SelectionError:
+            return _parse_items(text)  # begins and ends with a list of names
+    return _parse_items(text)
+
+
+def _parse_items(text: str) -> tuple[Any, ...]:
+    text = text.strip()
     items: list[Any] = []
     place = 0
-    while place < len(inner) or not items:
-        match = _ITEM.match(inner, place)
+    while place < len(text) or not items:
+        match = _ITEM.match(text, place)
         if match is None:
-            rest = f"{inner[place:]!r:.40} is no int, slice, '...' or field"
+            rest = f"{text[place:]!r:.40} is no int, slice, '...' or field"
             raise SelectionError(f"{text!r:.80} is not a selection: {rest}")
         items.append(_item(match, text))
         place = match.end()
@@ -107,7 +115,7 @@ def split_selection(place: str) -> tuple[str, tuple[Any, ...] | None]:
     start = place.rfind("[")
     while start > 0:  # names of fields may hold brackets, so the last one need not be the first of the selection
         try:
-            return place[:start], parse_selection(place[start + 1 : -1])
+            return place[:start], _parse_items(place[start + 1 : -1])
         except SelectionError as error:
             reason = error
         start = place.rfind("[", 0, start)

@@ -81,7 +81,7 @@ def merge_chunk(
         return _merge_shard(chain.sharding, None if covers else old, shape, change, fill, field, keep_empty)
     if covers and values.shape == shape and values.dtype == fill.dtype and all(type(s) is slice for s in selection):
         # the values are the chunk, but for the axes that run backwards
-        turned = [slice(None, None, -1 if s.step == -1 else 1) for s in selection]
+        turned: tuple[Any, ...] = tuple(slice(None, None, -1 if s.step == -1 else 1) for s in selection)
         chunk = values[(..., *turned)]  # without the dots, what has no dimensions would come out as a scalar
     elif covers or old is None:
         chunk = np.full(shape, fill, fill.dtype)

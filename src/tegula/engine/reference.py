@@ -14,7 +14,7 @@ from tegula.engine.chunks import copy_out, merge_chunk, read_inner_chunks
 from tegula.engine.documents import back_off
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
-from tegula.errors import ConflictError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import Plan
 from tegula.stores import ByteRange, Generation
 
@@ -128,7 +128,9 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
     try:
         if not key or key == array.prefix:
             raise UnsupportedError("this format has no chunk key for an array without dimensions")
-        if change[2] and field is None:
+        selection, values, covers = change
+        covers = covers and field is None
+        if covers and not _overhangs(array, coords, shape):
             new = merge_chunk(chain, None, shape, change, array.fill, field, keep)
             if new is None:
                 store.delete(key)
@@ -139,7 +141,7 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
             old, generation = store.get(key, with_generation=True)
             if old is None and (obstacle := store.obstruction(key)):
                 raise StoreError(f"the chunk can't be written: {obstacle}")
-            new = merge_chunk(chain, old, shape, change, array.fill, field, keep)
+            new = _merged(array, old, shape, (selection, values, covers))
             try:
                 if new is not None:
                     store.set(key, new, if_generation=generation)
@@ -152,3 +154,21 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
     except TegulaError as error:
         array.locate(error, key)
         raise
+
+
+def _overhangs(array: StoredArray, coords: tuple[int, ...], chunk: tuple[int, ...]) -> bool:
+    """Return whether part of a chunk lies beyond the array: another process may have grown the array and written there."""
+    axes, shape = array.metadata.grid.axes, array.metadata.shape
+    return any(axis.start(n) + length > size for axis, n, length, size in zip(axes, coords, chunk, shape))
+
+
+def _merged(array: StoredArray, old: bytes | None, shape: tuple[int, ...], change: tuple[Any, Array, bool]) -> Any | None:
+    """Change part of a chunk; a damaged one is an error only where something of it would have been kept."""
+    selection, values, covers = change
+    part = (selection, values, False)
+    try:
+        return merge_chunk(array.chain, old, shape, part, array.fill, array.field, array.keeps_empty)
+    except CodecError:
+        if not covers or old is None:
+            raise
+        return merge_chunk(array.chain, None, shape, part, array.fill, array.field, array.keeps_empty)

@@ -41,23 +41,28 @@ def scalar_array(value: Any, data_type: DataType) -> Fill:
     >>> scalar_array(7, as_data_type("u1"))
     array(7, dtype=uint8)
     """
-    dtype = data_type.numpy
-    out = np.zeros((), dtype)
+    out = np.zeros((), data_type.numpy)
     try:
-        if data_type.variable:
-            out[()] = _variable(value, data_type.variable)
-        elif dtype.names is not None and isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
-            for name in dtype.names:  # a plain scalar fills every field, as NumPy's fill does
-                out[name] = value
-        elif dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
-            out[()] = _integer(value, dtype)
-        elif dtype.kind in "Mm" and isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64):
-            out[()] = np.array(int(value), "i8").astype(dtype)
-        else:
-            out[()] = value
+        with np.errstate(over="ignore"):  # too large for the type is infinite, as in NumPy
+            _assign(out, value, data_type)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"{value!r:.80} is not a value of {data_type}: {error}", field="fill_value") from error
     return out
+
+
+def _assign(out: Fill, value: Any, data_type: DataType) -> None:
+    dtype = data_type.numpy
+    if data_type.variable:
+        out[()] = _variable(value, data_type.variable)
+    elif dtype.names is not None and isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
+        for name in dtype.names:  # a plain scalar fills every field, as NumPy's fill does
+            out[name] = value
+    elif dtype.kind in "iu" or (dtype in _EXTENDED_DTYPES and "int" in dtype.name):
+        out[()] = _integer(value, dtype)
+    elif dtype.kind in "Mm" and (type(value) is int or (isinstance(value, np.generic) and value.dtype.kind in "iu")):
+        out[()] = np.array(int(value), "i8").astype(dtype)
+    else:
+        out[()] = value
 
 
 def _variable(value: Any, kind: str) -> Any:

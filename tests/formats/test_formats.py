@@ -1,0 +1,296 @@
+"""The formats: documents become the model and documents again, whatever is in them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tegula
+from tegula import config
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
+from tegula.formats import FORMATS, find_format, parse
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+
+Documents = dict[str, bytes]
+MAIN = {"zarr1": "meta", "zarr2": ".zarray", "zarr3": "zarr.json"}
+ATTRIBUTES = {"zarr1": "attrs", "zarr2": ".zattrs"}
+
+
+def created(format: str, **options: Any) -> Documents:
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, format=format, attributes={"a": [1, {"b": None}]}, **options)
+    return {key: store.get(key) or b"" for key in store.list() if key in find_format(array.format).keys}
+
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *[(name, {"shape": (5, 4), "chunks": (2, 3), "dtype": "<f4", "fill_value": np.nan}) for name in MAIN],
+    *[(name, {"shape": (5, 4), "chunks": (2, 3), "dtype": ">i2", "order": "F"}) for name in MAIN],
+    *[(name, {"shape": 7, "chunks": 3, "dtype": "U3", "codecs": {"id": "zlib", "level": 1}}) for name in MAIN],
+    *[(name, {"shape": 7, "chunks": 3, "dtype": "M8[ms]", "codecs": None, "fill_value": None}) for name in MAIN],
+    *[(name, {"shape": 3, "dtype": [("a", "i1"), ("b", "<f8")], "codecs": {"id": "bz2"}}) for name in ("zarr2", "zarr3")],
+    *[(name, {"shape": (), "dtype": "c16", "fill_value": 1 - 2j}) for name in ("zarr2", "zarr3")],
+    *[(name, {"shape": (4, 0), "dtype": str, "fill_value": "x"}) for name in ("zarr2", "zarr3")],
+    ("zarr2", {"shape": 4, "dtype": object, "codecs": [{"id": "json2"}, {"id": "gzip"}], "fill_value": None}),
+    ("zarr2", {"shape": 4, "dtype": "i4", "codecs": [{"id": "delta", "dtype": "<i4"}, {"id": "lzma"}]}),
+    ("zarr3", {"shape": (8, 8), "chunks": (2, 4), "shards": (4, 8), "dtype": "u2", "dimension_names": ["x", None]}),
+    ("zarr3", {"shape": (6, 4), "chunks": ([1, 2, 3], 4), "dtype": "?", "codecs": ["blosc", "crc32c"]}),
+    ("zarr3", {"shape": 6, "chunks": 4, "dtype": "bfloat16", "chunk_key_encoding": {"name": "v2", "separator": "/"}}),
+]  # fmt: skip
+SAMPLES = [(format, created(format, **options)) for format, options in VARIANTS]
+GROUPS = {
+    "zarr2": {".zgroup": b'{\n    "zarr_format": 2\n}', ".zattrs": b'{"x": 1}'},
+    "zarr3": {"zarr.json": b'{"zarr_format":3,"node_type":"group","attributes":{"x":1}}'},
+}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_writing_what_was_read_changes_nothing(sample: tuple[str, Documents]) -> None:
+    format, documents = sample
+    item = find_format(format)
+    metadata = item.parse(documents)
+    assert isinstance(metadata, ArrayMetadata)
+    assert item.serialize(metadata) == documents
+    assert parse(documents) == metadata
+    # and a document written from the model alone is the same
+    fresh = item.adapt(metadata)
+    assert item.serialize(fresh) == documents
+    assert item.parse(item.serialize(fresh)) == metadata
+
+
+@pytest.mark.parametrize("format", GROUPS)
+def test_groups_too(format: str) -> None:
+    item, documents = find_format(format), GROUPS[format]
+    metadata = item.parse(documents)
+    assert isinstance(metadata, GroupMetadata)
+    assert metadata.attributes == {"x": 1}
+    assert item.serialize(metadata) == documents
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("indent", [None, 2, 3])
+def test_what_is_not_understood_outlives_a_change(sample: tuple[str, Documents], indent: int | None) -> None:
+    format, documents = sample
+    key = MAIN[format]
+    content = json.loads(documents[key])
+    extra = {"must_understand": False, "name": "später", "x": [1.0, 1]}
+    content = {"zz": extra, **content, "aa": extra}
+    store = tegula.MemoryStore({**documents, key: json.dumps(content, indent=indent).encode() + b"\n"})
+    before = {key: store.get(key) for key in documents}
+    array = tegula.open_array(store, mode="r+")
+    array.resize(*[size + 1 for size in array.shape])
+    array.attrs["new"] = 1
+    content["shape"] = [size + 1 for size in content["shape"]]
+    raw = store.get(key) or b""
+    now = json.loads(raw)
+    if format == "zarr3":
+        content["attributes"] = {**content["attributes"], "new": 1}
+        if content["chunk_grid"]["name"] == "rectilinear":
+            content["chunk_grid"] = now["chunk_grid"]
+    else:
+        other = ATTRIBUTES[format]
+        assert json.loads(store.get(other) or b"") == {**json.loads(before[other] or b""), "new": 1}
+    assert now == content
+    assert [*now] == [*content]
+    assert raw.endswith(b"}\n")
+    assert (b"\n" + b" " * (indent or 0) + b'"zz"' in raw) is (indent is not None)
+
+
+# --- detection
+
+
+def kind_of(*parts: Documents) -> tuple[str, str]:
+    documents: Documents = {}
+    for part in parts:
+        documents |= part
+    node = parse(documents)
+    return (type(node).__name__, node.format) if node is not None else ("", "")
+
+
+def test_the_format_is_told_by_the_keys_that_are_there() -> None:
+    arrays = {format: documents for format, documents in SAMPLES[:3]}
+    for format, documents in arrays.items():
+        assert kind_of(documents) == ("ArrayMetadata", format)
+    assert kind_of(arrays["zarr1"], arrays["zarr2"], arrays["zarr3"]) == ("ArrayMetadata", "zarr3")
+    assert kind_of(arrays["zarr1"], arrays["zarr2"]) == ("ArrayMetadata", "zarr2")
+    # libraries have left groups in the directories of older arrays
+    assert kind_of(arrays["zarr1"], GROUPS["zarr2"]) == ("ArrayMetadata", "zarr1")
+    assert kind_of(arrays["zarr1"], GROUPS["zarr3"]) == ("ArrayMetadata", "zarr1")
+    assert kind_of(arrays["zarr2"], GROUPS["zarr3"]) == ("ArrayMetadata", "zarr2")
+    assert kind_of(GROUPS["zarr2"], GROUPS["zarr3"]) == ("GroupMetadata", "zarr3")
+    assert kind_of({"attrs": b"{}"}, {".zattrs": b"{}"}) == ("", "")
+    assert kind_of({}) == ("", "")
+
+
+def test_an_unknown_format_is_named() -> None:
+    for name in ("zarr4", "", None, []):
+        with pytest.raises(MetadataError, match="zarr3"):
+            find_format(name)  # type: ignore[arg-type]
+
+
+def test_every_format_says_what_it_can() -> None:
+    store = tegula.MemoryStore()
+    with pytest.raises(UnsupportedError):
+        tegula.create_group(store, format="zarr1")
+    with pytest.raises(UnsupportedError):
+        tegula.create_array(store, shape=3, dtype="i1", format="zarr0.4")
+    assert [*store.list()] == []
+    assert [*FORMATS] == ["zarr3", "zarr2", "zarr1", "zarr0.4"]
+
+
+# --- hostile documents
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        yield from places(inner, (*path, name))
+
+
+leaves = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.text(max_size=3),
+    st.sampled_from([0, 1, -1, 2, 3, 7, 255, 2**20, 2**31, 2**32, 2**60, 2**63 - 1, 2**63, 10**30, -(2**63)]),
+    st.sampled_from(["NaN", "\ud800", "<i4", "|S5", "|V3", "|O", "<M8[0s]", "<M8[s]", "V0", "S0", "|S2000000000", "|b1",
+                     "<c16", "bytes", "zstd", "blosc", "C", "F", "/", ".", "0x7f", "int4", "float8_e4m3fn", "string"]),
+    st.sampled_from([
+        {"id": "pickle"}, {"id": "zstd"}, {"id": "nothing"}, {"name": "bytes"}, {"name": "gzip", "configuration": {}},
+        {"name": "transpose", "configuration": {"order": [0]}}, {"name": "crc32c"}, {"name": "vlen-utf8"},
+        {"name": "regular", "configuration": {"chunk_shape": [0]}},
+        {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[1, 2**40]]]}},
+        {"name": "struct", "configuration": {"fields": []}}, ["x", "|u1", [2**30, 2**30]], [["x", "<f4", [2]]],
+    ]),
+)  # fmt: skip
+junk = leaves | st.lists(leaves, max_size=3) | st.dictionaries(st.text(max_size=3), leaves, max_size=2)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Documents:
+    """Draw a valid node of which a few members of a document are replaced, left out or doubled."""
+    _, documents = draw(st.sampled_from([*SAMPLES, *GROUPS.items()]))
+    out = dict(documents)
+    for _ in range(draw(st.integers(1, 2))):
+        key = draw(st.sampled_from(sorted(out)))
+        content = json.loads(out[key])
+        path = draw(st.sampled_from([*places(content)]))
+        if not path:
+            content = draw(junk)
+        else:
+            parent: Any = content
+            for step in path[:-1]:
+                parent = parent[step]
+            action = draw(st.sampled_from(["replace", "replace", "replace", "delete", "add"]))
+            if action == "replace":
+                parent[path[-1]] = draw(junk)
+            elif action == "delete":
+                del parent[path[-1]]
+            elif isinstance(parent, list):
+                parent.append(copy.deepcopy(parent[path[-1]]))
+            else:
+                parent[draw(st.sampled_from(["filters", "must_understand", "x", "configuration"]))] = draw(junk)
+        out[key] = json.dumps(content).encode()
+        if not isinstance(content, dict):
+            break
+    return out
+
+
+def use(documents: Documents) -> None:
+    """Do with a node what users do; a `TegulaError` is an answer."""
+    store = tegula.MemoryStore(documents)
+    node = tegula.open(store, mode="r+")
+    repr(node)
+    node._repr_html_()
+    if isinstance(node, tegula.Group):
+        node.attrs["y"] = 2
+        node.create_group("inner")
+        assert "inner" in [*node]
+        return
+    str(node.info)
+    if node.size < 10_000:
+        assert node[...].shape == node.shape
+    if node.size:
+        first = (0,) * node.ndim
+        value = node[first]
+        node[first] = value
+        node[tuple(slice(0, 2) for _ in node.shape)] = value
+    node.attrs["y"] = 2
+    assert tegula.open_array(store).attrs["y"] == 2
+    if max(node.shape, default=0) < 2**31:
+        node.resize(*[size + 3 for size in node.shape])
+        node.resize(*[size // 2 for size in node.shape])
+
+
+@settings(max_examples=400)
+@given(damaged())
+def test_a_damaged_document_is_read_or_refused_and_nothing_else(documents: Documents) -> None:
+    tracemalloc.start()
+    try:
+        with config.configure(max_chunk_bytes=2**24, threads=1):
+            use(documents)
+    except TegulaError as error:
+        assert str(error)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 100 * 2**20
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_each_member_that_must_be_there_is_missed(sample: tuple[str, Documents]) -> None:
+    format, documents = sample
+    key = MAIN[format]
+    content = json.loads(documents[key])
+    optional = {"attributes", "dimension_names", "storage_transformers", "dimension_separator"}
+    for name in content:
+        rest = {member: value for member, value in content.items() if member != name}
+        changed = {**documents, key: json.dumps(rest).encode()}
+        if name in optional:
+            assert find_format(format).parse(changed) is not None
+            continue
+        with pytest.raises(MetadataError) as caught:
+            find_format(format).parse(changed)
+        assert name in str(caught.value)
+        assert caught.value.key == key
+
+
+@pytest.mark.parametrize("name", ["zz", "must_understand", "consolidated"])
+def test_v3_members_that_must_be_understood_are(name: str) -> None:
+    document = json.loads(SAMPLES[2][1]["zarr.json"])
+    for extra in (1, None, {}, {"must_understand": True}, {"must_understand": "no"}, []):
+        with pytest.raises(UnsupportedError) as caught:
+            find_format("zarr3").parse({"zarr.json": json.dumps({**document, name: extra}).encode()})
+        assert caught.value.field == name
+    metadata = find_format("zarr3").parse(
+        {"zarr.json": json.dumps({**document, name: {"must_understand": False}}).encode()}
+    )
+    assert metadata is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"codecs": ["bytes"]}, {"codecs": [{"name": "bytes"}], "data_type": {"name": "int8"}, "fill_value": 0},
+        {"chunk_key_encoding": "default"}, {"chunk_key_encoding": {"name": "v2"}},
+        {"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[2, 3]], 3]}}},
+        {"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4, 9], [3, [1, 1]]]}}},
+        {"storage_transformers": [{"name": "x", "must_understand": False}]},
+        {"codecs": ["bytes", {"name": "nobody-knows", "must_understand": False}]},
+    ],
+)  # fmt: skip
+def test_forms_of_the_v3_specification(change: dict[str, Any]) -> None:
+    document = {**json.loads(SAMPLES[2][1]["zarr.json"]), "data_type": "int8", "fill_value": 3, **change}
+    raw = json.dumps(document).encode()
+    store = tegula.MemoryStore({"zarr.json": raw})
+    array = tegula.open_array(store, mode="r+")
+    assert (array[...] == array.fill_value).all()
+    values = np.arange(20, dtype="i1").reshape(5, 4)
+    array[...] = values
+    assert store.get("zarr.json") == raw
+    np.testing.assert_array_equal(tegula.open_array(store)[...], values)
