@@ -248,6 +248,8 @@ class Array:
             fields, selection = split_fields(selection)
             if fields is not None:
                 stored = self._of_fields(fields)
+                if stored.dtype.subdtype is not None:  # an array in each element: read in a record, then taken out
+                    return self._read(([fields], selection), make_plan, None)[fields]
         plan = make_plan(selection, metadata.shape, metadata.grid)
         if out is not None:
             return self._read_into(stored, plan, out)
@@ -263,6 +265,8 @@ class Array:
         return work[()] if plan.is_point else plan.present(work)
 
     def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if not isinstance(out, np.ndarray):
+            raise SelectionError(f"out must be an array, not {type(out).__name__}")
         if out.shape != plan.shape:
             raise SelectionError(f"out has the shape {out.shape}, the selection {plan.shape}")
         if not out.flags.writeable:
@@ -292,6 +296,8 @@ class Array:
             if fields is not None:
                 stored = self._of_fields(fields)
         plan = make_plan(selection, metadata.shape, metadata.grid)
+        if stored.dtype.subdtype is not None:
+            values, stored = self._as_records(values, stored, plan.shape)
         if plan.is_point and metadata.data_type.variable:
             element = np.empty((), object)
             # a list or an array is one element here
@@ -299,6 +305,16 @@ class Array:
             values = element
         values = self._as_values(values, stored.dtype)
         engine.write(stored, plan, plan.arrange(values))
+
+    def _as_records(self, values: Any, stored: StoredArray, shape: tuple[int, ...]) -> tuple[Any, StoredArray]:
+        """Wrap values of a field that is an array itself into records of that one field."""
+        stored = replace(stored, field=[str(stored.field)])
+        records = np.empty(shape, stored.dtype)
+        try:
+            records[stored.dtype.names[0]] = values  # type: ignore[index]
+        except (TypeError, ValueError) as error:
+            raise SelectionError(f"the values don't fit the field: {error}", path=self._path) from error
+        return records, stored
 
     def _as_values(self, values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Convert what the user assigns; arrays of another dtype are converted chunk by chunk where that is exact."""
@@ -504,7 +520,7 @@ class Array:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Array):
             return NotImplemented
-        return (self.store, self._path, self.metadata) == (other.store, other._path, other.metadata)
+        return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
 
     def __hash__(self) -> int:
         return hash((self.store.url, self._path))

@@ -299,7 +299,8 @@ def _codec_spec(item: Any) -> CodecSpec:
     if hasattr(item, "get_config"):
         item = item.get_config()
     if isinstance(item, str):
-        return CodecSpec(item, _USUAL.get(item, {}))
+        name = item if item in _REGISTERED or item.startswith("numcodecs.") else f"numcodecs.{item}"
+        return CodecSpec(name, _USUAL.get(name, {}))
     if isinstance(item, Mapping) and isinstance(item.get("id"), str):
         return CodecSpec(f"numcodecs.{item['id']}", {k: v for k, v in item.items() if k != "id"})
     if isinstance(item, Mapping) and isinstance(item.get("name"), str):
@@ -309,6 +310,13 @@ def _codec_spec(item: Any) -> CodecSpec:
     raise MetadataError(f"{item!r:.80} is not a codec", field="codecs")
 
 
+# any other name is that of a numcodecs codec
+_REGISTERED = frozenset(
+    (
+        *("bytes", "transpose", "blosc", "gzip", "zstd", "crc32c", "sharding_indexed", "vlen-utf8", "vlen-bytes"),
+        *("packbits", "cast_value", "scale_offset"),
+    )
+)
 _USUAL: Mapping[str, Mapping[str, Any]] = {
     "zstd": {"level": 0, "checksum": False},
     "gzip": {"level": 5},

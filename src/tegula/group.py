@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,14 @@ from tegula import engine
 from tegula.array import Array
 from tegula.attributes import Attributes
 from tegula.creation import delete_node, new_array, new_group
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, ReadOnlyError, UnsupportedError
+from tegula.errors import (
+    AlreadyExistsError,
+    MetadataError,
+    NotFoundError,
+    ReadOnlyError,
+    TegulaError,
+    UnsupportedError,
+)
 from tegula.formats import FORMATS, find_format
 from tegula.info import Info, group_html, group_info
 from tegula.metadata.data_types import as_data_type
@@ -214,22 +222,48 @@ class Group(MutableMapping[str, Any]):
             raise NotFoundError(f"there is no member {name!r}", path=self._path or self._store.url)
         delete_node(self._store, self._full(name))
 
-    def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Yield name and array of each direct member that is an array."""
+    def members(self, unreadable: dict[str, str] | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield name and node of each direct member.
+
+        Parameters
+        ----------
+        unreadable : dict, optional
+            Takes name and reason of the members that can't be opened; without it each of them is a warning.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group(tegula.MemoryStore())
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> [(name, node.shape) for name, node in g.members()]
+        [('x', (3,))]
+        """
         for name in self:
-            node = self[name]
-            if isinstance(node, Array):
-                yield name, node
+            try:
+                node = self[name]
+            except TegulaError as error:
+                if unreadable is None:
+                    warnings.warn(f"the member {name!r} is left out: {error}", stacklevel=2)
+                else:
+                    unreadable[name] = str(error)
+                continue
+            yield name, node
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Yield name and array of each direct member that is an array; a warning names those that can't be opened."""
+        yield from ((name, node) for name, node in self.members() if isinstance(node, Array))
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Yield name and group of each direct member that is a group."""
-        for name in self:
-            node = self[name]
-            if isinstance(node, Group):
-                yield name, node
+        """Yield name and group of each direct member that is a group; a warning names those that can't be opened."""
+        yield from ((name, node) for name, node in self.members() if isinstance(node, Group))
 
-    def walk(self) -> Iterator[tuple[str, Any]]:
+    def walk(self, unreadable: dict[str, str] | None = None) -> Iterator[tuple[str, Any]]:
         """Yield path below this group and node of all members, at any depth, parents first.
+
+        Parameters
+        ----------
+        unreadable : dict, optional
+            Takes path and reason of the members that can't be opened; without it each of them is a warning.
 
         Examples
         --------
@@ -239,12 +273,13 @@ class Group(MutableMapping[str, Any]):
         >>> [path for path, node in g.walk()]
         ['a', 'a/b']
         """
-        for name in self:
-            node = self[name]
+        for name, node in self.members(unreadable):
             yield name, node
             if isinstance(node, Group):
-                for below, inner in node.walk():
-                    yield f"{name}/{below}", inner
+                failed: dict[str, str] | None = None if unreadable is None else {}
+                yield from ((f"{name}/{below}", inner) for below, inner in node.walk(failed))
+                if unreadable is not None and failed:
+                    unreadable.update({f"{name}/{below}": reason for below, reason in failed.items()})
 
     # --- creating
 
@@ -382,7 +417,7 @@ class Group(MutableMapping[str, Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
             return NotImplemented
-        return (self._store, self._path, self._metadata) == (other._store, other._path, other._metadata)
+        return (self._store.url, self._path, self._metadata) == (other._store.url, other._path, other._metadata)
 
     def __hash__(self) -> int:
         return hash((self._store.url, self._path))

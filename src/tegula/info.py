@@ -104,7 +104,8 @@ def array_info(array: Any) -> Info:
 
 def group_info(group: Any) -> Info:
     """Collect the facts of a group and count its direct members."""
-    kinds = [type(group[name]).__name__ for name in group]
+    unreadable: dict[str, str] = {}
+    kinds = [type(node).__name__ for _, node in group.members(unreadable)]
     return Info(
         {
             "Type": "group",
@@ -114,6 +115,7 @@ def group_info(group: Any) -> Info:
             "Read-only": group.read_only,
             "Arrays": kinds.count("Array"),
             "Groups": kinds.count("Group"),
+            **({"Unreadable": ", ".join(unreadable)} if unreadable else {}),
             "Attributes": len(group.attrs),
         }
     )

@@ -81,6 +81,12 @@ def _zip_store(path: str, read_only: bool) -> Store:
     return ZipStore(path, mode="r" if read_only else "a")
 
 
+def _exists(target: str | os.PathLike[str]) -> bool:
+    """Return whether there is something at a path; of a URL that is for the store to say."""
+    path = os.fsdecode(target)
+    return os.path.exists(path) or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
+
+
 def _check_mode(mode: str) -> str:
     if mode not in _MODES:
         raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
@@ -144,6 +150,8 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
+    if mode == "r+" and isinstance(target, (str, os.PathLike)) and not _exists(target):
+        raise NotFoundError("there is no array or group", path=os.fsdecode(target))
     store = store_of(target, read_only=mode == "r")
     path = _clean(path)
     if mode != "w":

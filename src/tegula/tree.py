@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from tegula.errors import TegulaError
+
 __all__ = ["Tree", "group_tree"]
 
 
@@ -42,7 +44,11 @@ def _below(group: Any, indent: str, depth: int | None) -> list[str]:
     names = list(group)
     for position, name in enumerate(names):
         last = position == len(names) - 1
-        node = group[name]
+        try:
+            node = group[name]
+        except TegulaError as error:
+            lines.append(f"{indent}{'└' if last else '├'}── {name} (unreadable: {error.message})")
+            continue
         is_array = hasattr(node, "shape")
         facts = f" {node.shape} {node.metadata.data_type}" if is_array else ""
         lines.append(f"{indent}{'└' if last else '├'}── {name}{facts}")

@@ -1,4 +1,4 @@
-"""Stored bytes are never believed: whatever they are, decoding ends in a chunk of the right size or in a TegulaError."""
+"""Stored bytes are never believed: decoding ends in a chunk of the right size or in a TegulaError, always."""
 
 import random
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Every code block of README and docs/ does what it says.
+"""Every code block of the READMEs and docs/ does what it says.
 
 The blocks of a page are one story: they run in order, in an empty directory beside a copy of ``examples/``, and names
 of earlier blocks are known in later ones.
@@ -15,7 +15,7 @@ block                          what is done with it
 ``mermaid``                    nothing
 =============================  ==================================================================================
 
-Only README's first two ``sh`` blocks, which set up a machine, are left to ``.ci/run``.
+Only the first two ``sh`` blocks of README, which set up a machine, are left to ``.ci/run``.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ import pytest
 import tegula
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
     r'^(?P<indent> *)```(?P<language>[\w+-]*)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^(?P=indent)```$',
     re.MULTILINE | re.DOTALL,

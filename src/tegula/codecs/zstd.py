@@ -65,17 +65,19 @@ def content_size(data: Data) -> int | None:
     """
     if len(data) < 6 or data[:4] != _MAGIC:
         return None
-    start, width = _content_field(data[4])
-    if width == 0 or len(data) < start + width:
-        return None
-    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+    start, end, base = _CONTENT_FIELDS[data[4]]
+    return int.from_bytes(data[start:end], "little") + base if start < end <= len(data) else None
 
 
-def _content_field(descriptor: int) -> tuple[int, int]:
-    """Return where the content size stands in a frame's header, and in how many bytes."""
+def _content_field(descriptor: int) -> tuple[int, int, int]:
+    """Return where the content size starts and ends in a frame's header, and what is added to it."""
     single = descriptor >> 5 & 1
     start = 6 - single + (0, 1, 2, 4)[descriptor & 3]
-    return start, (single, 2, 4, 8)[descriptor >> 6]
+    width = (single, 2, 4, 8)[descriptor >> 6]
+    return start, start + width, 256 if width == 2 else 0
+
+
+_CONTENT_FIELDS: Final = tuple(map(_content_field, range(256)))
 
 
 def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
@@ -110,8 +112,7 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
 
 def _walk(view: memoryview, name: str) -> tuple[int, int]:
     """Return where a frame ends, and how many bytes its blocks can hold at most."""
-    start, width = _content_field(view[4])
-    position, bound, last = start + width, 0, False
+    position, bound, last = _CONTENT_FIELDS[view[4]][1], 0, False
     while not last:
         if position + 3 > len(view):
             raise CodecError("the zstd frame is truncated", codec=name)

@@ -12,14 +12,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.codecs import CodecChain, Sharding
-from tegula.codecs.sharding import EMPTY, InnerChain
+from tegula.codecs import EMPTY, CodecChain, Sharding, equals_fill
+from tegula.codecs.sharding import InnerChain
 from tegula.errors import CodecError
 from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import ByteRange
 
-__all__ = ["copy_out", "is_filled_with", "merge_chunk", "read_inner_chunks"]
+__all__ = ["copy_out", "merge_chunk", "read_inner_chunks"]
 
 Array = npt.NDArray[Any]
 Selection = tuple[Any, ...]
@@ -28,23 +28,6 @@ GetRange = Callable[[ByteRange], bytes | None]
 
 _GAP: Final = 2**15  # bytes read in vain rather than asking a second time
 _SPAN: Final = 2**23  # bytes asked for at once, so that a whole shard need not be in memory
-
-
-def is_filled_with(chunk: Array, fill: Array) -> bool:
-    """Return whether every element has the very bits of the fill value (so -0.0 is not 0.0, and NaN is NaN)."""
-    if chunk.dtype.hasobject:
-        value = fill[()]
-        return all(item is value or (type(item) is type(value) and _equal(item, value)) for item in chunk.flat)
-    if not chunk.size:
-        return True
-    flat = np.ascontiguousarray(chunk).reshape(-1).view("u1").reshape(chunk.size, -1)
-    bits = np.frombuffer(fill.astype(chunk.dtype).tobytes(), "u1")
-    # most chunks that differ do so in their first element
-    return bool((flat[0] == bits).all()) and bool((flat == bits).all())
-
-
-def _equal(item: Any, value: Any) -> bool:
-    return isinstance(item, (str, bytes, int, float, bool, type(None))) and bool(item == value)
 
 
 def merge_chunk(
@@ -91,7 +74,7 @@ def merge_chunk(
         if not chunk.flags.writeable or not chunk.flags.owndata:
             chunk = chunk.copy(order="K")
         _place(chunk, selection, values, field)
-    if not keep_empty and is_filled_with(chunk, fill):
+    if not keep_empty and equals_fill(chunk, fill):
         return None
     return chain.encode(chunk)
 
@@ -108,7 +91,7 @@ def copy_out(out: Array, work: Selection, chunk: Array, selection: Selection, fi
 
 def _one_element(selection: Selection) -> Selection:
     """Select an element as a box, so that NumPy takes an object for what it is, even if that is a list or an array."""
-    return tuple(slice(index, index + 1) for index in selection)
+    return (..., *(slice(index, index + 1) for index in selection))
 
 
 def _place(chunk: Array, selection: Selection, values: Array, field: Field) -> None:

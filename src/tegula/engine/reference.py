@@ -157,12 +157,14 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
 
 
 def _overhangs(array: StoredArray, coords: tuple[int, ...], chunk: tuple[int, ...]) -> bool:
-    """Return whether part of a chunk lies beyond the array: another process may have grown the array and written there."""
+    """Return whether part of a chunk lies beyond the array, where another process may have appended since."""
     axes, shape = array.metadata.grid.axes, array.metadata.shape
     return any(axis.start(n) + length > size for axis, n, length, size in zip(axes, coords, chunk, shape))
 
 
-def _merged(array: StoredArray, old: bytes | None, shape: tuple[int, ...], change: tuple[Any, Array, bool]) -> Any | None:
+def _merged(
+    array: StoredArray, old: bytes | None, shape: tuple[int, ...], change: tuple[Any, Array, bool]
+) -> Any | None:
     """Change part of a chunk; a damaged one is an error only where something of it would have been kept."""
     selection, values, covers = change
     part = (selection, values, False)

@@ -86,7 +86,8 @@ class StoredArray:
     def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
         """Yield grid coordinates and key of each chunk that has a value, in no particular order."""
         keys = self.metadata.keys
-        inside = self.prefix + keys.prefix[: keys.prefix.rfind("/") + 1]
+        # the one chunk of a 0-d array stands beside the documents
+        inside = self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
         for key in self.store.list_prefix(inside):
             coords = keys.decode(key[len(self.prefix) :], self.metadata.ndim)
             if coords is not None:
