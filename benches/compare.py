@@ -38,14 +38,22 @@ def spec(path: str, format: int) -> dict[str, Any]:
 class Case:
     """One array on disk, written by tegula, and the operations timed on it."""
 
-    def __init__(self, root: Path, label: str, format: int, side: int, chunk: int, codecs: Any, shards: int | None) -> None:
+    def __init__(
+        self, root: Path, label: str, format: int, side: int, chunk: int, codecs: Any, shards: int | None
+    ) -> None:
         self.label, self.format = label, format
         walk = np.random.default_rng(1).integers(-3, 4, side * side).cumsum()
         self.values = walk.astype("u2").reshape(side, side)
         self.path = str(root / label)
         options: dict[str, Any] = {"shards": (shards, shards)} if shards else {}
         self.tegula = tegula.create_array(
-            self.path, shape=(side, side), chunks=(chunk, chunk), dtype="u2", codecs=codecs, format=f"zarr{format}", **options
+            self.path,
+            shape=(side, side),
+            chunks=(chunk, chunk),
+            dtype="u2",
+            codecs=codecs,
+            format=f"zarr{format}",
+            **options,
         )
         self.tegula[...] = self.values
         self.zarr = zarr.open_array(self.path, mode="r+")
@@ -151,7 +159,9 @@ def main() -> None:
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(dir=options.root))
     rows, ratios = [], []
-    print(f"tegula {tegula.__version__}, zarr {zarr.__version__}, tensorstore, numpy {np.__version__}; microseconds, min (median)")
+    print(
+        f"tegula {tegula.__version__}, zarr {zarr.__version__}, tensorstore, numpy {np.__version__}; microseconds, min (median)"
+    )
     try:
         for case in cases(root):
             for operation, contenders in case.operations().items():

@@ -15,6 +15,9 @@ import shutil
 import numpy as np
 import zarr
 
+if not zarr.__version__.startswith("1."):  # which has codecs of its own
+    import numcodecs
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEGACY = os.path.join(HERE, "legacy")
 HOURS, STATIONS = 744, 8
@@ -76,10 +79,10 @@ def write_zarr1():
     day[:] = values["day"]
     day.attrs["long_name"] = "day of the measurement"
     store = new_directory(os.path.join(root, "depth"))
+    blosc = {"compression": "blosc", "compression_opts": {"cname": "lz4", "clevel": 7, "shuffle": 1}}
     zarr.init_store(
-        store, shape=(31, 40, 56), chunks=(8, 20, 56), dtype="<f4", compression="blosc", fill_value=float("nan"), order="F",
-        compression_opts={"cname": "lz4", "clevel": 7, "shuffle": 1},
-    )  # fmt: skip
+        store, shape=(31, 40, 56), chunks=(8, 20, 56), dtype="<f4", fill_value=float("nan"), order="F", **blosc
+    )
     depth = zarr.Array(store)
     depth[:24] = values["depth"][:24]
     depth.attrs["units"] = "cm"
@@ -88,22 +91,37 @@ def write_zarr1():
 
 def write_zarr2():
     """A consolidated group, each array with other filters and another compressor."""
-    import numcodecs
-
     root = os.path.join(LEGACY, "stations.zarr2")
     shutil.rmtree(root, ignore_errors=True)
     group = zarr.open_group(zarr.DirectoryStore(root), mode="w")
-    group.attrs.update({"title": "Hourly readings of eight invented weather stations", "Conventions": "CF-1.8", "year": 2016})
+    group.attrs.update(
+        {"title": "Hourly readings of eight invented weather stations", "Conventions": "CF-1.8", "year": 2016}
+    )
     group.create_group("station")
     per_station = {"_ARRAY_DIMENSIONS": ["time", "station"]}
     nested = {"dimension_separator": "/"}
     options = {
         "time": {"chunks": 248, "compressor": numcodecs.Zlib(5), "filters": [numcodecs.Delta("<i8")]},
-        "temperature": {"chunks": (248, 4), "compressor": numcodecs.Blosc("zstd", 5, 1), "fill_value": np.nan, **nested},
-        "pressure": {"chunks": (248, 8), "compressor": numcodecs.Zlib(9), "filters": [numcodecs.Delta("<i4")], **nested},
+        "temperature": {
+            "chunks": (248, 4),
+            "compressor": numcodecs.Blosc("zstd", 5, 1),
+            "fill_value": np.nan,
+            **nested,
+        },
+        "pressure": {
+            "chunks": (248, 8),
+            "compressor": numcodecs.Zlib(9),
+            "filters": [numcodecs.Delta("<i4")],
+            **nested,
+        },
         "wet": {"chunks": (372, 8), "compressor": None, "filters": [numcodecs.PackBits()], "fill_value": False},
-        "station/name": {"chunks": 8, "compressor": numcodecs.Zstd(3), "object_codec": numcodecs.VLenUTF8(), "fill_value": ""},
-        "station/position": {"chunks": 8, "compressor": numcodecs.GZip(6), "fill_value": None},
+        "station/name": {
+            "chunks": 8,
+            "compressor": numcodecs.Zstd(3),
+            "object_codec": numcodecs.VLenUTF8(),
+            "fill_value": "",
+        },
+        "station/position": {"chunks": 8, "compressor": numcodecs.Zstd(9), "fill_value": None},
     }
     attributes = {
         "time": {"_ARRAY_DIMENSIONS": ["time"], "long_name": "time (UTC)"},

@@ -32,7 +32,7 @@ DTYPES = [
 ]  # fmt: skip
 CODECS: dict[str, list[Any]] = {
     "zarr1": [None, "auto", {"id": "zlib", "level": 1}, {"id": "bz2", "level": 1}, {"id": "lzma", "preset": 0}],
-    "zarr2": [None, "auto", {"id": "zstd"}, [{"id": "shuffle", "elementsize": 2}, {"id": "zlib", "level": 1}]],
+    "zarr2": [None, "auto", {"id": "zstd"}, [{"id": "crc32"}, {"id": "zlib", "level": 1}]],
     "zarr3": [None, "auto", "blosc", ["gzip", "crc32c"]],
 }
 

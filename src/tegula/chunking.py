@@ -4,6 +4,8 @@ The rule: a chunk holds at most 1 MiB in memory. Starting from the whole array, 
 (rounding up) until that holds; then each axis is divided into as many chunks as it needs, of lengths as equal as
 possible. So a small array is one chunk, chunks are as nearly cubes as the array allows, and none is a thin left-over.
 
+An axis of length 0 is there to grow, and counts as 16,384 long.
+
 With shards, the rule gives the inner chunk, and a shard is 16 MiB at most, a multiple of it along each axis.
 """
 
@@ -21,6 +23,7 @@ __all__ = ["CHUNK_BYTES", "SHARD_BYTES", "as_shape", "automatic_chunks", "automa
 
 CHUNK_BYTES: Final = 2**20
 SHARD_BYTES: Final = 2**24
+GROWING: Final = 2**14
 
 
 def as_shape(value: Any) -> tuple[int, ...]:
@@ -47,7 +50,7 @@ def automatic_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     Parameters
     ----------
     shape : sequence of int
-        The array's shape; axes of length 0 get chunks of length 1.
+        The array's shape.
     itemsize : int
         Bytes of one element in memory.
 
@@ -56,12 +59,13 @@ def automatic_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     >>> automatic_chunks((1_000_000,), 8), automatic_chunks((4000, 3000), 4), automatic_chunks((10, 10), 8)
     ((125000,), (500, 375), (10, 10))
     """
-    lengths = [max(1, size) for size in shape]
+    shape = [size or GROWING for size in shape]
+    lengths = [*shape]
     while prod(lengths) * max(1, itemsize) > CHUNK_BYTES and max(lengths) > 1:
         longest = lengths.index(max(lengths))
         lengths[longest] = -(-lengths[longest] // 2)
-    counts = [-(-max(1, size) // length) for size, length in zip(shape, lengths)]
-    return tuple(-(-max(1, size) // count) for size, count in zip(shape, counts))
+    counts = [-(-size // length) for size, length in zip(shape, lengths)]
+    return tuple(-(-size // count) for size, count in zip(shape, counts))
 
 
 def automatic_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from tegula import engine
 from tegula.array import Array
 from tegula.creation import array_metadata, codec_specs, new_array_of, new_group, sharded
-from tegula.errors import MetadataError, SelectionError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.group import Group
 from tegula.metadata.chunk_grids import regular_grid
@@ -22,7 +23,7 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 from tegula.opening import open as open_any
 from tegula.opening import store_of
-from tegula.stores import Store
+from tegula.stores import LocalStore, MemoryStore, Store
 
 __all__ = ["ConvertReport", "ConvertedArray", "convert"]
 
@@ -184,7 +185,7 @@ def convert(
     if not item.writable:
         raise UnsupportedError(f"{format} is only read", field="format")
     node = source if isinstance(source, (Array, Group)) else open_any(source, allow_pickle=allow_pickle)
-    store = store_of(target)
+    store = _looked_at(target) if dry_run else store_of(target)
     path = path.strip("/")
     _refuse_overlap(node, store, path)
     options = _Options(item, chunks, shards, codecs, overwrite, dry_run, verify, progress)
@@ -195,19 +196,33 @@ def convert(
         raise SelectionError("a selection is for one array, not for a group")
     else:
         _convert_group(node, store, path, options, report)
-    if store is not target and not dry_run:
+    if store is not target:
         store.close()
     return report
+
+
+def _looked_at(target: Any) -> Store:
+    """Return the target's store for reading: opening an archive for writing would create it."""
+    try:
+        return store_of(target, read_only=True)
+    except NotFoundError:
+        return MemoryStore()
 
 
 def _refuse_overlap(node: Array | Group, store: Store, path: str) -> None:
     same = node.store is store or (node.store.url == store.url and store.url.startswith(("file:", "zip:")))
     old, new = f"{node.path}/".lstrip("/"), f"{path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
-    old_url, new_url = f"{node.store.url}/{node.path}".rstrip("/") + "/", f"{store.url}/{path}".rstrip("/") + "/"
-    nested = old_url.startswith("file:") and (new_url.startswith(old_url) or old_url.startswith(new_url))
+    nested = False
+    if isinstance(node.store, LocalStore) and isinstance(store, LocalStore):
+        # links are followed, or a link to the source would be taken for another place
+        old, new = (
+            os.path.join(os.path.realpath(os.path.join(s.root, p)), "")
+            for s, p in ((node.store, node.path), (store, path))
+        )
+        nested = old.startswith(new) or new.startswith(old)
     if inside or nested:
-        raise MetadataError("the target and the source lie within each other", path=new_url.rstrip("/"))
+        raise MetadataError("the target and the source lie within each other", path=f"{store.url}/{path}".rstrip("/"))
 
 
 def _convert_group(group: Group, store: Store, path: str, options: _Options, report: ConvertReport) -> None:
@@ -267,11 +282,12 @@ def _convert_array(source: Array, store: Store, path: str, name: str, select: An
 def _selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
     """Turn ints and slices into one entry for each axis: an int, or first index, step and count."""
     items = list(select if isinstance(select, tuple) else (select,)) if select is not None else []
-    if Ellipsis in items:
-        at = items.index(Ellipsis)
+    dots = [position for position, item in enumerate(items) if item is Ellipsis]
+    if dots:
+        at = dots[0]
         items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
     items += [slice(None)] * (len(shape) - len(items))
-    if len(items) != len(shape) or Ellipsis in items:
+    if len(items) != len(shape) or len(dots) > 1:
         raise SelectionError(f"{select!r} does not fit {len(shape)} dimensions")
     out: list[Axis | int] = []
     for item, size in zip(items, shape):
@@ -282,7 +298,10 @@ def _selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
                 raise SelectionError(f"{item!r} is not a slice: {error}") from error
             out.append((start, step, len(range(start, stop, step))))
         elif hasattr(item, "__index__"):
-            index = int(item.__index__())
+            try:
+                index = int(item.__index__())
+            except TypeError as error:
+                raise SelectionError(f"{item!r:.60} is not one index: {error}") from error
             if not -size <= index < size:
                 raise SelectionError(f"index {index} is out of range for an axis of length {size}")
             out.append(index % size)
@@ -305,8 +324,9 @@ def _target_metadata(source: Array, axes: list[Axis | int], options: _Options) -
         grid = regular_grid(source.chunks)
     if options.chunks is not None or len(kept) != source.ndim or not (grid.is_regular or shape == old.shape):
         drop = len(kept) != source.ndim and grid.is_regular and options.chunks is None
-        chunks = [grid.largest_chunk()[position] for position in kept] if drop else options.chunks or "auto"
-        grid = array_metadata(item, shape, old.data_type, chunks).grid
+        given = "auto" if options.chunks is None else options.chunks
+        chunks = [grid.largest_chunk()[position] for position in kept] if drop else given
+        grid = array_metadata(item, shape, old.data_type, chunks, codecs=None).grid
     if len(kept) != source.ndim:
         codecs = tuple(codec for codec in codecs if codec.name != "transpose")
     if options.codecs is not None:
@@ -319,13 +339,23 @@ def _target_metadata(source: Array, axes: list[Axis | int], options: _Options) -
         shape=shape,
         grid=grid,
         codecs=codecs,
+        attributes=_attributes(source, axes),
         dimension_names=None if names is None else tuple(names[position] for position in kept),
         documents={},
     )
     adapted = _adapted(item, draft, options, notes)
     if old.fill_value is None and adapted.fill_value is not None:
-        notes.append(f"the fill value was undefined and is now {adapted.fill_value[()]!r}")
+        notes.append(f"the fill value was undefined and is now {adapted.fill_value[()]}")
     return (sharded(item, adapted, shards) if shards else adapted), notes
+
+
+def _attributes(source: Array, axes: list[Axis | int]) -> dict[str, Any]:
+    """Return the attributes; that in which xarray keeps the names of the axes loses those that are selected away."""
+    attributes = source.attrs.asdict()
+    names = attributes.get("_ARRAY_DIMENSIONS")
+    if isinstance(names, list) and len(names) == len(axes):
+        attributes["_ARRAY_DIMENSIONS"] = [name for name, axis in zip(names, axes) if not isinstance(axis, int)]
+    return attributes
 
 
 def _adapted(item: Format, draft: ArrayMetadata, options: _Options, notes: list[str]) -> ArrayMetadata:
@@ -337,7 +367,7 @@ def _adapted(item: Format, draft: ArrayMetadata, options: _Options, notes: list[
             raise
         reason = str(error)
     if not draft.grid.is_regular and item.name != "zarr3":
-        draft = replace(draft, grid=array_metadata(item, draft.shape, draft.data_type, "auto").grid)
+        draft = replace(draft, grid=array_metadata(item, draft.shape, draft.data_type, "auto", codecs=None).grid)
         notes.append("the chunks differed in length and are now regular")
     endian = [codec for codec in draft.codecs if codec.name == "bytes"]
     usual = replace(draft, codecs=(*_object_codecs(draft.codecs), *endian, *item.compressors))
@@ -425,7 +455,7 @@ def _verify(source: Array, axes: list[Axis | int], target: Array, options: _Opti
         new = np.asarray(written[block])
         if not _identical(old, new):
             return False
-    return all(_equal(written.attrs.get(name), value) for name, value in source.attrs.items())
+    return all(_equal(written.attrs.get(name), value) for name, value in _attributes(source, axes).items())
 
 
 def _identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:

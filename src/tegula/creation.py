@@ -52,6 +52,8 @@ def new_array(
         keys=_key_encoding(chunk_key_encoding, item),
     )
     metadata = item.adapt(draft)
+    if chunk_key_encoding is not None and metadata.keys.encode((0, 0)) != draft.keys.encode((0, 0)):
+        raise UnsupportedError(f"{format} has no keys like {chunk_key_encoding!r:.80}", field="chunk_key_encoding")
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
     options = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
@@ -335,8 +337,9 @@ def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
         return default_keys(value) if item.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
     options = value if isinstance(value, Mapping) else {}
-    options = {**options, **(options["configuration"] if isinstance(options.get("configuration"), Mapping) else {})}
-    separator = options.get("separator", "/" if name == "default" else ".")
+    inner = options.get("configuration", options)
+    usual_separator = "/" if name == "default" else "."
+    separator = inner.get("separator", usual_separator) if isinstance(inner, Mapping) else None
     if name not in ("default", "v2") or separator not in (".", "/"):
         raise MetadataError(f"{value!r:.80} is not a chunk key encoding", field="chunk_key_encoding")
     return default_keys(separator) if name == "default" else v2_keys(separator)

@@ -12,6 +12,7 @@ import numpy as np
 from tegula import engine
 from tegula.array import Array
 from tegula.attributes import Attributes
+from tegula.chunking import as_shape
 from tegula.creation import delete_node, new_array, new_group
 from tegula.errors import (
     AlreadyExistsError,
@@ -185,7 +186,10 @@ class Group(MutableMapping[str, Any]):
             return False
         if self._known is not None:
             return path in self._known
-        return (engine.read_metadata(self._store, path) or implicit_group(self._store, path, None)) is not None
+        try:
+            return (engine.read_metadata(self._store, path) or implicit_group(self._store, path, None)) is not None
+        except (MetadataError, UnsupportedError):
+            return True  # it is there, and can be deleted, though not opened
 
     def __iter__(self) -> Iterator[str]:
         prefix = f"{self._path}/" if self._path else ""
@@ -313,10 +317,13 @@ class Group(MutableMapping[str, Any]):
             If the member is a group, or an array of another shape or dtype.
         """
         if name not in self:
-            return self.create_array(name, shape=shape, dtype=dtype, **options)
+            try:
+                return self.create_array(name, shape=shape, dtype=dtype, **options)
+            except AlreadyExistsError:
+                if name not in self:  # or else somebody has just created it
+                    raise
         node = self[name]
-        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
-        if not isinstance(node, Array) or node.shape != wanted or node.dtype != as_data_type(dtype).numpy:
+        if not isinstance(node, Array) or node.shape != as_shape(shape) or node.dtype != as_data_type(dtype).numpy:
             raise AlreadyExistsError(f"the member {name!r} is another one: {node!r}", path=self._path)
         return node
 
@@ -329,7 +336,11 @@ class Group(MutableMapping[str, Any]):
             If the member is an array.
         """
         if name not in self:
-            return self.create_group(name)
+            try:
+                return self.create_group(name)
+            except AlreadyExistsError:
+                if name not in self:  # or else somebody has just created it
+                    raise
         node = self[name]
         if not isinstance(node, Group):
             raise AlreadyExistsError(f"the member {name!r} is an array", path=self._path)

@@ -163,9 +163,15 @@ def open(
         if mode in ("r", "r+"):
             raise NotFoundError("there is no array or group", path=_place(store, path))
     options = {**creation, "format": format or "zarr3", "overwrite": mode == "w"}
-    if "shape" in creation:
-        return new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
-    return _as_group(store, path, new_group(store, path, **options))
+    try:
+        if "shape" in creation:
+            return new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
+        return _as_group(store, path, new_group(store, path, **options))
+    except AlreadyExistsError:
+        found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        if found is None:
+            raise
+        return found  # somebody has just created it
 
 
 def _as_group(store: Store, path: str, metadata: GroupMetadata) -> Group:

@@ -57,7 +57,9 @@ def test_there_are_cases_of_every_library() -> None:
 
 
 @of_kind("array")
-def test_array_is_read_exactly(archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]) -> None:
+def test_array_is_read_exactly(
+    archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]
+) -> None:
     folder = unpacked / archive
     array = open_case(folder, case)
     assert array.shape == tuple(case["shape"])
@@ -100,7 +102,7 @@ def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, A
 @of_kind("unsupported")
 def test_what_needs_an_older_library_says_so(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     array = open_case(unpacked / archive, case)
-    with pytest.raises(tegula.UnsupportedError, match="zstd|snappy"):
+    with pytest.raises(tegula.UnsupportedError, match=r"zstd|snappy"):
         array[...]
 
 

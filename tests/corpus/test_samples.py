@@ -1,4 +1,4 @@
-"""Larger sample corpora, kept beside a checkout of the repository, are read exactly; without them there is nothing to do."""
+"""Sample corpora kept beside a checkout of the repository are read exactly; without them there is nothing to do."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from tegula import formats
 
 # Readers differ on these with good reason: the damage can't be seen, or the meaning is not in doubt.
 EITHER = {"err_zstd_flip", "err_dtype_nobyteorder", "err_missing_filters", "err_subarray_dtype"}
-# The specification's bits of this NaN are those that TensorStore reads too; zarr-python, which recorded the values, reads
-# a hexadecimal float16 through Python's `struct`, which keeps a NaN's sign only.
+# The specification's bits of this NaN are those that TensorStore reads too; zarr-python, which recorded the values,
+# reads a hexadecimal float16 through Python's `struct`, which keeps a NaN's sign only.
 NAN_BITS = {"fill_neg_nan_hex_f2"}
 
 
@@ -28,9 +28,8 @@ def cases(*kinds: str) -> list[Any]:
     for folder in ("zarr04", "zarr1", "zarr2", "zarr3"):
         index = shared() / "corpus" / folder / "index.json"
         if index.is_file():
-            for case in json.loads(index.read_text())["cases"]:
-                if case["kind"] in kinds:
-                    found.append(pytest.param(index.parent, case, id=f"{folder}-{case['case']}"))
+            listed = [case for case in json.loads(index.read_text())["cases"] if case["kind"] in kinds]
+            found += [pytest.param(index.parent, case, id=f"{folder}-{case['case']}") for case in listed]
     return found
 
 

@@ -13,7 +13,26 @@ from zarr.core.buffer.cpu import Buffer
 
 import tegula
 
-NUMBERS = ["bool", "i1", "u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", ">u8", "<f2", "<f4", ">f4", "<f8", ">f8", "<c8", "<c16"]
+NUMBERS = [
+    "bool",
+    "i1",
+    "u1",
+    "<i2",
+    ">i2",
+    "<u2",
+    "<i4",
+    ">i4",
+    "<u4",
+    "<i8",
+    ">u8",
+    "<f2",
+    "<f4",
+    ">f4",
+    "<f8",
+    ">f8",
+    "<c8",
+    "<c16",
+]
 OTHERS = ["S3", "<U2", ">U2", "<M8[ns]", "<M8[10m]", "<m8[s]"]
 V2_ONLY = ["V3", ">M8[D]", ">c16", "i2,<f4"]
 
@@ -42,7 +61,7 @@ class Case:
             dtype=self.dtype,
             chunks=self.chunks,
             shards=self.shards,
-            order=self.order,  # type: ignore[arg-type]
+            order=self.order,
             codecs=[*self.filters, *self.compressors],
             fill_value=self.fill,
             chunk_key_encoding=self.separator,
@@ -57,7 +76,9 @@ class Case:
         filters: list[Any] = self.filters
         compressors: list[Any] = self.compressors
         if self.format == "zarr2":
-            filters, compressors = ([numcodecs.get_codec({**codec}) for codec in codecs] for codecs in (filters, compressors))
+            filters, compressors = (
+                [numcodecs.get_codec({**codec}) for codec in codecs] for codecs in (filters, compressors)
+            )
         default = {"name": "default", "separator": self.separator}
         v2 = {"name": "v2", "separator": self.separator}
         array = zarr.create_array(
@@ -70,8 +91,8 @@ class Case:
             compressors=compressors or None,
             fill_value=self.fill,
             zarr_format=3 if self.format == "zarr3" else 2,
-            order=self.order if self.format == "zarr2" else None,  # type: ignore[arg-type]
-            chunk_key_encoding=default if self.format == "zarr3" else v2,  # type: ignore[arg-type]
+            order=self.order if self.format == "zarr2" else None,
+            chunk_key_encoding=default if self.format == "zarr3" else v2,
         )
         array[...] = self.values
         return array
@@ -211,7 +232,11 @@ def array_cases(draw: st.DrawFn, formats: tuple[str, ...] = ("zarr2", "zarr3"), 
         shape = shape or (3,)
         shape, chunks = tuple(max(1, n) for n in shape), chunks or (2,)
         compressors = draw(v1_compressors())
-        order = draw(st.sampled_from("CF")) if len(shape) > 1 and compressors[:1] and compressors[0]["id"] == "blosc" else "C"
+        order = (
+            draw(st.sampled_from("CF"))
+            if len(shape) > 1 and compressors[:1] and compressors[0]["id"] == "blosc"
+            else "C"
+        )
     else:
         order = draw(st.sampled_from("CF")) if len(shape) > 1 else "C"
         compressors, filters = draw(v2_compressors()), draw(v2_filters(dtype))
@@ -220,7 +245,7 @@ def array_cases(draw: st.DrawFn, formats: tuple[str, ...] = ("zarr2", "zarr3"), 
     for _ in range(draw(st.integers(0, 2))):  # some chunks hold nothing but the fill value
         part = tuple(slice(*sorted(draw(st.tuples(st.integers(0, n), st.integers(0, n))))) for n in shape)
         values[part] = fill
-    separator = draw(st.sampled_from("./"))
+    separator = draw(st.sampled_from("." if format == "zarr1" else "./"))
     return Case(format, dtype, shape, chunks, shards, order, filters, compressors, separator, fill, values)
 
 

@@ -13,7 +13,7 @@ import tegula
 
 def encode(chunk: np.ndarray[Any, Any], filters: list[Any], compressors: list[Any], order: str) -> bytes:
     """Encode as zarr 2 does: the filters see the chunk as it is, the compressor the memory in the array's order."""
-    value: Any = np.asarray(chunk, order=order)  # type: ignore[call-overload]
+    value: Any = np.asarray(chunk, order=order)
     if filters:
         value = value.ravel(order="A")
     for codec in [*filters, *compressors]:
@@ -47,7 +47,9 @@ def test_chunks_of_zarr2(cases: Callable[..., st.SearchStrategy[Any]], data: st.
     st.sampled_from("CF"),
     st.integers(1, 7),
 )
-def test_blosc_of_zarr1_sees_the_memory_in_order(cname: str, level: int, shuffle: int, order: Any, columns: int) -> None:
+def test_blosc_of_zarr1_sees_the_memory_in_order(
+    cname: str, level: int, shuffle: int, order: Any, columns: int
+) -> None:
     values = np.arange(60 * columns, dtype="<i4").reshape(60, columns)
     store: dict[str, bytes] = {}
     codec = numcodecs.Blosc(cname, level, shuffle)

@@ -41,7 +41,8 @@ def exchange(python: str, script: str, batch: Batch) -> None:
             np.save(root / "fill.npy", np.asarray(case.fill, case.dtype))
             case.create(root / "ours")
             names[str(number)] = {
-                part: getattr(case, part) for part in ("chunks", "shards", "order", "filters", "compressors", "separator")
+                part: getattr(case, part)
+                for part in ("chunks", "shards", "order", "filters", "compressors", "separator")
             }
         Path(folder, "cases.json").write_text(json.dumps(names))
         command = [python, str(Path(__file__).with_name(script)), folder]
@@ -57,7 +58,10 @@ def exchange(python: str, script: str, batch: Batch) -> None:
 
 def compare_stored(case: Any, root: Path) -> None:
     """The same keys, the same document to the byte, the same chunks where no compressor has a say."""
-    keys = [{str(path.relative_to(root / who)) for path in (root / who).rglob("*") if path.is_file()} for who in ("ours", "theirs")]
+    keys = [
+        {str(path.relative_to(root / who)) for path in (root / who).rglob("*") if path.is_file()}
+        for who in ("ours", "theirs")
+    ]
     nat = case.dtype.kind in "mM" and np.isnat(case.fill)  # zarr 2 does not see that such chunks are empty
     # zarr 1 stores all chunks
     assert keys[0] <= keys[1] if nat or case.format == "zarr1" else keys[0] == keys[1], (case, keys)
@@ -89,7 +93,9 @@ def known_to_zarr1(case: Any) -> bool:
 def test_zarr1(cases: Cases, data: st.DataObject) -> None:
     python = os.environ.get("TEGULA_ZARR1_PYTHON")
     if python:
-        batch = data.draw(st.lists(cases(formats=("zarr1",)).filter(known_to_zarr1), min_size=40, max_size=60).map(Batch))
+        batch = data.draw(
+            st.lists(cases(formats=("zarr1",)).filter(known_to_zarr1), min_size=40, max_size=60).map(Batch)
+        )
         exchange(python, "zarr1_peer.py", batch)
 
 

@@ -60,7 +60,11 @@ def orthogonal_selections(shape: tuple[int, ...]) -> st.SearchStrategy[tuple[Any
     def axis(n: int) -> st.SearchStrategy[Any]:
         indices = st.lists(st.integers(0, n - 1), min_size=1, max_size=6).map(np.array)
         mask = st.lists(st.booleans(), min_size=n, max_size=n).map(lambda flags: np.array(flags, bool))
-        return st.one_of(st.builds(slice, st.integers(0, n), st.integers(0, n)), indices, mask) if n else st.just(slice(None))
+        return (
+            st.one_of(st.builds(slice, st.integers(0, n), st.integers(0, n)), indices, mask)
+            if n
+            else st.just(slice(None))
+        )
 
     return st.tuples(*map(axis, shape))
 
@@ -135,28 +139,36 @@ def test_text_and_bytes(
     values = np.empty(len(words), object)
     values[:] = [word.encode() for word in words] if binary else words
     ours = tegula.MemoryStore()
-    array = tegula.create_array(
-        ours, shape=len(words), chunks=chunk, dtype=bytes if binary else str, format=format, codecs="zstd", fill_value=b"" if binary else ""
-    )  # fmt: skip
+    options: Any = {"codecs": "zstd", "fill_value": b"" if binary else ""}
+    dtype: Any = bytes if binary else str
+    array = tegula.create_array(ours, shape=len(words), chunks=chunk, dtype=dtype, format=format, **options)
     array[...] = values
     assert zarr.open_array(as_zarr_store(ours), mode="r")[...].tolist() == values.tolist()
     theirs = zarr.storage.MemoryStore()
     dtype = zarr.dtype.VariableLengthBytes() if binary else zarr.dtype.VariableLengthUTF8()
     version: Any = int(format[-1])
-    made = zarr.create_array(theirs, shape=(len(words),), chunks=(chunk,), dtype=dtype, zarr_format=version)  # type: ignore[arg-type]
+    made = zarr.create_array(theirs, shape=(len(words),), chunks=(chunk,), dtype=dtype, zarr_format=version)
     made[...] = values
     assert tegula.open_array(as_our_store(theirs))[...].tolist() == values.tolist()
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.text(min_size=1, max_size=5), JSON, max_size=4), st.sampled_from(["zarr2", "zarr3"]), st.booleans())
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=5), JSON, max_size=4),
+    st.sampled_from(["zarr2", "zarr3"]),
+    st.booleans(),
+)
 def test_groups_and_attributes(
     as_zarr_store: Convert, as_our_store: Convert, attributes: dict[str, Any], format: str, consolidate: bool
 ) -> None:
@@ -169,11 +181,11 @@ def test_groups_and_attributes(
         group.consolidate()
     theirs = zarr.open_group(as_zarr_store(ours), mode="r", use_consolidated=consolidate)
     assert dict(theirs.attrs) == attributes
-    assert theirs["a/b"][:].tolist() == [0, 1, 2, 3, 4]  # type: ignore[index]
+    assert theirs["a/b"][:].tolist() == [0, 1, 2, 3, 4]
     assert dict(theirs["a/b"].attrs) == attributes
     store = zarr.storage.MemoryStore()
     root = zarr.create_group(store, attributes=attributes, zarr_format=version)
-    root.create_group("a").create_array("b", attributes=attributes, **options)[:] = range(5)  # type: ignore[index]
+    root.create_group("a").create_array("b", attributes=attributes, **options)[:] = range(5)
     if consolidate:
         zarr.consolidate_metadata(store)
     copied = as_our_store(store)

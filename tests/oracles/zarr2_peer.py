@@ -1,7 +1,8 @@
 """Run by ``test_peers.py`` with an interpreter that has zarr 2: reads arrays that tegula wrote, and writes the same.
 
-Usage: ``python zarr2_peer.py DIRECTORY``. ``DIRECTORY/cases.json`` lists the cases; each is a folder with ``values.npy``,
-``fill.npy`` and ``ours``. Writes ``theirs`` into each, and prints what differs, one line for each case, as JSON.
+Usage: ``python zarr2_peer.py DIRECTORY``. ``DIRECTORY/cases.json`` lists the cases; each is a folder with
+``values.npy``, ``fill.npy`` and ``ours``. Writes ``theirs`` into each, and prints
+what is wrong with each case as JSON.
 """
 
 import json

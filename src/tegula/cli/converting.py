@@ -158,7 +158,9 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         typer.echo(columns(_rows(report), right=[3, 4]))
         done = "would be converted" if report.dry_run else "converted"
-        typer.echo(f"{len(report.arrays)} arrays and {len(report.groups)} groups {done} to {report.format}")
+        arrays, groups = len(report.arrays), len(report.groups)
+        counted = f"{arrays} array{'s' * (arrays != 1)} and {groups} group{'s' * (groups != 1)}"
+        typer.echo(f"{counted} {done} to {report.format}")
     if not (as_json or quiet):
         for item in report.arrays:
             for note in item.notes:

@@ -292,7 +292,9 @@ def _builder(name: str, side: int) -> Callable[[CodecSpec, Context], Any]:
 def _mentions_pickle(value: Any) -> bool:
     """Whether a codec that unpickles hides in a configuration."""
     if isinstance(value, Mapping):
-        return any(value.get(key) in [*_PICKLES] for key in ("id", "name")) or any(map(_mentions_pickle, value.values()))
+        return any(value.get(key) in [*_PICKLES] for key in ("id", "name")) or any(
+            map(_mentions_pickle, value.values())
+        )
     return isinstance(value, (list, tuple)) and any(map(_mentions_pickle, value))
 
 

@@ -19,7 +19,7 @@ _NAME: Final = "numcodecs.pcodec"
 
 def _decompress(data: Data, out: Chunk) -> Chunk:
     """Decompress into exactly `out`."""
-    standalone = import_module("pcodec").standalone
+    standalone = import_module("pcodec.standalone")
 
     try:
         progress = standalone.simple_decompress_into(bytes(data), out)

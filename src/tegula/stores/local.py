@@ -324,6 +324,14 @@ class LocalStore(Store):
         cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return StoreError(f"can't {action} {self._root.base}{key}: {cause}", key=key)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LocalStore):
+            return NotImplemented
+        return (self.root, self.read_only) == (other.root, other.read_only)
+
+    def __hash__(self) -> int:
+        return hash(self.root)
+
     def __reduce__(self) -> tuple[Any, ...]:
         options = {
             "read_only": self.read_only,

@@ -242,6 +242,14 @@ class ZipStore(Store):
         self._changed = False
         self._pending = 0
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ZipStore):
+            return NotImplemented
+        return self is other or (self.read_only and other.read_only and self.path == other.path)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
     def __reduce__(self) -> tuple[Any, ...]:
         self._open()
         self.flush()
