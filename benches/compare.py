@@ -1,9 +1,9 @@
 """Time tegula against zarr-python and TensorStore on the same data, in one run.
 
 Every case is done by all contenders in turn, round after round, so that whatever else the machine does hits them alike;
-the table gives the minimum and the median of each, and the ratio of tegula to the fastest of the others (above 1: tegula
-is faster). Run it with ``python benches/compare.py``; ``--json FILE`` keeps the figures, ``--rounds N`` sets the number
-of rounds.
+the table gives the minimum and the median of each, and the ratio of tegula to the fastest of the others (above 1:
+tegula is faster). Run it with ``python benches/compare.py``; ``--json FILE`` keeps the figures, and ``--rounds N`` sets
+the number of rounds.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(dir=options.root))
     rows, ratios = [], []
     print(
-        f"tegula {tegula.__version__}, zarr {zarr.__version__}, tensorstore, numpy {np.__version__}; microseconds, min (median)"
+        f"tegula {tegula.__version__}, zarr {zarr.__version__}, tensorstore, numpy {np.__version__};"
+        " microseconds, min (median)"
     )
     try:
         for case in cases(root):

@@ -19,7 +19,20 @@ FLOORS = {
     **dict.fromkeys(["formats", "codecs", "stores", "indexing"], 2),
     "engine": 3,
     **dict.fromkeys(
-        ["array", "group", "creation", "opening", "convert", "info", "tree", "picture", "chunking", "attributes"], 4
+        [
+            "array",
+            "group",
+            "creation",
+            "opening",
+            "convert",
+            "info",
+            "tree",
+            "picture",
+            "chunking",
+            "attributes",
+            "values",
+        ],
+        4,
     ),
     **dict.fromkeys(["zarr1", "tensorstore", "bcolz"], 5),
     **dict.fromkeys(["xarray", "dask", "zarr"], 6),

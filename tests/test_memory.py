@@ -30,7 +30,8 @@ def peak(action: Callable[[], Any]) -> int:
 @pytest.fixture(
     scope="module",
     params=[
-        {"format": "zarr1", "codecs": None}, {"format": "zarr2", "codecs": {"id": "zlib", "level": 1}}, {"codecs": None},
+        {"format": "zarr1", "codecs": None}, {"format": "zarr2", "codecs": {"id": "zlib", "level": 1}},
+        {"codecs": None},
         {"codecs": "zstd"}, {"codecs": "zstd", "shards": (2048, 2048)}, {"codecs": "zstd", "order": "F"},
     ],
     ids=str,

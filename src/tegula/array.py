@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from threading import Lock
@@ -21,6 +21,7 @@ from tegula.info import Info, array_html, array_info
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
+from tegula.values import as_element, as_records, as_values
 
 __all__ = ["Array", "Indexer"]
 
@@ -296,44 +297,17 @@ class Array:
             if fields is not None:
                 stored = self._of_fields(fields)
         plan = make_plan(selection, metadata.shape, metadata.grid)
-        if stored.dtype.subdtype is not None:
-            values, stored = self._as_records(values, stored, plan.shape)
-        if plan.is_point and metadata.data_type.variable:
-            element = np.empty((), object)
-            # a list or an array is one element here
-            element[()] = values[()] if isinstance(values, np.ndarray) and not values.ndim else values
-            values = element
-        values = self._as_values(values, stored.dtype)
+        try:
+            if stored.dtype.subdtype is not None:  # an array in each element: put into a record, then written
+                stored = replace(stored, field=[str(stored.field)])
+                values = as_records(values, stored.dtype, plan.shape)
+            elif plan.is_point and metadata.data_type.variable:
+                values = as_element(values)
+            values = as_values(values, metadata.data_type, stored.dtype)
+        except MetadataError as error:
+            error.within(path=self._path or self.store.url)
+            raise
         engine.write(stored, plan, plan.arrange(values))
-
-    def _as_records(self, values: Any, stored: StoredArray, shape: tuple[int, ...]) -> tuple[Any, StoredArray]:
-        """Wrap values of a field that is an array itself into records of that one field."""
-        stored = replace(stored, field=[str(stored.field)])
-        records = np.empty(shape, stored.dtype)
-        try:
-            records[stored.dtype.names[0]] = values  # type: ignore[index]
-        except (TypeError, ValueError) as error:
-            raise SelectionError(f"the values don't fit the field: {error}", path=self._path) from error
-        return records, stored
-
-    def _as_values(self, values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Convert what the user assigns; arrays of another dtype are converted chunk by chunk where that is exact."""
-        if isinstance(values, Array):
-            values = values[...]
-        if self.metadata.data_type.variable:
-            return _object_array(values)
-        try:
-            if not isinstance(values, np.ndarray):
-                return (
-                    np.asarray(values, dtype)
-                    if not isinstance(values, np.generic)
-                    else np.asarray(values).astype(dtype)
-                )
-            if values.dtype == dtype or (values.dtype.kind in "biuf" and dtype.kind in "iufc"):
-                return values
-            return values.astype(dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise MetadataError(f"the values can't be converted to {dtype}: {error}", path=self._path) from error
 
     # --- growing and changing
 
@@ -405,7 +379,7 @@ class Array:
         (2, 2)
         """
         self._check_writable()
-        added = self._as_values(values, self.dtype)
+        added = as_values(values, self.metadata.data_type, self.dtype)
         if not -self.ndim <= axis < self.ndim:
             raise SelectionError(f"there is no axis {axis} in {self.ndim} dimensions", path=self._path)
         axis %= self.ndim
@@ -544,25 +518,6 @@ def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict
         raise MetadataError("there is no such array any more", path=path or store.url)
     stored = engine.stored_array(store, path, metadata, **options)
     return Array(stored, path, read_only=read_only, allow_pickle=options["allow_pickle"])
-
-
-def _object_array(values: Any) -> npt.NDArray[Any]:
-    if isinstance(values, np.ndarray):
-        return values.astype(object)
-    if isinstance(values, Sequence) and not isinstance(values, (str, bytes, bytearray)):
-        try:
-            shaped = np.array(values)  # finds the nesting of lists of text
-        except ValueError:
-            shaped = None
-        if shaped is not None and shaped.dtype.kind in "SUT":
-            return np.array(values, object)
-        out = np.empty(len(values), object)
-        for position, value in enumerate(values):
-            out[position] = value
-        return out
-    out = np.empty((), object)
-    out[()] = values
-    return out
 
 
 def _grown(grid: ChunkGrid, shape: tuple[int, ...]) -> ChunkGrid:

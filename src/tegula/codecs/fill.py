@@ -35,7 +35,8 @@ def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
     if chunk.size == 0 or chunk.dtype.itemsize == 0:
         return True
     # with the dots the element stays an array: a scalar of text would drop the NULs at its end
-    if chunk[(*(0,) * chunk.ndim, ...)].tobytes() != fill.tobytes():
+    first: tuple[Any, ...] = (*(0,) * chunk.ndim, ...)
+    if chunk[first].tobytes() != fill.tobytes():
         return False
     raw = np.ascontiguousarray(chunk).reshape(-1).view("u1")
     return bool(np.array_equal(raw[chunk.dtype.itemsize :], raw[: -chunk.dtype.itemsize]))
