@@ -546,6 +546,7 @@ def test_an_error_leaves_the_data_as_they_were(options: dict[str, Any]) -> None:
         lambda: array.append(np.zeros((2, 3))),
         lambda: array.append([["a"] * 4]),
         lambda: array.append(np.zeros((2, 4)), axis=2),
+        lambda: array.append(np.zeros((2, 4)), axis=None),  # type: ignore[arg-type]
         lambda: array.resize(3),
         lambda: array.resize(-1, 4),
         lambda: array.resize("a", 4),

@@ -302,6 +302,16 @@ def test_save_and_load(format: str, tmp_path: Path) -> None:
     with pytest.raises(MetadataError):
         tegula.save(tmp_path / "y", values, x=values, format=format)
     assert not (tmp_path / "y").exists()
+    before = listing(tmp_path)
+    for ragged in ([[1], [2, 3]], [object()]):
+        with pytest.raises(MetadataError):
+            tegula.save(tmp_path / "x", ragged, format=format)
+    with pytest.raises(MetadataError):
+        tegula.save(tmp_path / "x", a=1, b=[[1], [2, 3]], format=format)
+    for wrong in ({"dtype": "nothing"}, {"shape": -1}, {"chunks": 0}, {"codecs": "nothing"}, {"fill_value": "x"}):
+        with pytest.raises(TegulaError):
+            tegula.open(tmp_path / "x", "w", **{"shape": 3, "dtype": "i4", "format": format, **wrong})
+    assert listing(tmp_path) == before
     if format == "zarr1":
         return
     tegula.save(tmp_path / "g", x=values, y=["a", "b"], z=np.float32(3), format=format)
@@ -335,3 +345,21 @@ def test_a_zip_is_one_file(tmp_path: Path) -> None:
     with tegula.store_of(tmp_path / "x.zip") as store:
         tegula.open_array(store, "r+", path="x").append([9])
     assert tegula.open(tmp_path / "x.zip")["x"][...].tolist() == [1, 2, 3, 9]
+
+
+def test_an_axis_may_have_many_chunks_of_different_lengths() -> None:
+    edges = [1 + number % 3 for number in range(300)]
+    array = tegula.create_array({}, shape=sum(edges), chunks=[edges], dtype="i4")
+    array[...] = np.arange(sum(edges))
+    assert array.chunks == (tuple(edges),)
+    assert tegula.open_array(array.store)[...].tolist() == [*range(sum(edges))]
+    for wrong in ([[1.5]], [["a"]], [[None]], [[2**80]]):
+        with pytest.raises(MetadataError):
+            tegula.create_array({}, shape=1, chunks=wrong, dtype="i4")
+
+
+def test_shapes_may_be_arrays() -> None:
+    array = tegula.create_array({}, shape=np.array([3, 4]), dtype="i4", chunks=np.array([2, 4]))
+    assert (array.shape, array.chunks) == ((3, 4), (2, 4))
+    assert tegula.create_array({}, shape=np.int64(3), dtype="i4", chunks=np.int8(2)).chunks == (2,)
+    assert tegula.create_array({}, shape=3, dtype="i4", chunks=np.array(2)).chunks == (2,)

@@ -380,8 +380,8 @@ class Array:
         """
         self._check_writable()
         added = as_values(values, self.metadata.data_type, self.dtype)
-        if not -self.ndim <= axis < self.ndim:
-            raise SelectionError(f"there is no axis {axis} in {self.ndim} dimensions", path=self._path)
+        if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
+            raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._path)
         axis %= self.ndim
         start = 0
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tegula import engine
 from tegula.array import Array
 from tegula.chunking import as_shape, automatic_chunks, automatic_shards
@@ -18,7 +21,16 @@ from tegula.metadata.fill_values import default_fill, scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata
 from tegula.stores import Store
 
-__all__ = ["array_metadata", "codec_specs", "delete_node", "new_array", "new_array_of", "new_group", "sharded"]
+__all__ = [
+    "array_metadata",
+    "as_data",
+    "codec_specs",
+    "delete_node",
+    "new_array",
+    "new_array_of",
+    "new_group",
+    "sharded",
+]
 
 
 def new_array(
@@ -193,6 +205,20 @@ def array_metadata(
     )
 
 
+def as_data(values: Any) -> npt.NDArray[Any]:
+    """Make the array that is to be stored of what a user gives for one.
+
+    Raises
+    ------
+    MetadataError
+        If the values form no array.
+    """
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise MetadataError(f"the values form no array: {error}") from error
+
+
 def _attributes(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise MetadataError(f"attributes must be a mapping, not {value!r:.80}", field="attributes")
@@ -243,9 +269,10 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int) -> ChunkGrid:
         return regular_grid(automatic_chunks(shape, itemsize))
     if value is False:
         return regular_grid([max(1, size) for size in shape])
-    if not hasattr(value, "__index__") and (isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")):
+    is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
+    if not is_one and (isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")):
         raise MetadataError(f"{value!r:.80} are not chunks", field="chunks")
-    items = [value] * len(shape) if hasattr(value, "__index__") else list(value)
+    items = [value] * len(shape) if is_one else list(value)
     if len(items) > len(shape):
         raise MetadataError(f"chunks {value!r} have more dimensions than the shape {shape}", field="chunks")
     items += [None] * (len(shape) - len(items))
@@ -256,7 +283,10 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int) -> ChunkGrid:
         elif hasattr(part, "__index__"):
             out.append(int(part))
         elif isinstance(part, Sequence) and not isinstance(part, str):
-            edges = as_shape(part)
+            try:
+                edges = tuple(int(edge.__index__()) for edge in part)
+            except (TypeError, AttributeError) as error:
+                raise MetadataError(f"{part!r:.60} are not lengths of chunks", field="chunks") from error
             if sum(edges) < size:
                 raise MetadataError(f"chunks {part!r:.60} do not cover an axis of {size}", field="chunks")
             out.append(edges)

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from tegula import engine
 from tegula.array import Array
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
-from tegula.creation import delete_node, new_array, new_group
+from tegula.creation import as_data, delete_node, new_array, new_group
 from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
@@ -217,7 +215,7 @@ class Group(MutableMapping[str, Any]):
             raise AlreadyExistsError(
                 f"there is a member {name!r}; delete it first, or assign to its elements", path=self._path
             )
-        data = np.asarray(values)
+        data = as_data(values)
         self.create_array(name, shape=data.shape, dtype=data.dtype)[...] = data
 
     def __delitem__(self, name: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
-from tegula.creation import new_array, new_group
+from tegula.creation import as_data, new_array, new_group
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats import find_format
 from tegula.group import Group, open_node
@@ -400,21 +400,23 @@ def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "z
     """
     if (values is None) == (not arrays):
         raise MetadataError("save takes one array, or arrays by name")
-    with_store = store_of(target)
     path = _clean(path)
-    if values is not None:
-        _save_one(with_store, path, values, format, overwrite=True)
+    # nothing is replaced before it is clear that there is something to replace it
+    one = None if values is None else as_data(values)
+    several = {name: as_data(value) for name, value in arrays.items()}
+    with_store = store_of(target)
+    if one is not None:
+        _save_one(with_store, path, one, format, overwrite=True)
     else:
         if find_format(format).has_groups:
             new_group(with_store, path, format=format, overwrite=True)
-        for name, value in arrays.items():
+        for name, value in several.items():
             _save_one(with_store, f"{path}/{name}".lstrip("/"), value, format, overwrite=True)
     if with_store is not target:
         with_store.close()
 
 
-def _save_one(store: Store, path: str, values: Any, format: str, overwrite: bool) -> None:
-    data = np.asarray(values)
+def _save_one(store: Store, path: str, data: npt.NDArray[Any], format: str, overwrite: bool) -> None:
     dtype: Any = str if data.dtype.kind == "O" and all(isinstance(item, str) for item in data.flat) else data.dtype
     array = new_array(store, path, shape=data.shape, dtype=dtype, format=format, overwrite=overwrite)
     array[...] = data

@@ -260,6 +260,58 @@ def test_each_member_that_must_be_there_is_missed(sample: tuple[str, Documents])
         assert caught.value.key == key
 
 
+@pytest.mark.parametrize("fill", [0, "", "AAAA", [], None])
+def test_a_small_document_makes_no_large_element(fill: Any) -> None:
+    cases = [
+        (0, "|S2000000000"), (0, "|V2000000000"), (1, "<U500000000"), (1, [["a", "<i4", [10**8]]]), (2, "r16000000000"),
+        (2, {"name": "null_terminated_bytes", "configuration": {"length_bytes": 2 * 10**9}}),
+        (2, {"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "r16000000000"}]}}),
+    ]  # fmt: skip
+    tracemalloc.start()
+    try:
+        for sample, dtype in cases:
+            format, documents = SAMPLES[sample]
+            content = json.loads(documents[MAIN[format]])
+            content |= {"data_type" if format == "zarr3" else "dtype": dtype, "fill_value": fill}
+            with pytest.raises(TegulaError):
+                find_format(format).parse({**documents, MAIN[format]: json.dumps(content).encode()})
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_document_makes_no_large_grid() -> None:
+    content = json.loads(SAMPLES[2][1]["zarr.json"])
+    content["shape"] = [2**40] * 2
+    for shapes in ([[[1, 2**40]]] * 2, [[[2**20, 2**20]]] * 2, [[[1, 2**40], 1], 2**40]):
+        content["chunk_grid"] = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+        with pytest.raises(MetadataError, match="more than"):
+            find_format("zarr3").parse({"zarr.json": json.dumps(content).encode()})
+    store = tegula.MemoryStore()
+    with pytest.raises(UnsupportedError):
+        tegula.create_array(store, shape=2**21, chunks=[[1] * 2**21], dtype="u1")
+    assert [*store.list()] == []
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "<M8[0s]", [["a", "|i1"], ["b", "<M8[0s]"]], "<M8[s", "<i3", "i", "", "<f4 ", "(2,)i4", "i4,f4", "O8", [], [[]],
+        [["a"]], [["a", "<i4", [0]]], [["a", "<i4", [2**40]]], [["a", "<i4"], ["a", "<i4"]], [[5, "<i4"]], {"a": "<i4"},
+        None,
+        [["a", "|O"]], "|S99999999999", "<U999999999", "nothing", "bfloat17",
+    ],
+)  # fmt: skip
+def test_what_is_no_type_string_is_refused(dtype: Any) -> None:
+    for format, documents in SAMPLES[:2]:
+        key = MAIN[format]
+        content = {**json.loads(documents[key]), "dtype": dtype}
+        with pytest.raises((MetadataError, UnsupportedError)) as caught:
+            find_format(format).parse({**documents, key: json.dumps(content).encode()})
+        assert caught.value.key == key
+        assert caught.value.field == "dtype"
+
+
 @pytest.mark.parametrize("name", ["zz", "must_understand", "consolidated"])
 def test_v3_members_that_must_be_understood_are(name: str) -> None:
     document = json.loads(SAMPLES[2][1]["zarr.json"])

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.metadata.data_types import EXTENDED, OBJECT, DataType
+from tegula.metadata.data_types import EXTENDED, MAX_ITEMSIZE, OBJECT, DataType
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["byte_order_codec", "dtype_from_json", "dtype_to_json"]
 
-_TYPESTR = re.compile(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[[0-9]{0,9}[A-Za-zμ]{1,7}\])?|\?)")
+_TYPESTR = re.compile(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,8})?[A-Za-zμ]{1,7}\])?|\?)")
 _MAX_DEPTH = 32
 
 
@@ -36,6 +36,8 @@ def dtype_from_json(value: Any, key: str) -> DataType:
         dtype = _parse(value, 0)
     except (TypeError, ValueError, OverflowError) as error:
         raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
+    if dtype.itemsize > MAX_ITEMSIZE:
+        raise UnsupportedError(f"an element of {dtype.itemsize} bytes is too large", key=key, field="dtype")
     if dtype.hasobject:
         raise UnsupportedError("fields that hold Python objects can't be read", key=key, field="dtype")
     return DataType(dtype)

@@ -39,7 +39,7 @@ _ARRAY_MEMBERS: Final = frozenset(
     " storage_transformers".split()
 )
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
-_MAX_EDGES: Final = 2**24
+_MAX_EDGES: Final = 2**20  # of all axes together
 _ARRAY_TO_BYTES: Final = frozenset(
     "bytes sharding_indexed vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
 )
@@ -162,10 +162,11 @@ def _grid_from_json(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
         raise UnsupportedError("only inline rectilinear grids are known", key=_KEY, field="chunk_grid.kind")
     if not isinstance(shapes, list) or len(shapes) != len(shape):
         raise MetadataError("chunk_shapes must have an entry for each dimension", key=_KEY, field="chunk_shapes")
-    return ChunkGrid(tuple(_axis_from_json(item, size) for item, size in zip(shapes, shape)))
+    most = _MAX_EDGES // max(1, len(shape))
+    return ChunkGrid(tuple(_axis_from_json(item, size, most) for item, size in zip(shapes, shape)))
 
 
-def _axis_from_json(value: Any, size: int) -> ChunkAxis:
+def _axis_from_json(value: Any, size: int, most: int) -> ChunkAxis:
     """Read one axis of a rectilinear grid: a length, or lengths and ``[length, count]`` runs."""
     wrong = MetadataError(f"{value!r:.80} are not the lengths of chunks", key=_KEY, field="chunk_shapes")
     if type(value) is int and 0 < value < 2**63:
@@ -177,8 +178,8 @@ def _axis_from_json(value: Any, size: int) -> ChunkAxis:
         length, count = item if isinstance(item, list) and len(item) == 2 else (item, 1)
         if type(length) is not int or type(count) is not int or not 0 < length < 2**63 or count < 0:
             raise wrong
-        if len(edges) + count > _MAX_EDGES:
-            raise MetadataError(f"an axis has more than {_MAX_EDGES} chunks", key=_KEY, field="chunk_shapes")
+        if len(edges) + count > most:
+            raise MetadataError(f"an axis has more than {most} chunks", key=_KEY, field="chunk_shapes")
         edges += [length] * count
     if not size <= sum(edges) < 2**63:
         raise MetadataError(f"the chunks of an axis cover {sum(edges)} of {size}", key=_KEY, field="chunk_shapes")
@@ -276,6 +277,8 @@ def _codec_to_json(codec: CodecSpec) -> dict[str, Any]:
 def _grid_to_json(grid: ChunkGrid) -> dict[str, Any]:
     if grid.is_regular:
         return {"name": "regular", "configuration": {"chunk_shape": [*grid.largest_chunk()]}}
+    if any(isinstance(axis, VaryingAxis) and len(axis.edges) > _MAX_EDGES // grid.ndim for axis in grid.axes):
+        raise UnsupportedError(f"an axis has more than {_MAX_EDGES // grid.ndim} chunks", field="chunks")
     shapes = [axis.chunk if isinstance(axis, RegularAxis) else _runs(axis.edges) for axis in grid.axes]
     return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
 

@@ -20,6 +20,7 @@ from tegula.errors import MetadataError, UnsupportedError
 __all__ = [
     "BYTES",
     "EXTENDED",
+    "MAX_ITEMSIZE",
     "OBJECT",
     "STRING",
     "DataType",
@@ -49,7 +50,8 @@ _PLAIN: Final = {
 _PLAIN_NAMES: Final = {np.dtype(code): name for name, code in _PLAIN.items() if not name.startswith("complex_")}
 _EXTENDED_NAMES: Final = {dtype: name for name, dtype in EXTENDED.items()}
 _TIME_UNITS: Final = frozenset("Y M W D h m s ms us μs ns ps fs as generic".split())
-_MAX_ITEMSIZE: Final = 2**31 - 1
+MAX_ITEMSIZE: Final = 2**24
+"""Bytes of the largest element that is read or created: a fill value is held in memory, however small its document."""
 _MAX_DEPTH: Final = 32
 
 
@@ -142,6 +144,8 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
         return BYTES if dtype.kind == "S" else STRING
     if dtype.hasobject:
         raise UnsupportedError(f"fields that hold Python objects can't be stored: {dtype}", field="dtype")
+    if dtype.itemsize > MAX_ITEMSIZE:
+        raise UnsupportedError(f"an element of {dtype.itemsize} bytes is larger than {MAX_ITEMSIZE}", field="dtype")
     if dtype.itemsize == 0 and dtype.kind != "V":
         raise UnsupportedError(f"elements of {dtype} have no size", field="dtype")
     return DataType(dtype)
@@ -186,7 +190,7 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
         return DataType(BYTES.numpy, BYTES.variable, "" if name == "bytes" else name)
     if re.fullmatch(r"r[0-9]{1,12}", name):
         bits = int(name[1:])
-        if bits == 0 or bits % 8 or bits // 8 > _MAX_ITEMSIZE:
+        if bits == 0 or bits % 8 or bits // 8 > MAX_ITEMSIZE:
             raise MetadataError(f"raw bits must come in whole bytes, not {name!r}", field="data_type")
         return DataType(np.dtype(f"V{bits // 8}"), alias=name)
     if name in ("raw_bytes", "null_terminated_bytes", "fixed_length_utf32"):
@@ -200,7 +204,7 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
 
 def _sized_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
     length = configuration.get("length_bytes")
-    if type(length) is not int or not 0 <= length <= _MAX_ITEMSIZE:
+    if type(length) is not int or not 0 <= length <= MAX_ITEMSIZE:
         raise MetadataError(f"{name} needs a length in bytes, not {length!r}", field="data_type.length_bytes")
     if name == "fixed_length_utf32":
         if length % 4:
@@ -245,7 +249,7 @@ def _struct_dtype(configuration: Mapping[str, Any], depth: int) -> np.dtype[Any]
         dtype = np.dtype(parts)
     except ValueError as error:
         raise MetadataError(f"these fields make no struct: {error}", field="data_type.fields") from error
-    if dtype.itemsize > _MAX_ITEMSIZE:
+    if dtype.itemsize > MAX_ITEMSIZE:
         raise MetadataError("an element is too large", field="data_type.fields")
     return dtype
 
