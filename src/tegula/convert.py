@@ -14,8 +14,15 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.array import Array
-from tegula.creation import array_metadata, codec_specs, new_array_of, new_group, sharded
-from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
+from tegula.creation import array_metadata, codec_specs, delete_node, new_array_of, new_group, sharded
+from tegula.errors import (
+    CodecError,
+    MetadataError,
+    NotFoundError,
+    SelectionError,
+    TegulaError,
+    UnsupportedError,
+)
 from tegula.formats import Format, find_format
 from tegula.group import Group
 from tegula.metadata.chunk_grids import regular_grid
@@ -245,7 +252,7 @@ def _convert_group(group: Group, store: Store, path: str, options: _Options, rep
             elif not options.dry_run:
                 new_group(store, below, attributes=node.attrs.asdict(), format=options.item.name)
             report.groups.append(name)
-        except UnsupportedError as error:
+        except (UnsupportedError, CodecError, MetadataError) as error:
             report.failed[name] = str(error)
 
 
@@ -259,13 +266,11 @@ def _convert_array(source: Array, store: Store, path: str, name: str, select: An
             name, draft.shape, draft.chunks, draft.nbytes, source.nbytes_stored(), 0, None, tuple(notes)
         )
     target = new_array_of(store, path, options.item, metadata, options.overwrite)
-    done = 0
-    for block in _blocks(source, target):
-        values = _read_block(source, axes, block)
-        target[block] = values
-        done += values.nbytes
-        if options.progress is not None:
-            options.progress(name, done, target.nbytes)
+    try:
+        _copy(source, axes, target, name, options.progress)
+    except TegulaError:
+        delete_node(store, path)  # half an array would look like a whole one
+        raise
     verified = _verify(source, axes, target, options) if options.verify else None
     return ConvertedArray(
         name,
@@ -277,6 +282,16 @@ def _convert_array(source: Array, store: Store, path: str, name: str, select: An
         verified,
         tuple(notes),
     )
+
+
+def _copy(source: Array, axes: list[Axis | int], target: Array, name: str, progress: Progress | None) -> None:
+    done = 0
+    for block in _blocks(source, target):
+        values = _read_block(source, axes, block)
+        target[block] = values
+        done += values.nbytes
+        if progress is not None:
+            progress(name, done, target.nbytes)
 
 
 def _selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:

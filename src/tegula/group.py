@@ -17,6 +17,7 @@ from tegula.errors import (
     MetadataError,
     NotFoundError,
     ReadOnlyError,
+    StoreError,
     TegulaError,
     UnsupportedError,
 )
@@ -188,6 +189,10 @@ class Group(MutableMapping[str, Any]):
             return (engine.read_metadata(self._store, path) or implicit_group(self._store, path, None)) is not None
         except (MetadataError, UnsupportedError):
             return True  # it is there, and can be deleted, though not opened
+        except StoreError as error:
+            if error.__cause__ is None or isinstance(error.__cause__, NotADirectoryError):
+                return False  # a key the store has no place for, or the name of a document
+            raise
 
     def __iter__(self) -> Iterator[str]:
         prefix = f"{self._path}/" if self._path else ""

@@ -87,12 +87,18 @@ def test_what_can_not_be_opened_is_an_error(tmp_path):
     for name in ["text", "empty", ".", "text/below"]:
         with pytest.raises(TegulaError):
             ZipStore(tmp_path / name)
-    for name in ["text", ".", "text/below", "no/folder"]:
+    for name in ["text", ".", "text/below"]:
         with pytest.raises(StoreError):
             ZipStore(tmp_path / name, "a")
     assert (tmp_path / "text").read_bytes() == b"no archive" * 100
     ZipStore(tmp_path / "empty", "a").close()
     assert contents(tmp_path / "empty") == {}
+
+
+def test_directories_above_a_new_archive_are_made(tmp_path):
+    with ZipStore(tmp_path / "new" / "folder" / "a.zip", "a") as store:
+        store.set("k", b"v")
+    assert contents(tmp_path / "new" / "folder" / "a.zip") == {"k": b"v"}
 
 
 def test_one_writer_at_a_time(path):

@@ -14,11 +14,15 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs import CodecChain, build_chain
+from tegula.codecs.sharding import InnerChain
 from tegula.errors import MetadataError, TegulaError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
 __all__ = ["StoredArray", "physical_memory", "stored_array"]
+
+
+_MAX_INDEX_BYTES = 2**28
 
 
 @cache
@@ -129,4 +133,15 @@ def stored_array(
         ndim=metadata.ndim,
         chunk_shape=chunk if metadata.grid.is_regular else None,
     )
+    _check_indexes(chain, chunk)
     return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, write_empty)
+
+
+def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> None:
+    """Refuse shards of so many inner chunks that their index alone would be hard to handle."""
+    while chain.sharding is not None:
+        if (size := chain.sharding.index_nbytes(shard)) > _MAX_INDEX_BYTES:
+            raise MetadataError(
+                f"a shard's index of {size} bytes is larger than {_MAX_INDEX_BYTES}", field="chunk_shape"
+            )
+        shard, chain = chain.sharding.inner_shape, chain.sharding.inner

@@ -48,7 +48,7 @@ class Root:
         try:
             mode = os.stat(self.name).st_mode
         except FileNotFoundError as error:
-            if os.path.lexists(self.name):
+            if os.path.islink(self.name):
                 raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
         except OSError as error:
             raise StoreError(f"the root {self.name} can't be looked at: {error}") from error

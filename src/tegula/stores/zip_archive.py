@@ -263,6 +263,8 @@ def open_for_writing(path: str, *, exclusive: bool) -> Archive:
     StoreError
         If it can't be opened, or another writer has it open.
     """
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | _BINARY | (os.O_EXCL if exclusive else 0)
     try:
         while True:
