@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
@@ -15,7 +16,7 @@ from tegula import engine
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
-from tegula.errors import MetadataError, ReadOnlyError, SelectionError, TegulaError
+from tegula.errors import ConflictError, MetadataError, ReadOnlyError, SelectionError, TegulaError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.info import Info, array_html, array_info
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
@@ -67,7 +68,7 @@ class Array:
         self._path = path
         self._read_only = read_only or stored.store.read_only
         self._allow_pickle = allow_pickle
-        self._lock = Lock()
+        self._lock = (os.getpid(), Lock())
 
     # --- what it is
 
@@ -250,7 +251,8 @@ class Array:
             if fields is not None:
                 stored = self._of_fields(fields)
                 if stored.dtype.subdtype is not None:  # an array in each element: read in a record, then taken out
-                    return self._read(([fields], selection), make_plan, None)[fields]
+                    parts = self._read(([fields], selection), make_plan, None)[fields]
+                    return parts if out is None else _copied(parts, out)
         plan = make_plan(selection, metadata.shape, metadata.grid)
         if out is not None:
             return self._read_into(stored, plan, out)
@@ -315,7 +317,8 @@ class Array:
         """Change the shape; what is cut off is gone, what is added holds the fill value.
 
         The new shape is stored first; then the chunks outside it are deleted and the outermost ones cleared beyond it,
-        one operation for each stored chunk. If that is interrupted, chunks outside the shape may be left behind.
+        a few operations for each stored chunk. If that is interrupted, chunks outside the shape may be left, which
+        the next growth by `resize` deletes.
 
         Parameters
         ----------
@@ -342,16 +345,25 @@ class Array:
             raise MetadataError(
                 f"an array of {self.ndim} axes can't be resized to {new}", path=self._path, field="shape"
             )
-        before = self.shape
+        self._check_writable()
+        while True:
+            self.refresh()
+            before = self._stored
+            if any(size > old for size, old in zip(new, before.metadata.shape)):
+                engine.cut_off(before, self._path)  # what a shrink that was interrupted has left
 
-        def change(metadata: ArrayMetadata) -> ArrayMetadata:
-            nonlocal before
-            before = metadata.shape
-            return replace(metadata, shape=new, grid=_grown(metadata.grid, new))
+            def change(metadata: ArrayMetadata, before: ArrayMetadata = before.metadata) -> ArrayMetadata:
+                if metadata.shape != before.shape:
+                    raise ConflictError("the shape has changed meanwhile")
+                return replace(metadata, shape=new, grid=_grown(metadata.grid, new))
 
-        stored = self._update(change)
-        if any(size < old for size, old in zip(new, before)):
-            engine.cut_off(stored, new)
+            try:
+                stored = self._update(change)
+            except ConflictError:
+                continue
+            if any(size < old for size, old in zip(new, before.metadata.shape)):
+                engine.cut_off(stored, self._path)
+            return
 
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
@@ -379,7 +391,8 @@ class Array:
         (2, 2)
         """
         self._check_writable()
-        added = as_values(values, self.metadata.data_type, self.dtype)
+        data_type = self.metadata.data_type
+        added = as_values(values, data_type, data_type.numpy)
         if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
             raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._path)
         axis %= self.ndim
@@ -387,6 +400,8 @@ class Array:
 
         def grow(metadata: ArrayMetadata) -> ArrayMetadata:
             nonlocal start
+            if metadata.data_type != data_type:
+                raise MetadataError("the array has been replaced by one of another data type", path=self._path)
             rest = [n for a, n in enumerate(metadata.shape) if a != axis]
             if added.ndim != metadata.ndim or [n for a, n in enumerate(added.shape) if a != axis] != rest:
                 raise SelectionError(
@@ -402,7 +417,7 @@ class Array:
         part = tuple(slice(start if a == axis else 0, n) for a, n in enumerate(grown))
         try:
             engine.write(stored, basic(part, grown, stored.metadata.grid), added)
-        except TegulaError:
+        except BaseException:
             self._take_back(grown, axis, start)
             raise
         return grown
@@ -418,7 +433,7 @@ class Array:
         try:
             stored = self._update(shrink)
             if stored.metadata.shape != grown:
-                engine.cut_off(stored, stored.metadata.shape)
+                engine.cut_off(stored, self._path)
         except TegulaError:
             return
 
@@ -438,12 +453,13 @@ class Array:
         found = engine.read_metadata(self.store, self._path, self.format)
         if not isinstance(found, ArrayMetadata):
             raise MetadataError("the array has been deleted or replaced", path=self._path)
-        self._stored = self._restored(found)
+        with self._noting():
+            self._stored = self._restored(found)
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
         """Keep the codec chain unless what it depends on has changed."""
         old = self.metadata
-        if (metadata.codecs, metadata.data_type, metadata.grid) == (old.codecs, old.data_type, old.grid):
+        if replace(metadata, shape=old.shape, attributes=old.attributes, dimension_names=old.dimension_names) == old:
             return replace(self._stored, metadata=metadata)
         options: dict[str, Any] = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
         return engine.stored_array(self.store, self._path, metadata, **options)
@@ -457,10 +473,16 @@ class Array:
             self._restored(changed)  # refuses what could not be opened again, a chunk that has grown too large
             return changed
 
-        with self._lock:  # so that of several threads the last to change the documents also is the last to note it
+        with self._noting():  # so that of several threads the last to change the documents also is the last to note it
             updated = engine.update_documents(self.store, self._path, self.metadata, checked)
             self._stored = self._restored(updated)
             return self._stored
+
+    def _noting(self) -> Lock:
+        """Return the lock under which this object notes new metadata; a forked child has one of its own."""
+        if self._lock[0] != os.getpid():
+            self._lock = (os.getpid(), Lock())
+        return self._lock[1]
 
     def _check_writable(self) -> None:
         if self._read_only:
@@ -529,3 +551,10 @@ def _grown(grid: ChunkGrid, shape: tuple[int, ...]) -> ChunkGrid:
         for axis, size in zip(grid.axes, shape)
     ]
     return ChunkGrid(tuple(axes))
+
+
+def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if not isinstance(out, np.ndarray) or out.shape != values.shape or not out.flags.writeable:
+        raise SelectionError(f"out must be a writable array of the shape {values.shape}")
+    out[...] = values
+    return out

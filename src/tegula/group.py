@@ -21,7 +21,7 @@ from tegula.errors import (
     TegulaError,
     UnsupportedError,
 )
-from tegula.formats import FORMATS, find_format
+from tegula.formats import find_format
 from tegula.info import Info, group_html, group_info
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
@@ -29,7 +29,7 @@ from tegula.stores import Store
 from tegula.stores.interface import is_key
 from tegula.tree import Tree, group_tree
 
-__all__ = ["Group", "implicit_group", "open_node"]
+__all__ = ["Group", "open_node"]
 
 Documents = Mapping[str, Mapping[str, bytes]]
 
@@ -40,7 +40,7 @@ def open_node(
     """Open what is stored at a path, an implicit group where only members are; ``None`` if there is nothing."""
     metadata = engine.read_metadata(store, path, format)
     if metadata is None:
-        metadata = implicit_group(store, path, format)
+        metadata = engine.implicit_group(store, path, format)
     return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
 
 
@@ -49,17 +49,6 @@ def _node(store: Store, path: str, metadata: NodeMetadata, read_only: bool, allo
         return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
     stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
-
-
-def implicit_group(store: Store, path: str, format: str | None) -> GroupMetadata | None:
-    """Return a group without documents if there are nodes directly below the path."""
-    prefix = f"{path}/" if path else ""
-    wanted = [find_format(format)] if format else [*FORMATS.values()]
-    for child in store.list_dir(prefix)[1]:
-        for item in wanted:
-            if any(store.exists(child + key) for key in item.keys[:2] if key not in ("attrs", "__zattr__")):
-                return GroupMetadata(format=item.name)
-    return None
 
 
 class Group(MutableMapping[str, Any]):
@@ -186,7 +175,9 @@ class Group(MutableMapping[str, Any]):
         if self._known is not None:
             return path in self._known
         try:
-            return (engine.read_metadata(self._store, path) or implicit_group(self._store, path, None)) is not None
+            return (
+                engine.read_metadata(self._store, path) or engine.implicit_group(self._store, path, None)
+            ) is not None
         except (MetadataError, UnsupportedError):
             return True  # it is there, and can be deleted, though not opened
         except StoreError as error:
@@ -450,7 +441,7 @@ class Group(MutableMapping[str, Any]):
 def _reopen(
     store: Store, path: str, format: str, read_only: bool, allow_pickle: bool, known: Documents | None
 ) -> Group:
-    metadata = engine.read_metadata(store, path, format) or implicit_group(store, path, format)
+    metadata = engine.read_metadata(store, path, format) or engine.implicit_group(store, path, format)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("there is no such group any more", path=path or store.url)
     return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known)

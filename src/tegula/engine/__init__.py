@@ -1,6 +1,6 @@
 """The engine: a plan, a store and codecs become bytes moved. The only floor that does I/O and decodes."""
 
-from tegula.engine.documents import create_documents, fetch_documents, read_metadata, update_documents
+from tegula.engine.documents import create_documents, fetch_documents, implicit_group, read_metadata, update_documents
 from tegula.engine.futures import Future, start
 from tegula.engine.reference import read, write
 from tegula.engine.resizing import cut_off
@@ -12,6 +12,7 @@ __all__ = [
     "create_documents",
     "cut_off",
     "fetch_documents",
+    "implicit_group",
     "physical_memory",
     "read",
     "read_metadata",

@@ -7,6 +7,7 @@ themselves, and touch no more of a shard than they are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import ByteRange
 
-__all__ = ["copy_out", "merge_chunk", "read_inner_chunks"]
+__all__ = ["copy_out", "fill_out", "merge_chunk", "read_inner_chunks"]
 
 Array = npt.NDArray[Any]
 Selection = tuple[Any, ...]
@@ -87,6 +88,21 @@ def copy_out(out: Array, work: Selection, chunk: Array, selection: Selection, fi
         out[...] = chunk[_one_element(selection)].reshape(())
     else:
         out[work] = chunk[selection]
+
+
+def fill_out(out: Array, work: Selection, fill: Array) -> None:
+    """Put the fill value into a place of the result; a list or dict anew for each element, since it can be changed."""
+    value = fill[()]
+    if fill.dtype.hasobject and isinstance(value, (list, dict)):
+        place = out[(*work, ...)]
+        for index in np.ndindex(place.shape):
+            place[index] = deepcopy(value)
+        if place.base is None:
+            out[work] = place
+    elif out.ndim == 0:
+        out[...] = fill
+    else:
+        out[work] = fill
 
 
 def _one_element(selection: Selection) -> Selection:
@@ -191,7 +207,7 @@ def read_inner_chunks(
     for coords, inner_selection, work, _ in refine(selection, shape, regular_grid(inner_shape)):
         offset, nbytes = (int(value) for value in index[coords])
         if offset == EMPTY:
-            out[work] = fill if field is None else fill[field]
+            fill_out(out, work, fill if field is None else fill[field])
         else:
             wanted.append((offset, nbytes, inner_selection, work))
     wanted.sort(key=lambda item: item[0])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
-from tegula.stores import ABSENT, Store
+from tegula.stores import ABSENT, Generation, Store
 
-__all__ = ["back_off", "create_documents", "fetch_documents", "read_metadata", "update_documents"]
+__all__ = ["back_off", "create_documents", "fetch_documents", "implicit_group", "read_metadata", "update_documents"]
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 Node = TypeVar("Node", ArrayMetadata, GroupMetadata)
@@ -45,6 +46,17 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
         raise
 
 
+def implicit_group(store: Store, path: str, format: str | None) -> GroupMetadata | None:
+    """Return a group without documents if there are nodes directly below the path."""
+    prefix = f"{path}/" if path else ""
+    wanted = [find_format(format)] if format else [*FORMATS.values()]
+    for child in store.list_dir(prefix)[1]:
+        for item in wanted:
+            if any(store.exists(child + key) for key in item.keys[:2] if key not in ("attrs", "__zattr__")):
+                return GroupMetadata(format=item.name)
+    return None
+
+
 def create_documents(
     store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool
 ) -> dict[str, bytes]:
@@ -57,12 +69,22 @@ def create_documents(
     """
     prefix = f"{path}/" if path else ""
     documents = item.serialize(metadata)
-    for position, (key, raw) in enumerate(documents.items()):
-        first = position == 0 and not overwrite
-        try:
-            store.set(prefix + key, raw, if_generation=ABSENT if first else None)
-        except ConflictError:
-            raise AlreadyExistsError("there is a node already", path=path or store.url, key=prefix + key) from None
+    main, *others = item.keys if item.keys[0] in documents else (item.keys[1], *item.keys[2:])
+    written: list[tuple[str, Generation]] = []
+    try:
+        # the document that makes a node of it comes last, so that nobody sees half of one
+        for key in others:
+            _, before = store.get(prefix + key, with_generation=True)
+            if key in documents:
+                written.append((key, store.set(prefix + key, documents[key], if_generation=before)))
+            elif before != ABSENT:
+                store.delete(prefix + key, if_generation=before)  # left behind by another node
+        store.set(prefix + main, documents[main], if_generation=None if overwrite else ABSENT)
+    except ConflictError:
+        for key, generation in written:
+            with suppress(ConflictError):
+                store.delete(prefix + key, if_generation=generation)
+        raise AlreadyExistsError("there is a node already", path=path or store.url, key=prefix + main) from None
     return documents
 
 
@@ -82,8 +104,10 @@ def update_documents(store: Store, path: str, metadata: Node, change: Callable[[
         current = item.parse(documents)
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
-        changed = change(current)
-        new = item.serialize(changed)
+        new = item.serialize(change(current))
+        final = item.parse({**documents, **new})  # what JSON makes of it, and whether it can be read back at all
+        if final is None or type(final) is not type(metadata):
+            raise MetadataError("the documents could not be read back", path=path or store.url)
         try:
             for key, raw in new.items():
                 if raw != documents.get(key):
@@ -91,9 +115,6 @@ def update_documents(store: Store, path: str, metadata: Node, change: Callable[[
         except ConflictError:
             back_off(attempt)
             continue
-        final = item.parse({**documents, **new})  # what JSON has made of it: lists of tuples, say
-        if final is None or type(final) is not type(metadata):
-            raise MetadataError("the documents could not be read back", path=path or store.url)
         return final
     raise ConflictError("the metadata kept changing under the update", path=path or store.url)
 

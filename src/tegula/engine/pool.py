@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import TypeVar
 
 from tegula import config
@@ -73,7 +74,9 @@ def for_each(work: Callable[[T], None], items: Iterable[T], parallel: bool) -> N
             failed.set()
             raise
 
-    helpers = [_pool("chunk", threads - 1).submit(run) for _ in range(threads - 1)]
+    helpers: list[Future[None]] = []
+    with suppress(RuntimeError):  # no threads are to be had while the interpreter ends; the calling one does it all
+        helpers += [_pool("chunk", threads - 1).submit(run) for _ in range(threads - 1)]
     try:
         run()
     finally:

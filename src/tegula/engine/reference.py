@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.engine.chunks import copy_out, merge_chunk, read_inner_chunks
+from tegula.engine.chunks import copy_out, fill_out, merge_chunk, read_inner_chunks
 from tegula.engine.documents import back_off
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
@@ -60,7 +60,7 @@ def _read_chunk(array: StoredArray, item: Any, out: Array) -> None:
                 return
         if key and key != array.prefix and (obstacle := array.store.obstruction(key)):
             raise StoreError(f"the chunk can't be read: {obstacle}")
-        out[work] = array.fill if field is None else array.fill[field]
+        fill_out(out, work, array.fill if field is None else array.fill[field])
     except TegulaError as error:
         array.locate(error, key)
         raise
