@@ -142,6 +142,11 @@ class Array:
         return self._stored.store
 
     @property
+    def _place(self) -> str:
+        """What errors call the node."""
+        return f"{self.store.url}/{self._path}" if self._path else self.store.url
+
+    @property
     def path(self) -> str:
         """Path of the array in its store; ``""`` at the root."""
         return self._path
@@ -257,12 +262,12 @@ class Array:
         if out is not None:
             return self._read_into(stored, plan, out)
         if plan.nchunks > _FEW_CHUNKS and prod(plan.work_shape) * stored.dtype.itemsize > engine.physical_memory():
-            raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._path)
+            raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._place)
         try:
             work = np.empty(plan.work_shape, stored.dtype)
         except (MemoryError, ValueError) as error:
             raise SelectionError(
-                f"a selection of shape {plan.shape} does not fit into memory", path=self._path
+                f"a selection of shape {plan.shape} does not fit into memory", path=self._place
             ) from error
         engine.read(stored, plan, work)
         return work[()] if plan.is_point else plan.present(work)
@@ -287,7 +292,9 @@ class Array:
         names = self.dtype.names or ()
         for name in [fields] if isinstance(fields, str) else fields:
             if name not in names:
-                raise SelectionError(f"there is no field {name!r}; there are {', '.join(names)}", path=self._path)
+                raise SelectionError(f"there is no field {name!r}; there are {', '.join(names)}", path=self._place)
+        if len({*fields}) < len(fields) and not isinstance(fields, str):
+            raise SelectionError(f"a field can be selected once only: {fields}", path=self._place)
         return replace(self._stored, field=fields)
 
     def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
@@ -307,7 +314,7 @@ class Array:
                 values = as_element(values)
             values = as_values(values, metadata.data_type, stored.dtype)
         except MetadataError as error:
-            error.within(path=self._path or self.store.url)
+            error.within(path=self._place)
             raise
         engine.write(stored, plan, plan.arrange(values))
 
@@ -394,14 +401,14 @@ class Array:
         data_type = self.metadata.data_type
         added = as_values(values, data_type, data_type.numpy)
         if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
-            raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._path)
+            raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._place)
         axis %= self.ndim
         start = 0
 
         def grow(metadata: ArrayMetadata) -> ArrayMetadata:
             nonlocal start
             if metadata.data_type != data_type:
-                raise MetadataError("the array has been replaced by one of another data type", path=self._path)
+                raise MetadataError("the array has been replaced by one of another data type", path=self._place)
             rest = [n for a, n in enumerate(metadata.shape) if a != axis]
             if added.ndim != metadata.ndim or [n for a, n in enumerate(added.shape) if a != axis] != rest:
                 raise SelectionError(
@@ -452,7 +459,7 @@ class Array:
         """
         found = engine.read_metadata(self.store, self._path, self.format)
         if not isinstance(found, ArrayMetadata):
-            raise MetadataError("the array has been deleted or replaced", path=self._path)
+            raise MetadataError("the array has been deleted or replaced", path=self._place)
         with self._noting():
             self._stored = self._restored(found)
 
@@ -486,9 +493,7 @@ class Array:
 
     def _check_writable(self) -> None:
         if self._read_only:
-            raise ReadOnlyError(
-                'the array was opened for reading; open it with mode="r+"', path=self._path or self.store.url
-            )
+            raise ReadOnlyError('the array was opened for reading; open it with mode="r+"', path=self._place)
 
     # --- Python's and NumPy's protocols
 
@@ -526,9 +531,8 @@ class Array:
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
-        place = f"{self.store.url}/{self._path}" if self._path else self.store.url
         kind = f"{self.format} {self.shape} {self.metadata.data_type}"
-        return f"<tegula.Array {kind} chunks {self.chunks}{shards} {place!r}>"
+        return f"<tegula.Array {kind} chunks {self.chunks}{shards} {self._place!r}>"
 
     def _repr_html_(self) -> str:
         return array_html(self)

@@ -4,7 +4,6 @@
 setting                    environment variable     meaning
 =========================  =======================  ============================================================
 ``threads``                ``TEGULA_THREADS``       chunks worked on at once (default: the number of usable cores)
-``executor``               ``TEGULA_EXECUTOR``      ``"auto"`` or ``"reference"``
 ``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk in bytes that is read or created (default 2 GiB)
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that are equal to the fill value (default no)
 =========================  =======================  ============================================================
@@ -15,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tegula.errors import MetadataError
@@ -42,30 +41,37 @@ class Config:
     """
 
     threads: int = 1
-    executor: str = "auto"
     max_chunk_bytes: int = 2**31
     write_empty_chunks: bool = False
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise MetadataError(f"threads must be at least 1, not {self.threads}", field="threads")
-        if self.executor not in ("auto", "reference"):
-            raise MetadataError(f"no executor is called {self.executor!r}", field="executor")
-        if self.max_chunk_bytes < 1:
-            raise MetadataError("max_chunk_bytes must be positive", field="max_chunk_bytes")
+        for name in ("threads", "max_chunk_bytes"):
+            value: object = getattr(self, name)
+            if type(value) is not int:
+                raise MetadataError(f"{name} must be a whole number, not {value!r:.80}", field=name)
+            if value < 1:
+                raise MetadataError(f"{name} must be at least 1, not {value}", field=name)
+        if type(self.write_empty_chunks) is not bool:
+            raise MetadataError(
+                f"write_empty_chunks must be True or False, not {self.write_empty_chunks!r:.80}",
+                field="write_empty_chunks",
+            )
 
 
 def _from_environment() -> Config:
-    env = os.environ
+    return Config(
+        threads=_number("TEGULA_THREADS", _usable_cores()),
+        max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
+        write_empty_chunks=os.environ.get("TEGULA_WRITE_EMPTY", "0").lower() in ("1", "true", "yes"),
+    )
+
+
+def _number(variable: str, default: int) -> int:
+    text = os.environ.get(variable)
     try:
-        return Config(
-            threads=int(env.get("TEGULA_THREADS", _usable_cores())),
-            executor=env.get("TEGULA_EXECUTOR", "auto"),
-            max_chunk_bytes=int(env.get("TEGULA_MAX_CHUNK", 2**31)),
-            write_empty_chunks=env.get("TEGULA_WRITE_EMPTY", "0").lower() in ("1", "true", "yes"),
-        )
+        return default if text is None else int(text)
     except ValueError as error:
-        raise MetadataError(f"an environment variable TEGULA_… is not a number: {error}") from error
+        raise MetadataError(f"the environment variable {variable} is not a whole number: {text!r:.80}") from error
 
 
 _current = _from_environment()
@@ -95,7 +101,7 @@ def configure(**changes: Any) -> Iterator[Config]:
     Raises
     ------
     MetadataError
-        If a value is out of range or no setting has that name.
+        If a value is of the wrong type or out of range, or no setting has that name.
 
     Examples
     --------
@@ -106,10 +112,10 @@ def configure(**changes: Any) -> Iterator[Config]:
     """
     global _current
     before = _current
-    try:
-        _current = replace(before, **changes)
-    except TypeError as error:
-        raise MetadataError(f"no such setting: {error}") from error
+    unknown = changes.keys() - {field.name for field in fields(Config)}
+    if unknown:
+        raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
+    _current = replace(before, **changes)
     try:
         yield _current
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,8 +13,8 @@ import numpy.typing as npt
 from tegula import engine
 from tegula.array import Array
 from tegula.chunking import as_shape, automatic_chunks, automatic_shards
-from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
-from tegula.formats import Format, find_format
+from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, UnsupportedError
+from tegula.formats import FORMATS, Format, find_format
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, chunk_grid, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import DataType, as_data_type
@@ -31,6 +32,9 @@ __all__ = [
     "new_group",
     "sharded",
 ]
+
+
+_CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*")
 
 
 def new_array(
@@ -66,6 +70,8 @@ def new_array(
     metadata = item.adapt(draft)
     if chunk_key_encoding is not None and metadata.keys.encode((0, 0)) != draft.keys.encode((0, 0)):
         raise UnsupportedError(f"{format} has no keys like {chunk_key_encoding!r:.80}", field="chunk_key_encoding")
+    if draft.dimension_names is not None and metadata.dimension_names is None:
+        raise UnsupportedError(f"{format} has no names for dimensions", field="dimension_names")
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
     options = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
@@ -77,14 +83,19 @@ def new_array_of(
 ) -> Array:
     """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes."""
     # everything that can be wrong is found before anything is written
+    check_path(path)
+    item.parse(item.serialize(metadata))
     stored = engine.stored_array(store, path, metadata, **options)
+    if overwrite:
+        _make_room(store, path)
+        for _, key in [*stored.stored_chunks()]:  # of an array whose documents had been lost
+            store.delete(key)
+    elif engine.implicit_group(store, path, None) is not None:
+        raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
     documents = create_node(store, path, item, metadata, overwrite)
     final = item.parse(documents)
     if not isinstance(final, ArrayMetadata):
         raise MetadataError("the array could not be read back", path=path)
-    if overwrite:
-        for _, key in [*stored.stored_chunks()]:  # of an array whose documents had been lost
-            store.delete(key)
     stored = engine.stored_array(store, path, final, **options)
     return Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
 
@@ -123,20 +134,29 @@ def create_node(
 ) -> dict[str, bytes]:
     """Make room for a node, create the groups above it, and write its documents."""
     check_path(path)
-    item.serialize(metadata)
-    try:
-        there = engine.read_metadata(store, path) is not None
-    except TegulaError:
-        if not overwrite:
-            raise
-        there = True
-    if there:
-        if not overwrite:
-            raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
-        delete_node(store, path)
+    item.parse(item.serialize(metadata))  # what could not be read back is refused before anything is changed
+    if overwrite:
+        _make_room(store, path)
+    elif engine.read_metadata(store, path) is not None:
+        raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
     if item.has_groups:
         _create_parents(store, path, item)
     return engine.create_documents(store, path, item, metadata, overwrite)
+
+
+def _make_room(store: Store, path: str) -> None:
+    """Delete the node at a path, or the documents that make it look like one; files of others stay where no node is."""
+    try:
+        there = engine.read_metadata(store, path) or engine.implicit_group(store, path, None)
+    except (MetadataError, UnsupportedError):
+        prefix = f"{path}/" if path else ""
+        for key in {key for item in FORMATS.values() for key in item.keys}:
+            store.delete(prefix + key)
+        for key in [key for key in store.list_prefix(prefix) if _CHUNK_KEY.fullmatch(key[len(prefix) :])]:
+            store.delete(key)
+        return
+    if there is not None:
+        delete_node(store, path)
 
 
 def delete_node(store: Store, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from tegula.chunking import as_shape
 from tegula.creation import as_data, delete_node, new_array, new_group
 from tegula.errors import (
     AlreadyExistsError,
+    ConflictError,
     MetadataError,
     NotFoundError,
     ReadOnlyError,
@@ -23,7 +25,7 @@ from tegula.errors import (
 )
 from tegula.formats import find_format
 from tegula.info import Info, group_html, group_info
-from tegula.metadata.data_types import as_data_type
+from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.interface import is_key
@@ -93,6 +95,11 @@ class Group(MutableMapping[str, Any]):
         return self._store
 
     @property
+    def _place(self) -> str:
+        """What errors call the node."""
+        return f"{self._store.url}/{self._path}" if self._path else self._store.url
+
+    @property
     def path(self) -> str:
         """Path of the group in its store; ``""`` at the root."""
         return self._path
@@ -127,10 +134,11 @@ class Group(MutableMapping[str, Any]):
         if not self._metadata.documents:  # an implicit group becomes one with a document
             item = find_format(self.format)
             if not item.has_groups:
-                raise UnsupportedError(f"{self.format} has no groups, so no attributes for them", path=self._path)
-            engine.create_documents(
-                self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False
-            )
+                raise UnsupportedError(f"{self.format} has no groups, so no attributes for them", path=self._place)
+            with suppress(AlreadyExistsError):  # somebody else has made it one
+                engine.create_documents(
+                    self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False
+                )
         self._metadata = engine.update_documents(
             self._store,
             self._path,
@@ -142,16 +150,16 @@ class Group(MutableMapping[str, Any]):
 
     def _full(self, name: str) -> str:
         if not isinstance(name, str):
-            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self._path)
+            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self._place)
         inner = name.strip("/")
         if not is_key(inner):
-            raise NotFoundError(f"{name!r} can't be the name of a member", path=self._path)
+            raise NotFoundError(f"{name!r} can't be the name of a member", path=self._place)
         return f"{self._path}/{inner}" if self._path else inner
 
     def __getitem__(self, name: str) -> Any:
         node = self._open(self._full(name))
         if node is None:
-            raise NotFoundError(f"there is no member {name!r}", path=self._path or self._store.url)
+            raise NotFoundError(f"there is no member {name!r}", path=self._place)
         return node
 
     def _open(self, path: str) -> Array | Group | None:
@@ -207,9 +215,11 @@ class Group(MutableMapping[str, Any]):
         return True  # an empty group is something
 
     def __setitem__(self, name: str, values: Any) -> None:
+        if isinstance(values, Mapping):
+            raise MetadataError("a group can't be assigned; use convert to copy one", path=self._place)
         if name in self:
             raise AlreadyExistsError(
-                f"there is a member {name!r}; delete it first, or assign to its elements", path=self._path
+                f"there is a member {name!r}; delete it first, or assign to its elements", path=self._place
             )
         data = as_data(values)
         self.create_array(name, shape=data.shape, dtype=data.dtype)[...] = data
@@ -217,7 +227,7 @@ class Group(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         self._check_writable()
         if name not in self:
-            raise NotFoundError(f"there is no member {name!r}", path=self._path or self._store.url)
+            raise NotFoundError(f"there is no member {name!r}", path=self._place)
         delete_node(self._store, self._full(name))
 
     def members(self, unreadable: dict[str, str] | None = None) -> Iterator[tuple[str, Any]]:
@@ -317,8 +327,8 @@ class Group(MutableMapping[str, Any]):
                 if name not in self:  # or else somebody has just created it
                     raise
         node = self[name]
-        if not isinstance(node, Array) or node.shape != as_shape(shape) or node.dtype != as_data_type(dtype).numpy:
-            raise AlreadyExistsError(f"the member {name!r} is another one: {node!r}", path=self._path)
+        if not isinstance(node, Array) or node.shape != as_shape(shape) or not _same_type(node, as_data_type(dtype)):
+            raise AlreadyExistsError(f"the member {name!r} is another one: {node!r}", path=self._place)
         return node
 
     def require_group(self, name: str) -> Group:
@@ -337,7 +347,7 @@ class Group(MutableMapping[str, Any]):
                     raise
         node = self[name]
         if not isinstance(node, Group):
-            raise AlreadyExistsError(f"the member {name!r} is an array", path=self._path)
+            raise AlreadyExistsError(f"the member {name!r} is an array", path=self._place)
         return node
 
     # --- the whole
@@ -365,19 +375,23 @@ class Group(MutableMapping[str, Any]):
         self._check_writable()
         item = find_format(self.format)
         if item.consolidate is None:
-            raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._path)
-        current = engine.read_metadata(self._store, self._path, self.format)
-        if not isinstance(current, GroupMetadata):
-            raise MetadataError("an implicit group has no document to hold the copy", path=self._path)
+            raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._place)
         members = {path: node.metadata.documents for path, node in self._fresh().walk()}
         prefix = f"{self._path}/" if self._path else ""
-        for key, raw in item.consolidate(current, {"": current.documents, **members}).items():
-            self._store.set(prefix + key, raw)
-        self._metadata = self._reread()
-
-    def _reread(self) -> GroupMetadata:
-        metadata = engine.read_metadata(self._store, self._path, self.format)
-        return metadata if isinstance(metadata, GroupMetadata) else self._metadata
+        for attempt in range(10_000):
+            _, before = self._store.get(prefix + item.consolidated_key, with_generation=True)
+            current = engine.read_metadata(self._store, self._path, self.format)
+            if not isinstance(current, GroupMetadata):
+                raise MetadataError("an implicit group has no document to hold the copy", path=self._place)
+            new = item.consolidate(current, {"": current.documents, **members})
+            try:
+                self._store.set(prefix + item.consolidated_key, new[item.consolidated_key], if_generation=before)
+            except ConflictError:  # an attribute was set meanwhile, say
+                engine.back_off(attempt)
+                continue
+            self._metadata = replace(current, documents={**current.documents, **new})
+            return
+        raise ConflictError("the metadata kept changing under the copy", path=self._place)
 
     def _fresh(self) -> Group:
         return Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self._allow_pickle)
@@ -397,7 +411,7 @@ class Group(MutableMapping[str, Any]):
         )
         found = item.consolidated(documents) if item.consolidated is not None else None
         if found is None:
-            raise NotFoundError("the group has no consolidated metadata", path=self._path or self._store.url)
+            raise NotFoundError("the group has no consolidated metadata", path=self._place)
         known = {prefix + path: nodes for path, nodes in found.items() if path}
         return Group(
             self._store,
@@ -414,10 +428,9 @@ class Group(MutableMapping[str, Any]):
         return group_info(self)
 
     def _check_writable(self) -> None:
+        self._known = None  # a copy of the metadata does not know what is written now
         if self._read_only:
-            raise ReadOnlyError(
-                'the group was opened for reading; open it with mode="r+"', path=self._path or self._store.url
-            )
+            raise ReadOnlyError('the group was opened for reading; open it with mode="r+"', path=self._place)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
@@ -431,8 +444,7 @@ class Group(MutableMapping[str, Any]):
         return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle, self._known)
 
     def __repr__(self) -> str:
-        place = f"{self._store.url}/{self._path}" if self._path else self._store.url
-        return f"<tegula.Group {self.format} {place!r}>"
+        return f"<tegula.Group {self.format} {self._place!r}>"
 
     def _repr_html_(self) -> str:
         return group_html(self)
@@ -445,3 +457,10 @@ def _reopen(
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("there is no such group any more", path=path or store.url)
     return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known)
+
+
+def _same_type(array: Array, wanted: DataType) -> bool:
+    """Whether an array has the elements that are wanted, however a format orders and packs their bytes."""
+    there = array.metadata.data_type
+    native = (packed(item.numpy).newbyteorder("=") for item in (there, wanted))
+    return there.variable == wanted.variable and len({*native}) == 1

@@ -70,6 +70,15 @@ def _codec_name(codec: Any) -> str:
     return f"{codec.name}({options})" if options else str(codec.name)
 
 
+def _shown(value: Any) -> Any:
+    """Give back what can be shown; NumPy can't write a time without a unit."""
+    try:
+        str(value)
+    except ValueError:
+        return f"{int(value.view('i8'))} (without a unit)"
+    return value
+
+
 def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
     sizes = [array.store.size(key) or 0 for _, key in array._stored.stored_chunks()]
@@ -87,7 +96,7 @@ def array_info(array: Any) -> Info:
         facts["Shards"] = array.shards
     facts |= {
         "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
-        "Fill value": array.fill_value,
+        "Fill value": _shown(array.fill_value),
         "Read-only": array.read_only,
     }
     if array.dimension_names is not None:

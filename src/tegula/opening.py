@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +25,12 @@ from tegula.stores.names import path_of_url
 __all__ = ["Mode", "create_array", "create_group", "load", "open", "open_array", "open_group", "save", "store_of"]
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
+_CREATION = frozenset(
+    (
+        *("shape", "dtype", "chunks", "shards", "fill_value", "codecs", "order", "dimension_names", "attributes"),
+        *("chunk_key_encoding", "write_empty_chunks"),
+    )
+)
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
@@ -81,10 +88,36 @@ def _zip_store(path: str, read_only: bool) -> Store:
     return ZipStore(path, mode="r" if read_only else "a")
 
 
-def _exists(target: str | os.PathLike[str]) -> bool:
-    """Return whether there is something at a path; of a URL that is for the store to say."""
+def _local_path(target: Any) -> str | None:
+    """Return the path that a target is on this machine's file system, if it is one."""
+    if not isinstance(target, (str, os.PathLike)):
+        return None
     path = os.fsdecode(target)
-    return os.path.exists(path) or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)
+    if scheme is None:
+        return path
+    if scheme[1].lower() == "zip":
+        parts = urlsplit(path)
+        return unquote(parts.netloc + parts.path)
+    return path_of_url(path) if scheme[1].lower() == "file" else None
+
+
+@contextmanager
+def _creating(target: Any) -> Iterator[Store]:
+    """Open a store to create something in; if that fails, an archive that was made for it goes again."""
+    path = _local_path(target)
+    fresh = path is not None and not os.path.lexists(path)
+    store = store_of(target)
+    try:
+        yield store
+    except BaseException:
+        if store is not target and isinstance(store, ZipStore):
+            empty = fresh and next(iter(store.list()), None) is None
+            store.close()
+            if empty and path is not None:
+                with suppress(OSError):
+                    os.unlink(path)
+        raise
 
 
 def _check_mode(mode: str) -> str:
@@ -150,18 +183,34 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
-    if mode == "r+" and isinstance(target, (str, os.PathLike)) and not _exists(target):
-        raise NotFoundError("there is no array or group", path=os.fsdecode(target))
-    store = store_of(target, read_only=mode == "r")
     path = _clean(path)
-    if mode != "w":
+    unknown = creation.keys() - _CREATION
+    if unknown:
+        raise MetadataError(f"there is no option {', '.join(sorted(unknown))}")
+    local = _local_path(target)
+    if mode == "r+" and local is not None and not os.path.lexists(local):
+        raise NotFoundError("there is no array or group", path=local)
+    if mode in ("r", "r+"):
+        store = store_of(target, read_only=mode == "r")
         found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+        if found is None:
+            raise NotFoundError("there is no array or group", path=_place(store, path))
+        return found
+    with _creating(target) as store:
+        return _open_or_create(store, mode, path, format, allow_pickle, creation)
+
+
+def _open_or_create(
+    store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
+) -> Array | Group:
+    if mode != "w":
+        found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
         if found is not None:
             if mode == "w-":
                 raise AlreadyExistsError("there is a node already", path=_place(store, path))
             return found
-        if mode in ("r", "r+"):
-            raise NotFoundError("there is no array or group", path=_place(store, path))
+    if "shape" not in creation and creation.keys() - {"attributes"}:
+        raise MetadataError("a new array needs a shape", field="shape")
     options = {**creation, "format": format or "zarr3", "overwrite": mode == "w"}
     try:
         if "shape" in creation:
@@ -311,24 +360,25 @@ def create_array(
     >>> a.chunks, a.nchunks
     ((50, 50), 4)
     """
-    return new_array(
-        store_of(target),
-        _clean(path),
-        shape=shape,
-        dtype=dtype,
-        chunks=chunks,
-        shards=shards,
-        fill_value=fill_value,
-        codecs=codecs,
-        order=order,
-        dimension_names=dimension_names,
-        attributes=attributes,
-        format=format,
-        chunk_key_encoding=chunk_key_encoding,
-        overwrite=overwrite,
-        write_empty_chunks=write_empty_chunks,
-        allow_pickle=allow_pickle,
-    )
+    with _creating(target) as store:
+        return new_array(
+            store,
+            _clean(path),
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            shards=shards,
+            fill_value=fill_value,
+            codecs=codecs,
+            order=order,
+            dimension_names=dimension_names,
+            attributes=attributes,
+            format=format,
+            chunk_key_encoding=chunk_key_encoding,
+            overwrite=overwrite,
+            write_empty_chunks=write_empty_chunks,
+            allow_pickle=allow_pickle,
+        )
 
 
 def create_group(
@@ -365,8 +415,9 @@ def create_group(
     >>> tegula.create_group({}, attributes={"title": "example"}).attrs["title"]
     'example'
     """
-    store, path = store_of(target), _clean(path)
-    return _as_group(store, path, new_group(store, path, attributes=attributes, format=format, overwrite=overwrite))
+    path = _clean(path)
+    with _creating(target) as store:
+        return _as_group(store, path, new_group(store, path, attributes=attributes, format=format, overwrite=overwrite))
 
 
 def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "zarr3", **arrays: Any) -> None:
@@ -404,16 +455,16 @@ def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "z
     # nothing is replaced before it is clear that there is something to replace it
     one = None if values is None else as_data(values)
     several = {name: as_data(value) for name, value in arrays.items()}
-    with_store = store_of(target)
-    if one is not None:
-        _save_one(with_store, path, one, format, overwrite=True)
-    else:
-        if find_format(format).has_groups:
-            new_group(with_store, path, format=format, overwrite=True)
-        for name, value in several.items():
-            _save_one(with_store, f"{path}/{name}".lstrip("/"), value, format, overwrite=True)
-    if with_store is not target:
-        with_store.close()
+    with _creating(target) as store:
+        if one is not None:
+            _save_one(store, path, one, format, overwrite=True)
+        else:
+            if find_format(format).has_groups:
+                new_group(store, path, format=format, overwrite=True)
+            for name, value in several.items():
+                _save_one(store, f"{path}/{name}".lstrip("/"), value, format, overwrite=True)
+    if store is not target:
+        store.close()
 
 
 def _save_one(store: Store, path: str, data: npt.NDArray[Any], format: str, overwrite: bool) -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import zarr
 
-from tegula.errors import MetadataError
+from tegula.errors import CodecError, MetadataError
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,32 @@ def test_a_chunk_of_nothing(build):
     chain = build(["bytes"], "<i4", 2)
     assert bytes(chain.encode(np.zeros((0, 3), "<i4"))) == b""
     assert chain.decode(b"", (0, 3)).shape == (0, 3)
+
+
+TEXTS = ["<U1", ">U2", [("a", "u1"), ("b", "<U2")], [("a", [("b", ">U1"), ("c", "u1")], (2,))], [("a", "<U1", (2, 2))]]
+
+
+@pytest.mark.parametrize("dtype", TEXTS, ids=str)
+@pytest.mark.parametrize("endian", ["little", "big", None])
+@pytest.mark.parametrize("code", [0, 0xD800, 0x10FFFF, 0x110000, 0xFFFFFFFF])
+def test_numbers_that_are_no_code_points(build, dtype, endian, code):
+    chain = build([("bytes", {} if endian is None else {"endian": endian})], dtype, 1, None)
+    text = chunk = np.zeros(3, dtype)
+    while text.dtype.names:
+        text = text["b" if "b" in text.dtype.names else "a"]
+    text[...] = "\U00010203"
+    stored = bytes(chain.encode(chunk))
+    order = "little" if b"\3\2\1\0" in stored else "big"
+    damaged = code.to_bytes(4, order).join(stored.rsplit((0x10203).to_bytes(4, order), 1))
+    assert damaged != stored
+    if code <= 0x10FFFF:
+        repr(chain.decode(damaged, (3,)).tolist())
+    else:
+        with pytest.raises(CodecError, match="code point") as caught:
+            chain.decode(damaged, (3,))
+        assert caught.value.codec == "bytes"
+
+
+def test_text_of_no_length(build):
+    assert build(["bytes"], [("a", "<U0"), ("b", "u1")], 1, None).decode(b"123", (3,))["a"].tolist() == ["", "", ""]
+    assert build(["bytes"], "<U2", 1, None).decode(b"", (0,)).shape == (0,)

@@ -61,7 +61,7 @@ def noise(dtype, shape, seed):
     if dtype.kind == "b":
         raw &= 1
     if dtype.kind == "U":  # no code point has all bits
-        raw = raw.view("u4") % 128
+        raw = (raw.view("u4") % 128).astype(np.dtype("u4").newbyteorder(dtype.byteorder))
     return raw.view(dtype).reshape(shape) if raw.size else np.zeros(shape, dtype)
 
 

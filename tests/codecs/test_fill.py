@@ -1,3 +1,6 @@
+import math
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,6 +39,9 @@ def test_one_bit_makes_the_difference(dtype, shape, fortran):
         (["", None], "", False),
         ([0, False], 0, False),
         ([1, 1], 1, True),
+        ([b"a", b"a"], b"a", True),
+        ([None, None], None, True),
+        ([True, True], True, True),
     ],
 )
 def test_values(chunk, fill, same):
@@ -45,3 +51,34 @@ def test_values(chunk, fill, same):
 
 def test_without_fill_value():
     assert not equals_fill(np.zeros(3), None)
+
+
+NAN = struct.unpack("d", struct.pack("Q", 0x7FF8000000000001))[0]
+
+
+@pytest.mark.parametrize(
+    ("item", "fill", "same"),
+    [
+        (0.0, 0.0, True),
+        (-0.0, 0.0, False),
+        (math.nan, math.nan, True),
+        (NAN, math.nan, False),
+        (1, 1.0, False),
+        (1.0, 1, False),
+        (True, 1, False),
+        ([-0.0], [0.0], False),
+        ({"a": True}, {"a": 1}, False),
+        ({"a": 1}, {"a": 1}, False),
+        ((), (), False),
+        (np.array([-0.0]), np.array([0.0]), False),
+        (np.array([1]), np.array([1]), False),
+        (np.float64(-0.0), np.float64(0.0), False),
+    ],
+    ids=repr,
+)
+def test_objects_are_equal_only_if_nothing_is_lost(item, fill, same):
+    chunk, value = np.empty(2, object), np.empty((), object)
+    chunk[0] = fill
+    chunk[1] = item
+    value[()] = fill
+    assert equals_fill(chunk, value) is same

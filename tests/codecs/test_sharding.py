@@ -1,5 +1,6 @@
 import itertools
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -282,3 +283,39 @@ def test_order_of_inner_chunks(build):
     assert data[:6] == bytes(range(6))
     index = chain.sharding.decode_index(data[6:], (2, 3))
     assert [index[c][0] for c in itertools.product(range(2), range(3))] == [*range(6)]
+
+
+def test_an_array_says_itself_whether_it_keeps_empty_inner_chunks(build):
+    chunk = np.full(6, 5, "u1")
+    for codecs, extra in [([shards((2,)), "crc32c"], 4), ([shards((6,), [as_json(shards((2,)))])], 20)]:
+        for keep in (True, False, None):
+            chain = build(codecs, "u1", 1, 5, keep_empty=keep)
+            for setting in (True, False):
+                with config.configure(write_empty_chunks=setting):
+                    size = len(chain.encode(chunk))
+                kept = setting if keep is None else keep
+                # an outer shard that keeps nothing has no inner shard, and so no inner index
+                inner = 0 if extra == 20 and not kept else 3 * 16 + 4
+                assert size == 6 * kept + inner + extra
+
+
+def test_too_many_inner_chunks_are_refused_when_the_shard_is_known(build):
+    for codecs in ([shards((1,))], [shards((1,)), "crc32c"], [shards((2**25,), [as_json(shards((1,)))])]):
+        with pytest.raises(MetadataError, match="index") as caught:
+            build(codecs, "u1", 1, 0, (2**25,))
+        assert caught.value.codec == "sharding_indexed"
+    build([shards((1,))], "u1", 1, 0, (2**24,))
+    with config.configure(max_chunk_bytes=999), pytest.raises(MetadataError, match="larger than 999"):
+        build([shards((1,))], "u1", 1, 0, (63,))
+
+
+def test_a_short_shard_of_many_inner_chunks_is_refused_at_little_cost(build):
+    chain = build([shards((1,)), "crc32c"], "u1", 1, 0, (2**18,))
+    data = bytes(build([("bytes", {}), "crc32c"], "u1", 1).encode(np.zeros(8, "u1")))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CodecError, match="shorter than its index"):
+            chain.decode(data, (2**18,))
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -2,6 +2,9 @@
 
 import gc
 import pickle
+import subprocess
+import sys
+from collections import UserDict
 
 import numpy as np
 import pytest
@@ -63,11 +66,11 @@ def test_only_a_key_error_is_a_missing_value():
 
 def test_stores_over_one_mapping_share_their_lock_and_no_longer_than_needed():
     gc.collect()
-    before = len(mapping._locks)
+    before = len(mapping._shared)
     contents = {}
     one, other = MappingStore(contents), MappingStore(contents)
-    assert one._lock is other._lock
-    assert MappingStore({})._lock is not one._lock
+    assert one._shared is other._shared
+    assert MappingStore({})._shared is not one._shared
     generation = one.set("a", b"1")
     assert other.get("a", with_generation=True) == (b"1", generation)
     other.set("a", b"2", if_generation=generation)
@@ -75,7 +78,7 @@ def test_stores_over_one_mapping_share_their_lock_and_no_longer_than_needed():
         one.set("a", b"3", if_generation=generation)
     del one, other
     gc.collect()
-    assert len(mapping._locks) == before
+    assert len(mapping._shared) == before
 
 
 def test_the_mapping_sees_bytes():
@@ -104,3 +107,95 @@ def test_a_pickled_memory_store_is_independent():
     copy.set("b", b"3", if_generation=ABSENT)
     assert store.get("a") == b"1"
     assert store.get("b") is None
+
+
+def test_a_value_is_digested_once_however_many_ranges_are_read(monkeypatch):
+    digested = []
+    digest = mapping._digest
+    monkeypatch.setattr(mapping, "_digest", lambda value: digested.append(len(value)) or digest(value))
+    contents = {"a": bytes(10_000)}
+    one, other = MappingStore(contents), MappingStore(contents)
+    found = {store.get("a", (at, 2), with_generation=True)[1] for at in range(50) for store in (one, other)}
+    assert len(found) == 1
+    assert digested == [10_000]
+    generation = one.set("a", bytes(20_000), if_generation=found.pop())
+    assert other.get("a", (5, 2), with_generation=True) == (b"\0\0", generation)
+    other.set("a", bytes(30_000), if_generation=generation)
+    assert digested == [10_000, 20_000, 30_000]
+
+
+@pytest.mark.parametrize("size", [3, 10_000])
+@pytest.mark.parametrize("kind", [dict, UserDict])
+def test_what_others_change_in_the_mapping_counts(kind, size):
+    contents = kind()
+    store = MappingStore(contents)
+    generation = store.set("a", bytes(size))
+    contents["a"] = b"x" * size
+    with pytest.raises(ConflictError):
+        store.set("a", b"", if_generation=generation)
+    contents["a"] = bytearray(size)  # equal to what was read
+    assert store.get("a", with_generation=True)[1] == generation
+    contents["a"][0] = 1
+    with pytest.raises(ConflictError):
+        store.delete("a", if_generation=generation)
+    del contents["a"]
+    assert store.get("a", with_generation=True) == (None, ABSENT)
+    contents["a"] = bytes(size)
+    store.delete("a", if_generation=generation)
+
+
+def test_no_value_is_kept_alive_for_its_digest():
+    contents = {}
+    store = MappingStore(contents)
+    for number in range(1000):
+        store.set(f"{number}", bytes(5000))
+    assert len(store._shared.digests) <= 32
+    for number in range(1000):
+        store.delete(f"{number}")
+    contents["a"] = np.zeros(5000, "u1")
+    assert store.get("a", with_generation=True)[0] == bytes(5000)
+    assert not store._shared.digests
+
+
+FORK = """
+import os, signal, sys, threading
+from tegula.stores import MappingStore, MemoryStore
+
+class Slow(dict):
+    def __setitem__(self, key, value):
+        inside.set()
+        done.wait()
+        super().__setitem__(key, value)
+
+inside, done = threading.Event(), threading.Event()
+contents = Slow()
+if sys.argv[1] == "mapping":
+    store = MappingStore(contents)
+    other = MappingStore(contents)
+else:
+    store = other = MemoryStore()
+    store._values = contents
+thread = threading.Thread(target=store.set, args=("a", b"1"))
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    done = threading.Event()
+    done.set()
+    other.set("b", b"2")
+    store.set("c", b"3")
+    assert sorted(store.list()) == ["b", "c"]
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+done.set()
+thread.join()
+assert status == 0, status
+assert [*store.list()] == ["a"]
+"""
+
+
+@pytest.mark.parametrize("kind", ["mapping", "memory"])
+def test_a_fork_while_another_thread_writes(kind):
+    done = subprocess.run([sys.executable, "-c", FORK, kind], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

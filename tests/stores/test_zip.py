@@ -397,6 +397,75 @@ def test_after_a_fork_the_child_can_only_read(path):
     assert contents(path) == {"a": b"1", "b": b"2"}
 
 
+FORKED_WRITER = """
+import os, signal, sys, threading, time
+from tegula.stores import ZipStore
+store = ZipStore(sys.argv[1], "w")
+store.set("a", b"1")
+held, done = threading.Event(), threading.Event()
+def hold():
+    with store._lock:
+        held.set()
+        done.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    if sys.argv[2] == "stay":
+        time.sleep(60)
+    store.flush()
+    store.close()
+    os._exit(0)
+if sys.argv[2] == "end":
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+thread.join()
+store.close()
+with ZipStore(sys.argv[1], "a") as store:
+    store.set("b", b"2")
+if sys.argv[2] != "end":
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize("child", ["end", "stay"])
+def test_a_forked_child_neither_waits_for_the_lock_nor_keeps_the_archive_locked(path, child):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED_WRITER, path, child], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert contents(path) == {"a": b"1", "b": b"2"}
+
+
+def test_a_key_longer_than_a_name_in_an_archive_can_be(path):
+    store = ZipStore(path, "w")
+    store.set("a", b"1")
+    store.set("k" * 65535, b"2")
+    for key in ("k" * 65536, "é" * 32768):
+        with pytest.raises(StoreError, match="65535") as caught:
+            store.set(key, b"3")
+        assert caught.value.key.startswith(key[:20])
+        assert len(str(caught.value)) < 300
+    store.close()
+    assert contents(path) == {"a": b"1", "k" * 65535: b"2"}
+
+
+def test_a_forgotten_store_that_can_not_commit_says_what_is_lost(path, monkeypatch):
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    store = ZipStore(path, "w")
+    for key in "abcd":
+        store.set(key, b"1")
+    monkeypatch.setattr(zip_archive, "write_at", fail)
+    with pytest.warns(RuntimeWarning, match=r"lost, with 4 new values \('a', 'b', 'c', …\).*No space") as caught:
+        del store
+    assert path in str(caught[0].message)
+
+
 # --- archives of others
 
 

@@ -6,6 +6,8 @@ shuffles by it, and the filters of Zarr v2 work on it.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -23,7 +25,7 @@ from tegula.codecs.stages import (
     option,
     wrong_size,
 )
-from tegula.errors import MetadataError
+from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import EXTENDED
 from tegula.metadata.nodes import CodecSpec
 
@@ -71,17 +73,41 @@ class Bytes(Serializer):
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:
         size, stored, memory, dtype = self.size(shape), self.stored, self.memory, self.dtype
-        ndarray = np.ndarray
+        ndarray, texts = np.ndarray, [*_text_fields(stored)]
 
         def decode(data: Data) -> Chunk:
             if len(data) != size:
                 raise wrong_size(len(data), size, "bytes")
-            return ndarray(shape, stored, data)
+            chunk = ndarray(shape, stored, data)
+            if texts:
+                _check_text(chunk, texts)
+            return chunk
 
         def decode_swapped(data: Data) -> Chunk:
             return decode(data).astype(memory).view(dtype)
 
         return decode if stored == dtype else decode_swapped
+
+
+def _text_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the names that lead to each field of Unicode text; none if the elements are text themselves."""
+    dtype = dtype.base
+    if dtype.names is not None:
+        for name in dtype.names:
+            yield from ((name, *rest) for rest in _text_fields(dtype[name]))
+    elif dtype.kind == "U" and dtype.itemsize:
+        yield ()
+
+
+def _check_text(chunk: Chunk, fields: list[tuple[str, ...]]) -> None:
+    """Refuse numbers that are no code points, on which NumPy fails as late as when an element is read."""
+    for names in fields:
+        text = chunk
+        for name in names:
+            text = text[name]
+        codes = text[..., None].view(np.dtype("u4").newbyteorder(text.dtype.byteorder))
+        if codes.size and codes.max() > sys.maxunicode:
+            raise CodecError(f"text holds {codes.max():#x}, which is no Unicode code point", codec="bytes")
 
 
 def build(spec: CodecSpec, context: Context) -> Bytes:

@@ -177,6 +177,7 @@ def build_chain(
     allow_pickle: bool = False,
     ndim: int,
     chunk_shape: Shape | None = None,
+    keep_empty: bool | None = None,
 ) -> CodecChain:
     """Build the chain that a list of codecs describes.
 
@@ -194,6 +195,8 @@ def build_chain(
         Number of dimensions.
     chunk_shape : tuple of int, optional
         The chunks' shape, if all have the same; lets shards be checked at once.
+    keep_empty : bool, optional
+        Whether shards keep inner chunks that are equal to the fill value, instead of what the configuration says.
 
     Raises
     ------
@@ -213,7 +216,8 @@ def build_chain(
     ('000100024ea91d0c', array([1, 2], dtype=uint16))
     """
     try:
-        return _build(specs, Context(data_type, fill_value, ndim, chunk_shape, allow_pickle, build_chain))
+        context = Context(data_type, fill_value, ndim, chunk_shape, allow_pickle, build_chain, keep_empty)
+        return _build(specs, context)
     except RecursionError as error:
         raise MetadataError("the codecs are nested too deeply", field="codecs") from error
 

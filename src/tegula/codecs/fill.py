@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = ["equals_fill"]
 
+_PLAIN: Final = frozenset({str, bytes, int, bool, type(None)})
+
 
 def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
     """Return whether every element of `chunk` is the fill value, bit for bit.
 
-    Negative zero is not zero, and a NaN equals a NaN of the same bits only. Without a fill value nothing equals it.
+    Negative zero is not zero, and a NaN equals a NaN of the same bits only. Of objects, text, bytes, numbers and
+    ``None`` can be equal; containers never are. Without a fill value nothing equals it.
 
     Parameters
     ----------
@@ -30,8 +34,7 @@ def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
     if fill is None:
         return False
     if chunk.dtype.kind == "O":
-        value = fill[()]
-        return all(type(item) is type(value) and _same(item, value) for item in chunk.flat)
+        return _all_equal(chunk, fill[()])
     if chunk.size == 0 or chunk.dtype.itemsize == 0:
         return True
     # with the dots the element stays an array: a scalar of text would drop the NULs at its end
@@ -42,5 +45,11 @@ def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
     return bool(np.array_equal(raw[chunk.dtype.itemsize :], raw[: -chunk.dtype.itemsize]))
 
 
-def _same(one: Any, other: Any) -> bool:
-    return np.array_equal(one, other) if isinstance(one, np.ndarray) else bool(one == other)
+def _all_equal(chunk: npt.NDArray[Any], value: Any) -> bool:
+    kind = type(value)
+    if kind in _PLAIN:
+        return all(type(item) is kind and item == value for item in chunk.flat)
+    if kind is not float:
+        return False  # == on what a container holds takes True for 1
+    bits = struct.pack("d", value)
+    return all(type(item) is float and struct.pack("d", item) == bits for item in chunk.flat)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import prod
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = ["EMPTY", "InnerChain", "Sharding", "build"]
 EMPTY: Final = 2**64 - 1
 """Both members of the index entry of a missing inner chunk."""
 
+_MAX_INDEX: Final = 2**28
 _INDEX_TYPE: Final = DataType(np.dtype("<u8"))
 _INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 
@@ -64,6 +66,8 @@ class Sharding(Serializer):
         Whether the index comes first.
     data_type, fill : DataType, 0-d ndarray or None
         Type of the elements, and what missing inner chunks hold (zero if ``None``).
+    keep_empty : bool or None
+        Whether `encode` stores inner chunks equal to the fill value; ``None`` for what the configuration says.
     """
 
     name = "sharding_indexed"
@@ -77,6 +81,7 @@ class Sharding(Serializer):
         index_at_start: bool,
         data_type: DataType,
         fill: Chunk | None,
+        keep_empty: bool | None = None,
     ) -> None:
         self.inner_shape = inner_shape
         self.inner = inner
@@ -84,6 +89,7 @@ class Sharding(Serializer):
         self.index_at_start = index_at_start
         self.dtype = data_type.numpy
         self.fill = fill
+        self.keep_empty = keep_empty
         self.sharding = self
 
     def grid_shape(self, shard_shape: Shape) -> Shape:
@@ -180,17 +186,18 @@ class Sharding(Serializer):
         return b"".join(parts)
 
     def encode(self, chunk: Chunk) -> bytes:
-        """Encode a whole shard; inner chunks equal to the fill value are left out unless the configuration says no."""
-        keep = config.current().write_empty_chunks
+        """Encode a whole shard; inner chunks equal to the fill value are left out unless they are to be kept."""
+        keep = config.current().write_empty_chunks if self.keep_empty is None else self.keep_empty
         encode, fill = self.inner.encode, self.fill
         entries = {}
-        for coords, where in self._inner_chunks(self.grid_shape(chunk.shape)):
+        grid = self.grid_shape(chunk.shape)
+        for coords, where in zip(product(*map(range, grid)), self._places(grid)):
             part = chunk[where]
             entries[coords] = encode(part) if keep or not equals_fill(part, fill) else None
         return self._assemble(entries, chunk.shape)
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:
-        places = [where for _, where in self._inner_chunks(self.grid_shape(shape))]
+        grid, places = self.grid_shape(shape), self._places
         index_size, at_start, decode_index = self.index_nbytes(shape), self.index_at_start, self.decode_index
         decode_inner, inner_shape, dtype, fill = self.inner.decode, self.inner_shape, self.dtype, self.fill
 
@@ -202,7 +209,7 @@ class Sharding(Serializer):
             start = 0 if at_start else size - index_size
             entries = decode_index(view[start : start + index_size], shape, size).reshape(-1, 2).tolist()
             out = np.zeros(shape, dtype) if fill is None else np.empty(shape, dtype)
-            for where, (offset, length) in zip(places, entries):
+            for where, (offset, length) in zip(places(grid), entries):
                 if offset != EMPTY:
                     out[where] = decode_inner(view[offset : offset + length], inner_shape)
                 elif fill is not None:
@@ -211,12 +218,11 @@ class Sharding(Serializer):
 
         return decode
 
-    def _inner_chunks(self, grid: Shape) -> Iterator[tuple[Coords, tuple[slice, ...]]]:
-        """Yield the coordinates of each inner chunk and where it lies in the shard, in C order."""
-        slices = [
-            [slice(i * size, (i + 1) * size) for i in range(count)] for count, size in zip(grid, self.inner_shape)
-        ]
-        return zip(product(*map(range, grid)), product(*slices))
+    def _places(self, grid: Shape) -> Iterator[tuple[slice, ...]]:
+        """Yield where each inner chunk lies in the shard, in C order."""
+        return product(
+            *([slice(i * size, (i + 1) * size) for i in range(count)] for count, size in zip(grid, self.inner_shape))
+        )
 
 
 def build(spec: CodecSpec, context: Context) -> Sharding:
@@ -237,6 +243,7 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
         allow_pickle=context.allow_pickle,
         ndim=ndim,
         chunk_shape=inner_shape,
+        keep_empty=context.keep_empty,
     )
     index = build_chain(_specs(spec, "index_codecs", _INDEX_CODECS), _INDEX_TYPE, None, ndim=ndim + 1)
     if index.encoded_size((1,) * ndim + (2,)) is None:
@@ -250,10 +257,22 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
         index_at_start=option(spec, "index_location", "end", {"start": True, "end": False}),
         data_type=context.data_type,
         fill=context.fill,
+        keep_empty=context.keep_empty,
     )
     if context.shape is not None:
-        codec.grid_shape(context.shape)
+        _check_index(codec.grid_shape(context.shape))
     return codec
+
+
+def _check_index(grid: Shape) -> None:
+    """Refuse so many inner chunks that the index alone, of two integers for each, would be hard to handle."""
+    size, limit = 16 * prod(grid), min(config.current().max_chunk_bytes, _MAX_INDEX)
+    if size > limit:
+        raise MetadataError(
+            f"a shard's index of {size} bytes is larger than {limit}",
+            field="codecs.chunk_shape",
+            codec="sharding_indexed",
+        )
 
 
 def _is_shape(value: Any) -> bool:

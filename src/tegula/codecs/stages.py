@@ -45,6 +45,7 @@ class Context:
     shape: Shape | None
     allow_pickle: bool
     build: Callable[..., Any]
+    keep_empty: bool | None = None
     buffer: np.dtype[Any] | None = None
 
 

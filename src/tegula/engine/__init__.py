@@ -1,6 +1,13 @@
 """The engine: a plan, a store and codecs become bytes moved. The only floor that does I/O and decodes."""
 
-from tegula.engine.documents import create_documents, fetch_documents, implicit_group, read_metadata, update_documents
+from tegula.engine.documents import (
+    back_off,
+    create_documents,
+    fetch_documents,
+    implicit_group,
+    read_metadata,
+    update_documents,
+)
 from tegula.engine.futures import Future, start
 from tegula.engine.reference import read, write
 from tegula.engine.resizing import cut_off
@@ -9,6 +16,7 @@ from tegula.engine.stored import StoredArray, physical_memory, stored_array
 __all__ = [
     "Future",
     "StoredArray",
+    "back_off",
     "create_documents",
     "cut_off",
     "fetch_documents",

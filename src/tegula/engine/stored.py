@@ -119,21 +119,29 @@ def stored_array(
     chunk_nbytes = prod(chunk) * dtype.itemsize
     limit = config.current().max_chunk_bytes
     if chunk_nbytes > limit:
-        raise MetadataError(f"a chunk of {chunk_nbytes} bytes is larger than max_chunk_bytes, {limit}", field="chunks")
+        place = f"{store.url}/{path}".rstrip("/")
+        raise MetadataError(
+            f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=place, field="chunks"
+        )
     fill = metadata.fill_value
     if fill is None:
         fill = np.zeros((), dtype)
         if metadata.data_type.variable:
             fill[()] = None
-    chain = build_chain(
-        metadata.codecs,
-        metadata.data_type,
-        fill,
-        allow_pickle=allow_pickle,
-        ndim=metadata.ndim,
-        chunk_shape=chunk if metadata.grid.is_regular else None,
-    )
-    _check_indexes(chain, chunk)
+    try:
+        chain = build_chain(
+            metadata.codecs,
+            metadata.data_type,
+            fill,
+            allow_pickle=allow_pickle,
+            ndim=metadata.ndim,
+            chunk_shape=chunk if metadata.grid.is_regular else None,
+            keep_empty=write_empty,
+        )
+        _check_indexes(chain, chunk)
+    except TegulaError as error:
+        error.within(path=f"{store.url}/{path}".rstrip("/"))
+        raise
     return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, write_empty)
 
 

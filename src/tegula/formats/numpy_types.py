@@ -57,6 +57,8 @@ def _parse(value: Any, depth: int) -> np.dtype[Any]:
         if not isinstance(item, list) or not 2 <= len(item) <= 3:
             raise ValueError(f"{item!r:.80} is not a field")
         name = tuple(item[0]) if isinstance(item[0], list) else item[0]
+        if not all(isinstance(part, str) for part in (name if isinstance(name, tuple) else (name,))):
+            raise ValueError(f"{item[0]!r:.80} is not the name of a field")
         inner = _parse(item[1], depth + 1)
         if len(item) == 3:
             shape = item[2] if isinstance(item[2], list) else [item[2]]

@@ -22,7 +22,7 @@ from tegula.formats.documents import Style, integers, load, member, replace_docu
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
-from tegula.metadata.data_types import EXTENDED, DataType
+from tegula.metadata.data_types import EXTENDED, DataType, packed
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 
@@ -155,6 +155,8 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     changes: dict[str, Any] = {"shape": [*metadata.shape]}
     if "meta" not in metadata.documents:
         changes = _document(metadata)
+    elif 0 in load(metadata.documents["meta"], "meta")["chunks"] and 0 not in metadata.shape:
+        changes["chunks"] = [*metadata.grid.largest_chunk()]  # a length of 0 did while there was nothing to hold
     attributes = replace_document(metadata.documents, "attrs", metadata.attributes, _STYLE)
     return {"meta": rewrite(metadata.documents, "meta", changes, _STYLE), "attrs": attributes}
 
@@ -215,7 +217,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     UnsupportedError
         If the data type, chunk grid, fill value or a codec has no form in Zarr v1.
     """
-    dtype = metadata.data_type.numpy
+    dtype = packed(metadata.data_type.numpy)
     if metadata.data_type.variable or dtype in EXTENDED.values():
         raise UnsupportedError(f"Zarr v1 has no data type {metadata.data_type}", field="dtype")
     if dtype.subdtype is not None or (dtype.names and any(dtype[name].subdtype for name in dtype.names)):
@@ -225,6 +227,9 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if metadata.ndim == 0:
         raise UnsupportedError("Zarr v1 has no chunk key for an array without dimensions", field="shape")
     transposes = [codec for codec in metadata.codecs if codec.name == "transpose"]
+    for codec in transposes:
+        if sorted(codec.configuration.get("order", []), key=str) != [*range(metadata.ndim)]:
+            raise MetadataError("the order must name each axis once", codec="transpose")
     ends = [codec for codec in metadata.codecs if codec.name not in ("transpose", "bytes")]
     compressors = [_adapt_compressor(codec) for codec in ends]
     if len(compressors) > 1:

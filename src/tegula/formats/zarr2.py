@@ -19,7 +19,7 @@ from tegula.formats.documents import Style, dump, integers, load, member, replac
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import v2_keys
-from tegula.metadata.data_types import BYTES, EXTENDED, STRING, DataType
+from tegula.metadata.data_types import BYTES, EXTENDED, STRING, DataType, packed
 from tegula.metadata.fill_values import decode_base64, fill_from_json, fill_to_json, scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
@@ -176,7 +176,7 @@ def _lenient_bytes(value: str, data_type: DataType) -> npt.NDArray[Any]:
     try:
         raw = decode_base64(value)
     except MetadataError:
-        raw = value.encode()
+        raw = value.encode("utf-8", "surrogatepass")
     return scalar_array(raw, data_type)
 
 
@@ -193,7 +193,9 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     if isinstance(metadata, GroupMetadata):
         out[".zgroup"] = documents.get(".zgroup") or dump({"zarr_format": 2}, ".zgroup", _STYLE)
     else:
-        changes = {"shape": [*metadata.shape]} if ".zarray" in documents else _document(metadata)
+        changes = _document(metadata) if ".zarray" not in documents else {"shape": [*metadata.shape]}
+        if ".zarray" in documents and 0 in load(documents[".zarray"], ".zarray")["chunks"] and 0 not in metadata.shape:
+            changes["chunks"] = [*metadata.grid.largest_chunk()]  # a length of 0 did while there was nothing to hold
         out[".zarray"] = rewrite(documents, ".zarray", changes, _STYLE)
     if metadata.attributes or ".zattrs" in documents:
         out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, _STYLE)
@@ -250,7 +252,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         raise UnsupportedError("Zarr v2 has no shards", codec="sharding_indexed")
     if not all(isinstance(axis, RegularAxis) for axis in grid.axes):
         raise UnsupportedError("Zarr v2 has regular chunk grids only", field="chunks")
-    data_type = DataType(metadata.data_type.numpy, metadata.data_type.variable)
+    data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
     endian = next((c.configuration.get("endian") for c in codecs if c.name == "bytes"), None)
     if endian is not None and data_type.is_fixed and data_type.numpy not in EXTENDED.values():
         data_type = DataType(data_type.numpy.newbyteorder("<" if endian == "little" else ">"))
@@ -263,6 +265,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
             if data_type.variable not in usual:
                 raise UnsupportedError("an array of objects needs an object codec", field="codecs")
             rest.insert(0, CodecSpec(usual[data_type.variable]))
+    elif any(codec.name.startswith("numcodecs.vlen-") for codec in rest):
+        raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
     elif not any(codec.name in _ARRAY_CODECS for codec in rest):
         rest.insert(0, byte_order_codec(data_type.numpy))
     attributes = metadata.attributes

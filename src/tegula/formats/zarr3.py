@@ -229,6 +229,8 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         changes = _document(metadata)
     else:
         changes = {"shape": [*metadata.shape]}
+        if metadata.grid.is_regular and 0 in _chunk_lengths(load(documents[_KEY], _KEY)) and 0 not in metadata.shape:
+            changes["chunk_grid"] = _grid_to_json(metadata.grid)  # a length of 0 did while there was nothing to hold
         if not metadata.grid.is_regular:
             old = load(documents[_KEY], _KEY)
             if _grid_from_json(old["chunk_grid"], tuple(old["shape"])) != metadata.grid:
@@ -236,6 +238,12 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     if _KEY in documents and (metadata.attributes or "attributes" in load(documents[_KEY], _KEY)):
         changes["attributes"] = metadata.attributes
     return {_KEY: rewrite(documents, _KEY, changes, _STYLE)}
+
+
+def _chunk_lengths(document: Mapping[str, Any]) -> list[Any]:
+    grid = document.get("chunk_grid")
+    lengths = grid["configuration"].get("chunk_shape", []) if isinstance(grid, dict) else []
+    return lengths if isinstance(lengths, list) else []
 
 
 def _document(metadata: ArrayMetadata) -> dict[str, Any]:
@@ -268,6 +276,8 @@ def _codec_to_json(codec: CodecSpec) -> dict[str, Any]:
     out: dict[str, Any] = {"name": codec.name}
     if codec.name == "sharding_indexed":
         for name in ("codecs", "index_codecs"):
+            if name not in configuration:
+                raise MetadataError(f"the shards need {name}", field=name, codec=codec.name)
             configuration[name] = [_codec_to_json(inner) for inner in codecs_from_json(configuration[name])]
     if configuration or codec.name.startswith(("vlen-", "numcodecs.")):
         out["configuration"] = configuration
@@ -356,13 +366,17 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
         if shuffle == -1:
             shuffle = 2 if data_type.itemsize == 1 else 1
         names = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
+        if shuffle not in names:
+            raise MetadataError(
+                f"shuffle must be 0, 1, 2 or -1, not {shuffle!r:.40}", codec=codec.name, field="shuffle"
+            )
         return CodecSpec(
             "blosc",
             {
                 "typesize": max(1, data_type.itemsize) if data_type.is_fixed else 1,
                 "cname": options.get("cname", "lz4"),
                 "clevel": options.get("clevel", 5),
-                "shuffle": names.get(shuffle, "shuffle"),
+                "shuffle": names[shuffle],
                 "blocksize": options.get("blocksize", 0),
             },
         )
@@ -371,9 +385,9 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
         usual = {"typesize": size, "cname": "zstd", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
         return CodecSpec("blosc", {**usual, **options})
     if codec.name in ("numcodecs.zstd", "zstd"):
-        return CodecSpec("zstd", {"level": options.get("level", 0), "checksum": bool(options.get("checksum", False))})
+        return CodecSpec("zstd", {"level": 0, "checksum": False, **options})
     if codec.name in ("numcodecs.gzip", "gzip"):
-        return CodecSpec("gzip", {"level": options.get("level", 5)})
+        return CodecSpec("gzip", {"level": 5, **options})
     if codec.name in ("numcodecs.vlen-utf8", "numcodecs.vlen-bytes"):
         return CodecSpec(codec.name.removeprefix("numcodecs."))
     if codec.name == "numcodecs.crc32c" and options.get("location", "end") == "end":

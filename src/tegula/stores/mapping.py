@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import weakref
 from collections.abc import Iterator, MutableMapping
@@ -25,9 +26,35 @@ from tegula.stores.interface import (
 
 __all__ = ["MappingStore"]
 
-# One lock for each mapping in use. A store holds its mapping, so an id is not used again while its lock is alive.
-_locks: weakref.WeakValueDictionary[int, threading.Lock] = weakref.WeakValueDictionary()
-_locks_lock = threading.Lock()
+_LARGE = 1 << 12  # shorter values are digested about as fast as they are looked up
+_MAX_DIGESTS = 32
+
+
+class _Shared:
+    """What all stores over one mapping share: the lock, and digests of values together with the values."""
+
+    __slots__ = ("__weakref__", "digests", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.digests: dict[str, tuple[bytes, Generation]] = {}
+
+
+# One for each mapping in use. A store holds its mapping, so an id is not used again while what belongs to it is alive.
+_shared: weakref.WeakValueDictionary[int, _Shared] = weakref.WeakValueDictionary()
+_shared_lock = threading.Lock()
+
+
+def _free_locks() -> None:
+    """In a forked child, free the locks that threads of the parent held: they do not exist here."""
+    global _shared_lock
+    _shared_lock = threading.Lock()
+    for shared in _shared.values():
+        shared.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_free_locks)
 
 
 class MappingStore(Store):
@@ -60,12 +87,12 @@ class MappingStore(Store):
             raise StoreError(f"a MappingStore needs a mapping, not {type(mapping).__name__}")
         self.mapping = mapping
         self.read_only = read_only
-        self._lock = _lock_of(mapping)
+        self._shared = _shared_of(mapping)
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         value = self._read(check_key(key))
-        generation = _generation(value) if with_generation else None
+        generation = self._generation(key, value) if with_generation else None
         if value is not None and byte_range is not None:
             start, stop = clip_range(byte_range, len(value))
             value = value[start:stop]
@@ -75,21 +102,22 @@ class MappingStore(Store):
         """Store `value` under `key` and return its generation; see `Store.set`."""
         self._check_writable(key)
         data = bytes(flat_view(value, key))
-        with self._lock:
+        with self._shared.lock:
             self._check_generation(key, if_generation)
             try:
                 self.mapping[key] = data
             except Exception as error:
                 raise self._failure("write", key, error) from error
-        return _generation(data)
+        return self._generation(key, data)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""
         self._check_writable(key)
-        with self._lock:
+        with self._shared.lock:
             self._check_generation(key, if_generation)
             try:
                 del self.mapping[key]
+                self._shared.digests.pop(key, None)
             except KeyError:
                 return
             except Exception as error:
@@ -99,7 +127,7 @@ class MappingStore(Store):
         """Yield every key that starts with `prefix`, in no particular order."""
         check_prefix(prefix)
         try:
-            with self._lock:
+            with self._shared.lock:
                 names = [*self.mapping]
         except Exception as error:
             raise self._failure("list", prefix, error) from error
@@ -148,8 +176,24 @@ class MappingStore(Store):
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 
     def _check_generation(self, key: str, expected: Generation | None) -> None:
-        if expected is not None and _generation(self._read(key)) != expected:
+        if expected is not None and self._generation(key, self._read(key)) != expected:
             raise ConflictError("the value has changed since it was read", key=key)
+
+    def _generation(self, key: str, value: bytes | None) -> Generation:
+        if value is None:
+            return ABSENT
+        digests = self._shared.digests
+        known = digests.get(key)
+        if known is not None and known[0] is value:
+            return known[1]
+        generation = _digest(value)
+        # Noted only of what the mapping itself holds: it will return the same object, and keeps it alive anyway.
+        held: object = dict.get(self.mapping, key) if isinstance(self.mapping, dict) else None
+        if held is value and len(value) >= _LARGE:
+            if len(digests) >= _MAX_DIGESTS:
+                digests.clear()
+            digests[key] = value, generation
+        return generation
 
     def _failure(self, action: str, key: str, error: Exception) -> StoreError:
         return StoreError(f"{self!r} failed to {action}: {type(error).__name__}: {error}", key=key)
@@ -165,13 +209,13 @@ def _reopen(kind: type[MappingStore], mapping: MutableMapping[str, Any], read_on
     return kind(mapping, read_only=read_only)
 
 
-def _lock_of(mapping: object) -> threading.Lock:
-    with _locks_lock:
-        lock = _locks.get(id(mapping))
-        if lock is None:
-            lock = _locks[id(mapping)] = threading.Lock()
-        return lock
+def _shared_of(mapping: object) -> _Shared:
+    with _shared_lock:
+        shared = _shared.get(id(mapping))
+        if shared is None:
+            shared = _shared[id(mapping)] = _Shared()
+        return shared
 
 
-def _generation(value: bytes | None) -> Generation:
-    return ABSENT if value is None else hashlib.blake2b(value, digest_size=16).digest()
+def _digest(value: bytes) -> Generation:
+    return hashlib.blake2b(value, digest_size=16).digest()

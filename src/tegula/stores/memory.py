@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -57,6 +59,7 @@ class MemoryStore(Store):
     def __init__(self, contents: Mapping[str, BytesLike] | None = None, *, read_only: bool = False) -> None:
         self.read_only = read_only
         self._lock = threading.Lock()
+        _stores.add(self)
         self._values: dict[str, tuple[bytes, Generation]] = {}
         for key, value in (contents or {}).items():
             self._values[check_key(key)] = (bytes(flat_view(value, key)), _next_generation())
@@ -123,6 +126,19 @@ class MemoryStore(Store):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._values)} keys)"
+
+
+_stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
+
+
+def _free_locks() -> None:
+    """In a forked child, free the locks that threads of the parent held: they do not exist here."""
+    for store in _stores:
+        store._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_free_locks)
 
 
 def _reopen(kind: type[MemoryStore], contents: dict[str, bytes], read_only: bool) -> MemoryStore:

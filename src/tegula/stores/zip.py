@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Literal
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
@@ -37,6 +37,7 @@ __all__ = ["ZipStore"]
 
 _METHODS = {"stored": STORED, "deflated": DEFLATED}
 _PENDING = 4 << 20
+_MAX_NAME = 0xFFFF
 _next_number = itertools.count(1).__next__
 
 
@@ -83,6 +84,8 @@ class ZipStore(Store):
     >>> folder.cleanup()
     """
 
+    _state: tuple[Archive, dict[str, Member]] | None = None  # also of a store that could not be made
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -109,7 +112,7 @@ class ZipStore(Store):
         self._pending = 0
         archive = open_archive(self.path) if mode == "r" else open_for_writing(self.path, exclusive=mode == "x")
         # Both in one attribute, so that a reader never sees the members of one archive and the bytes of another.
-        self._state: tuple[Archive, dict[str, Member]] | None = (archive, {} if mode == "w" else archive.load())
+        self._state = (archive, {} if mode == "w" else archive.load())
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
@@ -124,6 +127,8 @@ class ZipStore(Store):
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, to be in the archive after the next commit, and return its generation."""
         self._check_writable(key)
+        if len(key.encode()) > _MAX_NAME:
+            raise StoreError(f"names in a zip archive have at most {_MAX_NAME} bytes", key=f"{key[:80]}…")
         plain = bytes(flat_view(value, key))
         method = _METHODS[self.compression]
         data, crc = pack(plain, method), zlib.crc32(plain)
@@ -168,8 +173,10 @@ class ZipStore(Store):
         StoreError
             If the archive can't be written; it holds the last commit then, and what is pending stays so.
         """
+        if os.getpid() != self._process:
+            return  # the lock may be held for ever, by a thread that was not forked
         with self._lock:
-            if self._changed and os.getpid() == self._process:
+            if self._changed:
                 self._commit()
 
     def compact(self) -> None:
@@ -188,8 +195,16 @@ class ZipStore(Store):
 
     def close(self) -> None:
         """Commit what is pending and release the archive; the store can't be used afterwards."""
-        if self._state is not None:
-            self.flush()
+        if self._state is None:
+            return
+        if os.getpid() != self._process:
+            self._state = None
+            return
+        with self._lock:
+            if self._changed:
+                self._commit()
+            if self._state is not None and not self.read_only:
+                self._state[0].unlock()
             self._state = None
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
@@ -259,8 +274,17 @@ class ZipStore(Store):
         return f"{type(self).__name__}({self.path!r}, {self.mode!r})"
 
     def __del__(self) -> None:
-        with suppress(Exception):
+        try:
             self.close()
+        except StoreError as error:
+            members = self._state[1] if self._state is not None else {}
+            keys = [f"{key!r:.80}" for key, member in members.items() if member.data is not None]
+            warnings.warn(
+                f"{self!r} was not closed, and what changed since its last commit is lost, with "
+                f"{len(keys)} new values ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}): {error}",
+                RuntimeWarning,  # a ResourceWarning is not shown unless asked for
+                stacklevel=1,
+            )
 
 
 def _check_generation(key: str, member: Member | None, expected: Generation | None) -> None:

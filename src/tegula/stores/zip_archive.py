@@ -12,7 +12,7 @@ from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaE
 from tegula.stores.directories import Directory, sync_directory
 from tegula.stores.interface import ByteRange
 from tegula.stores.names import HIDDEN
-from tegula.stores.open_files import acquire, read_at, sync_file, write_at
+from tegula.stores.open_files import acquire, read_at, release, sync_file, write_at
 from tegula.stores.zip_packing import read_member
 from tegula.stores.zip_records import (
     Member,
@@ -156,6 +156,11 @@ class Archive:
             except OSError as error:
                 raise self._failure("sync", error) from error
         return archive, written
+
+    def unlock(self) -> None:
+        """Let another writer open the archive, even while a forked child has the file open."""
+        with suppress(OSError):
+            release(self._fd)
 
     def _lock(self) -> None:
         if not acquire(self._fd, wait=False):

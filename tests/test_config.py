@@ -1,0 +1,77 @@
+"""The settings: what they may be, and where their first value comes from."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tegula import config
+from tegula.errors import MetadataError, TegulaError
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("threads", 1.5, "threads must be a whole number, not 1.5"),
+        ("threads", "2", "threads must be a whole number, not '2'"),
+        ("threads", True, "threads must be a whole number"),
+        ("threads", None, "threads must be a whole number"),
+        ("threads", 0, "threads must be at least 1, not 0"),
+        ("max_chunk_bytes", "1", "max_chunk_bytes must be a whole number"),
+        ("max_chunk_bytes", 2.0**31, "max_chunk_bytes must be a whole number"),
+        ("max_chunk_bytes", -1, "max_chunk_bytes must be at least 1"),
+        ("write_empty_chunks", 1, "write_empty_chunks must be True or False, not 1"),
+        ("write_empty_chunks", "no", "write_empty_chunks must be True or False"),
+        ("executor", "auto", "no such setting: 'executor'"),
+        ("thread", 1, "no such setting: 'thread'"),
+    ],
+)
+def test_values_that_make_no_sense(name, value, message):
+    before = config.current()
+    with pytest.raises(MetadataError) as caught, config.configure(**{name: value}):
+        pass
+    assert str(caught.value).startswith(message)
+    assert caught.value.field == name
+    assert config.current() is before
+
+
+def test_settings_hold_until_the_block_ends():
+    before = config.current()
+    with config.configure(threads=3) as inside:
+        assert config.current() is inside
+        with config.configure(write_empty_chunks=True):
+            assert (config.current().threads, config.current().write_empty_chunks) == (3, True)
+        assert config.current() is inside
+    with pytest.raises(ZeroDivisionError), config.configure(threads=3):
+        raise ZeroDivisionError
+    assert config.current() is before
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("TEGULA_THREADS", "0", "threads must be at least 1, not 0"),
+        ("TEGULA_THREADS", "1.5", "TEGULA_THREADS is not a whole number: '1.5'"),
+        ("TEGULA_THREADS", "", "TEGULA_THREADS is not a whole number: ''"),
+        ("TEGULA_MAX_CHUNK", "2GB", "TEGULA_MAX_CHUNK is not a whole number: '2GB'"),
+        ("TEGULA_MAX_CHUNK", "-5", "max_chunk_bytes must be at least 1, not -5"),
+    ],
+)
+def test_variables_that_make_no_sense(monkeypatch, variable, value, message):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(TegulaError) as caught:
+        config._from_environment()
+    assert message in str(caught.value)
+
+
+def test_variables_give_the_first_value(monkeypatch):
+    for name in ("THREADS", "MAX_CHUNK", "WRITE_EMPTY"):
+        monkeypatch.delenv(f"TEGULA_{name}", raising=False)
+    plain = config._from_environment()
+    assert plain.threads >= 1
+    assert (plain.max_chunk_bytes, plain.write_empty_chunks) == (2**31, False)
+    for name, value in {"THREADS": "3", "MAX_CHUNK": "1000", "WRITE_EMPTY": "Yes"}.items():
+        monkeypatch.setenv(f"TEGULA_{name}", value)
+    code = "from tegula import config; print(config.current())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "Config(threads=3, max_chunk_bytes=1000, write_empty_chunks=True)"
