@@ -734,3 +734,36 @@ def test_equality_is_of_place_and_metadata() -> None:
     assert array == again
     assert array != tegula.create_array(MemoryStore(), shape=4, dtype="f4", fill_value=np.nan)
     assert array != 1
+
+
+@pytest.mark.parametrize("layout", [{"chunks": 2}, {"chunks": 2, "shards": 4}])
+@pytest.mark.parametrize(("dtype", "empty"), [(str, ""), (bytes, b"")])
+def test_a_missing_element_of_variable_length_is_the_fill_value_itself(
+    layout: dict[str, Any], dtype: type, empty: Any
+) -> None:
+    a = tegula.create_array(tegula.MemoryStore(), shape=4, dtype=dtype, **layout)
+    a[0] = dtype() if dtype is bytes else "x"
+    assert type(a[3]) is dtype
+    assert a[3] == a.vindex[[3]][0] == empty
+    assert type(tegula.create_array({}, shape=(), dtype=dtype)[()]) is dtype
+
+
+def test_a_fill_value_that_can_be_changed_is_shared_with_nobody() -> None:
+    options: dict[str, Any] = {"format": "zarr2", "codecs": {"id": "json2"}, "fill_value": {}}
+    a = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype=object, **options)
+    part = a[0:2]
+    part[0]["x"] = 1
+    a[1] = {"y": 2}
+    assert a[...].tolist() == [{}, {"y": 2}, {}, {}]
+
+
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
+def test_aligned_records_are_stored_without_their_padding(format: str) -> None:
+    aligned = np.dtype([("a", "i1"), ("b", "f8"), ("c", [("d", "u1"), ("e", "i4")])], align=True)
+    values = np.zeros(3, aligned)
+    values["a"], values["b"] = [1, 2, 3], [0.5, 1.5, 2.5]
+    store = tegula.MemoryStore()
+    tegula.save(store, values, format=format)
+    a = tegula.open(store)
+    assert a.dtype.names == aligned.names
+    assert a[...].tolist() == values.tolist()

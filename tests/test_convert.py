@@ -399,3 +399,25 @@ def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.Mo
         tracemalloc.stop()
     assert report.ok
     assert peak < 8 * 2**20  # of 16
+
+
+def test_implicit_groups_and_arrays_of_other_formats_are_converted() -> None:
+    source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.create_group(source, format="zarr2")
+    tegula.create_array(source, path="a/x", shape=2, dtype="i4", format="zarr2")[:] = 5
+    source.delete("a/.zgroup")
+    tegula.create_array(source, path="old", shape=2, dtype="i4", format="zarr1")[:] = 6
+    report = tegula.convert(source, target)
+    assert report.ok
+    assert sorted(item.path for item in report.arrays) == ["a/x", "old"]
+    found = tegula.open(target)
+    assert (found["a/x"][0], found["old"][0]) == (5, 6)
+
+
+def test_a_damaged_array_of_a_hierarchy_is_reported_and_leaves_no_half() -> None:
+    source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.save(source, x=[1, 2], y=[3, 4], format="zarr2")
+    source.set("x/0", b"damaged")
+    report = tegula.convert(source, target)
+    assert [*report.failed] == ["x"]
+    assert list(tegula.open(target)) == ["y"]

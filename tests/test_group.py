@@ -376,3 +376,46 @@ def test_assignment_goes_only_to_what_is_there() -> None:
         with pytest.raises(TegulaError):
             action()
     assert [*store.list()] == ["zarr.json"]
+
+
+def test_a_deep_hierarchy_is_walked_to_its_end() -> None:
+    store = tegula.MemoryStore()
+    tegula.create_group(store, path="/".join("g" * 1100))
+    assert sum(1 for _ in tegula.open(store).walk()) == 1100
+
+
+def test_a_consolidated_group_sees_what_is_written_through_it() -> None:
+    store = tegula.MemoryStore()
+    g = tegula.create_group(store)
+    g.create_group("x")
+    g.consolidate()
+    g = tegula.open_group(store, mode="r+", consolidated=True)
+    g.create_array("y", shape=2, dtype="u1")
+    del g["x"]
+    assert list(g) == ["y"]
+
+
+def test_consolidating_keeps_attributes_that_are_set_meanwhile() -> None:
+    class Interfering(tegula.MemoryStore):
+        armed = False
+
+        def get(self, key: str, *args: Any, **options: Any) -> Any:
+            found = super().get(key, *args, **options)
+            if self.armed and options.get("with_generation") and key == "zarr.json":
+                self.armed = False
+                tegula.open_group(self, mode="r+").attrs["late"] = 1
+            return found
+
+    store = Interfering()
+    g = tegula.create_group(store)
+    g.create_group("x")
+    store.armed = True
+    g.consolidate()
+    assert tegula.open(store).attrs["late"] == 1
+    assert list(tegula.open_group(store, consolidated=True)) == ["x"]
+
+
+def test_a_group_is_no_value_to_assign() -> None:
+    g = tegula.create_group({})
+    with pytest.raises(tegula.MetadataError, match="group"):
+        g["copy"] = tegula.create_group({})

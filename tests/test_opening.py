@@ -363,3 +363,57 @@ def test_shapes_may_be_arrays() -> None:
     assert (array.shape, array.chunks) == ((3, 4), (2, 4))
     assert tegula.create_array({}, shape=np.int64(3), dtype="i4", chunks=np.int8(2)).chunks == (2,)
     assert tegula.create_array({}, shape=3, dtype="i4", chunks=np.array(2)).chunks == (2,)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_attributes_that_could_not_be_read_back_change_nothing(format: str) -> None:
+    store = tegula.MemoryStore()
+    tegula.save(store, [1, 2], format=format)
+    a = tegula.open_array(store, mode="r+")
+    before = {key: store.get(key) for key in store.list()}
+    with pytest.raises(tegula.MetadataError, match="deep"):
+        a.attrs["x"] = nested(100)
+    with pytest.raises(tegula.MetadataError, match="deep"):
+        tegula.create_array(store, shape=2, dtype="u1", format=format, attributes={"x": nested(100)}, overwrite=True)
+    assert {key: store.get(key) for key in store.list()} == before
+
+
+@pytest.mark.parametrize("bad", [{"shape": -1, "dtype": "i4"}, {"shape": 2, "dtype": "nonsense"}])
+def test_a_creation_that_fails_leaves_no_archive(tmp_path: Path, bad: dict[str, Any]) -> None:
+    with pytest.raises(tegula.TegulaError):
+        tegula.create_array(tmp_path / "a.zip", **bad)
+    for target in (f"zip://{tmp_path}/a.zip", f"file://{tmp_path}/a.zip", tmp_path / "a.zip"):
+        with pytest.raises(tegula.NotFoundError):
+            tegula.open(target, "r+")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_array_is_not_created_over_other_nodes() -> None:
+    store = tegula.MemoryStore()
+    tegula.create_array(store, path="imp/x", shape=2, dtype="i4", format="zarr1")
+    with pytest.raises(tegula.AlreadyExistsError):
+        tegula.create_array(store, path="imp", shape=3, dtype="i4")
+    tegula.create_array(store, path="imp", shape=3, dtype="i4", overwrite=True)
+    assert sorted(store.list()) == ["imp/zarr.json", "zarr.json"]
+
+
+def test_files_of_others_survive_an_overwrite_where_no_node_is(tmp_path: Path) -> None:
+    (tmp_path / "meta").write_text("just notes")
+    (tmp_path / "thesis.txt").write_text("years of work")
+    tegula.create_array(tmp_path, shape=2, dtype="i4", overwrite=True)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    assert tegula.open(tmp_path).shape == (2,)
+
+
+def test_options_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(tegula.MetadataError, match="foo"):
+        tegula.open({}, "a", foo=1)
+    with pytest.raises(tegula.MetadataError, match="shape"):
+        tegula.open({}, "w", dtype="f4")

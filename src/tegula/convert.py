@@ -240,7 +240,7 @@ def _convert_group(group: Group, store: Store, path: str, options: _Options, rep
         new_group(store, path, attributes=group.attrs.asdict(), format=options.item.name, overwrite=options.overwrite)
     report.groups.append("")
     inner = replace(options, overwrite=options.overwrite and not options.item.has_groups)
-    for name, node in group.walk(report.failed):
+    for name, node in group.walk(report.failed, implicit=True):
         below = f"{path}/{name}" if path else name
         try:
             if isinstance(node, Array):

@@ -230,13 +230,15 @@ class Group(MutableMapping[str, Any]):
             raise NotFoundError(f"there is no member {name!r}", path=self._place)
         delete_node(self._store, self._full(name))
 
-    def members(self, unreadable: dict[str, str] | None = None) -> Iterator[tuple[str, Any]]:
+    def members(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield name and node of each direct member.
 
         Parameters
         ----------
         unreadable : dict, optional
             Takes name and reason of the members that can't be opened; without it each of them is a warning.
+        implicit : bool
+            Include implicit groups, and nodes of another format than the group's.
 
         Examples
         --------
@@ -246,16 +248,22 @@ class Group(MutableMapping[str, Any]):
         >>> [(name, node.shape) for name, node in g.members()]
         [('x', (3,))]
         """
-        for name in self:
+        for name in self._prefixes() if implicit else self:
             try:
-                node = self[name]
+                node = self._open(self._full(name))
             except TegulaError as error:
                 if unreadable is None:
                     warnings.warn(f"the member {name!r} is left out: {error}", stacklevel=2)
                 else:
                     unreadable[name] = str(error)
                 continue
-            yield name, node
+            if node is not None:
+                yield name, node
+
+    def _prefixes(self) -> Iterator[str]:
+        """Yield the names of all prefixes directly below, whatever they are."""
+        prefix = f"{self._path}/" if self._path else ""
+        return (child[len(prefix) : -1] for child in self._store.list_dir(prefix)[1])
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Yield name and array of each direct member that is an array; a warning names those that can't be opened."""
@@ -265,13 +273,13 @@ class Group(MutableMapping[str, Any]):
         """Yield name and group of each direct member that is a group; a warning names those that can't be opened."""
         yield from ((name, node) for name, node in self.members() if isinstance(node, Group))
 
-    def walk(self, unreadable: dict[str, str] | None = None) -> Iterator[tuple[str, Any]]:
+    def walk(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield path below this group and node of all members, at any depth, parents first.
 
         Parameters
         ----------
-        unreadable : dict, optional
-            Takes path and reason of the members that can't be opened; without it each of them is a warning.
+        unreadable, implicit
+            As for `members`, with paths for names.
 
         Examples
         --------
@@ -281,13 +289,26 @@ class Group(MutableMapping[str, Any]):
         >>> [path for path, node in g.walk()]
         ['a', 'a/b']
         """
-        for name, node in self.members(unreadable):
-            yield name, node
+        # a stack, since a hierarchy may be deeper than Python lets functions call each other
+        open_groups: list[tuple[str, Iterator[tuple[str, Any]], dict[str, str] | None]] = []
+
+        def enter(path: str, group: Group) -> None:
+            failed: dict[str, str] | None = None if unreadable is None else {}
+            open_groups.append((path, group.members(failed, implicit=implicit), failed))
+
+        enter("", self)
+        while open_groups:
+            above, members, failed = open_groups[-1]
+            name, node = next(members, ("", None))
+            if unreadable is not None and failed:
+                unreadable.update({above + lost: reason for lost, reason in failed.items()})
+                failed.clear()
+            if node is None:
+                open_groups.pop()
+                continue
+            yield above + name, node
             if isinstance(node, Group):
-                failed: dict[str, str] | None = None if unreadable is None else {}
-                yield from ((f"{name}/{below}", inner) for below, inner in node.walk(failed))
-                if unreadable is not None and failed:
-                    unreadable.update({f"{name}/{below}": reason for below, reason in failed.items()})
+                enter(f"{above}{name}/", node)
 
     # --- creating
 

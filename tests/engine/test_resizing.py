@@ -1,0 +1,149 @@
+"""Shrinking and growing: what was cut off is never seen again, and what others append meanwhile is never lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import CodecError, MemoryStore, StoreError
+
+
+class Interfering(MemoryStore):
+    """Does something of somebody else's whenever its keys are listed."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        found = [*super().list_prefix(prefix)]
+        if self.meanwhile is not None:
+            action, self.meanwhile = self.meanwhile, None
+            action()
+        return iter(found)
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "zarr1": {"format": "zarr1", "chunks": 4},
+    "zarr2": {"format": "zarr2", "chunks": 4},
+    "zarr3": {"format": "zarr3", "chunks": 4},
+    "shards": {"format": "zarr3", "chunks": 2, "shards": 4},
+    "varying": {"format": "zarr3", "chunks": [[3, 1, 5, 3]]},
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return LAYOUTS[request.param]
+
+
+@pytest.mark.parametrize("length", [3, 4, 5, 8])
+def test_an_append_during_a_shrink_is_kept(layout: dict[str, Any], length: int) -> None:
+    store = Interfering()
+    a = tegula.create_array(store, shape=12, dtype="i4", **layout)
+    a[:] = 7
+    other = tegula.open_array(store, mode="r+")
+    store.meanwhile = lambda: other.append([1, 2, 3]) and None
+    a.resize(length)
+    assert tegula.open(store)[...].tolist() == [7] * length + [1, 2, 3]
+
+
+@pytest.mark.parametrize("length", [3, 4, 5])
+def test_what_an_interrupted_shrink_left_is_not_seen_after_growing(layout: dict[str, Any], length: int) -> None:
+    store = Interfering()
+    a = tegula.create_array(store, shape=12, dtype="i4", **layout)
+    a[:] = 7
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    store.meanwhile = die
+    with pytest.raises(KeyboardInterrupt):
+        a.resize(length)
+    again = tegula.open_array(store, mode="r+")
+    assert again.shape == (length,)
+    again.resize(12)
+    assert again[...].tolist() == [7] * length + [0] * (12 - length)
+
+
+def test_what_a_stale_handle_wrote_beyond_the_edge_is_not_seen_after_growing(layout: dict[str, Any]) -> None:
+    store = MemoryStore()
+    a = tegula.create_array(store, shape=12, dtype="i4", **layout)
+    stale = tegula.open_array(store, mode="r+")
+    a.resize(5)
+    stale[:] = 8
+    a.resize(12)
+    assert a[...].tolist() == [8] * 5 + [0] * 7
+
+
+def test_growing_at_once_with_a_shrink_shows_no_old_values() -> None:
+    store = Interfering()
+    a = tegula.create_array(store, shape=12, chunks=4, dtype="i4")
+    a[:] = 7
+    other = tegula.open_array(store, mode="r+")
+    store.meanwhile = lambda: other.resize(9)
+    a.resize(3)
+    found = tegula.open(store)[...]
+    assert set(found[3:].tolist()) <= {0}
+
+
+def test_a_damaged_chunk_does_not_stop_a_shrink() -> None:
+    store = MemoryStore()
+    a = tegula.create_array(store, shape=(9, 9), chunks=(4, 4), dtype="i4")
+    a[...] = 7
+    store.set("c/1/1", b"damaged")
+    a.resize(6, 6)
+    assert sorted(key for key in store.list() if key != "zarr.json") == ["c/0/0", "c/0/1", "c/1/0", "c/1/1"]
+    with pytest.raises(CodecError):
+        a[5, 5]
+    assert a[:4, :4].min() == 7
+
+
+class Failing(MemoryStore):
+    """Refuses to store chunks when it is told to."""
+
+    broken = False
+
+    def set(self, key: str, value: Any, **options: Any) -> Any:
+        if self.broken and not key.endswith(".json"):
+            raise StoreError("no space is left", key=key)
+        return super().set(key, value, **options)
+
+
+def test_an_append_that_fails_takes_its_growth_back() -> None:
+    store = Failing()
+    a = tegula.create_array(store, shape=3, chunks=2, dtype="i4")
+    a[:] = 1
+    store.broken = True
+    with pytest.raises(StoreError, match="no space"):
+        a.append([2, 2, 2])
+    store.broken = False
+    assert a.shape == tegula.open(store).shape == (3,)
+    a.append([3])
+    assert tegula.open(store)[...].tolist() == [1, 1, 1, 3]
+
+
+def test_the_fill_value_of_an_array_that_was_replaced_is_noticed() -> None:
+    store = MemoryStore()
+    a = tegula.create_array(store, shape=4, chunks=2, dtype="i4", fill_value=7)
+    tegula.create_array(store, shape=4, chunks=2, dtype="i4", fill_value=9, overwrite=True)
+    a.attrs["x"] = 1
+    a[:] = 7
+    assert a[...].tolist() == tegula.open(store)[...].tolist() == [7] * 4
+
+
+def test_a_write_in_the_background_is_done_when_the_interpreter_ends(tmp_path: Any) -> None:
+    path = str(tmp_path / "a")
+    script = f"""
+        import numpy as np, tegula
+        a = tegula.create_array({path!r}, shape=2_000_000, chunks=250_000, dtype="i4")
+        a.write(slice(None), np.arange(1, 2_000_001, dtype="i4"))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert np.array_equal(tegula.open(path)[...], np.arange(1, 2_000_001))
