@@ -92,3 +92,11 @@ def test_a_terminal_that_knows_few_letters(place):
     result = run("info", f"{place}::nö", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert result.returncode == 1
     assert b"temp\\xe9rature" in result.stderr or b"%C3%A9" in result.stderr
+
+
+def test_a_misspelt_option_is_a_usage_error_and_nothing_is_made(tmp_path):
+    result = run("cat", "--jsn", "nope", cwd=tmp_path)
+    assert result.returncode == 2
+    result = run("attrs", "set", "nope.zip", "a", "1", cwd=tmp_path)
+    assert result.returncode == 1
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,6 @@ import typer
 from tegula.array import Array
 from tegula.group import Group
 from tegula.opening import open as open_node
-from tegula.opening import store_of
 
 __all__ = ["Place", "opened", "split_place"]
 
@@ -29,6 +28,8 @@ def split_place(place: str) -> tuple[str, str]:
     """
     if os.path.lexists(place):
         return place, ""
+    if place.startswith("--"):
+        raise typer.BadParameter(f"no such option: {place}")
     target, _, inner = place.partition("::")
     return target, inner
 
@@ -37,5 +38,6 @@ def split_place(place: str) -> tuple[str, str]:
 def opened(place: str, mode: Literal["r", "r+"] = "r", **options: Any) -> Iterator[Array | Group]:
     """Open the node at a place, and close its store at the end."""
     target, inner = split_place(place)
-    with store_of(target, read_only=mode == "r") as store:
-        yield open_node(store, mode, path=inner, **options)
+    node = open_node(target, mode, path=inner, **options)
+    with node.store:
+        yield node

@@ -235,12 +235,14 @@ def make_directories(path: str, *, sync: bool) -> None:
         If one can't be made, or a file stands in the way.
     """
     missing = [path]
+    failures = 0
     while missing:
         try:
             os.mkdir(missing[-1])
         except FileNotFoundError:
             above = os.path.dirname(missing[-1])
-            if above == missing[-1] or len(missing) > 4096:
+            failures += 1  # some file systems say so, although what is above exists
+            if above == missing[-1] or failures > 4096:
                 raise
             missing.append(above)
             continue

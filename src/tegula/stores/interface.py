@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
+from operator import index
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from tegula.errors import StoreError
@@ -216,9 +217,13 @@ def clip_range(byte_range: ByteRange, size: int) -> tuple[int, int]:
     >>> clip_range((4, 10), 6), clip_range((-4, None), 6), clip_range((-9, 2), 6), clip_range((9, 1), 6)
     ((4, 6), (2, 6), (0, 2), (6, 6))
     """
-    start, length = byte_range
-    if length is not None and length < 0:
-        raise StoreError(f"a byte range can't have the length {length}")
+    try:
+        start, length = byte_range
+        if length is not None and length < 0:
+            raise StoreError(f"a byte range can't have the length {length}")
+        start, length = index(start), None if length is None else index(length)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"a byte range is (start, length), not {byte_range!r:.60}") from error
     start = max(0, size + start) if start < 0 else min(start, size)
     return start, size if length is None else min(size, start + length)
 

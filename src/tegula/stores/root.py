@@ -40,7 +40,10 @@ class Root:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow_symlinks: bool) -> None:
-        self.name = os.path.abspath(path_text(path))
+        try:
+            self.name = os.path.abspath(path_text(path))
+        except FileNotFoundError as error:
+            raise StoreError("a relative path has no meaning: the current directory is gone") from error
         self.base = os.path.join(self.name, "")
         self.follow_symlinks = follow_symlinks
         self.ignores_case: bool | None = None
