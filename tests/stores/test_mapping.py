@@ -2,8 +2,6 @@
 
 import gc
 import pickle
-import subprocess
-import sys
 from collections import UserDict
 
 import numpy as np
@@ -155,47 +153,3 @@ def test_no_value_is_kept_alive_for_its_digest():
     contents["a"] = np.zeros(5000, "u1")
     assert store.get("a", with_generation=True)[0] == bytes(5000)
     assert not store._shared.digests
-
-
-FORK = """
-import os, signal, sys, threading
-from tegula.stores import MappingStore, MemoryStore
-
-class Slow(dict):
-    def __setitem__(self, key, value):
-        inside.set()
-        done.wait()
-        super().__setitem__(key, value)
-
-inside, done = threading.Event(), threading.Event()
-contents = Slow()
-if sys.argv[1] == "mapping":
-    store = MappingStore(contents)
-    other = MappingStore(contents)
-else:
-    store = other = MemoryStore()
-    store._values = contents
-thread = threading.Thread(target=store.set, args=("a", b"1"))
-thread.start()
-inside.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    done = threading.Event()
-    done.set()
-    other.set("b", b"2")
-    store.set("c", b"3")
-    assert sorted(store.list()) == ["b", "c"]
-    os._exit(0)
-status = os.waitpid(child, 0)[1]
-done.set()
-thread.join()
-assert status == 0, status
-assert [*store.list()] == ["a"]
-"""
-
-
-@pytest.mark.parametrize("kind", ["mapping", "memory"])
-def test_a_fork_while_another_thread_writes(kind):
-    done = subprocess.run([sys.executable, "-c", FORK, kind], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
