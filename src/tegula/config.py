@@ -62,7 +62,7 @@ def _from_environment() -> Config:
     return Config(
         threads=_number("TEGULA_THREADS", _usable_cores()),
         max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
-        write_empty_chunks=os.environ.get("TEGULA_WRITE_EMPTY", "0").lower() in ("1", "true", "yes"),
+        write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
     )
 
 
@@ -72,6 +72,13 @@ def _number(variable: str, default: int) -> int:
         return default if text is None else int(text)
     except ValueError as error:
         raise MetadataError(f"the environment variable {variable} is not a whole number: {text!r:.80}") from error
+
+
+def _flag(variable: str) -> bool:
+    text = os.environ.get(variable, "no").lower()
+    if text not in ("0", "1", "false", "true", "no", "yes"):
+        raise MetadataError(f"the environment variable {variable} is neither yes nor no: {text!r:.80}")
+    return text in ("1", "true", "yes")
 
 
 _current = _from_environment()

@@ -346,3 +346,21 @@ def test_forms_of_the_v3_specification(change: dict[str, Any]) -> None:
     array[...] = values
     assert store.get("zarr.json") == raw
     np.testing.assert_array_equal(tegula.open_array(store)[...], values)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc", {"name": "blosc", "configuration": {"cname": "lz4"}}])
+def test_a_codec_of_zarr3_needs_no_options(codec: Any) -> None:
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [4],
+        "data_type": {"name": "int32"},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+        "chunk_key_encoding": "default",
+        "fill_value": 0,
+        "codecs": ["bytes", codec],
+    }
+    store = {"zarr.json": json.dumps(document).encode()}
+    tegula.open_array(store, mode="r+")[:] = [1, 2, 3, 4]
+    assert tegula.open(store)[...].tolist() == [1, 2, 3, 4]
+    assert json.loads(store["zarr.json"]) == document

@@ -14,7 +14,6 @@ import numcodecs.blosc as library
 import numpy as np
 
 from tegula.codecs.stages import (
-    REQUIRED,
     BufferCodec,
     Context,
     Data,
@@ -148,13 +147,14 @@ def build(spec: CodecSpec, context: Context) -> Blosc:
     """Build the codec from the options of Zarr v3, or from those of numcodecs."""
     known_options(spec, "cname", "clevel", "shuffle", "blocksize", "typesize")
     core = spec.name == "blosc"
-    default = REQUIRED if core else None
-    cname = option(spec, "cname", default or "lz4", lambda value: value in _CNAMES)
-    clevel = option(spec, "clevel", default or 5, between(0, 9))
+    # what is left out matters to writing only; the values are zarr-python's for v3, and numcodecs' own
+    cname = option(spec, "cname", "zstd" if core else "lz4", lambda value: value in _CNAMES)
+    clevel = option(spec, "clevel", 5, between(0, 9))
     blocksize = option(spec, "blocksize", 0, between(0, 2**31 - 1))
     if core:
-        shuffle = option(spec, "shuffle", REQUIRED, _SHUFFLES)
-        typesize = option(spec, "typesize", None if shuffle == 0 else REQUIRED, _is_typesize) or 1
+        shuffle = option(spec, "shuffle", "shuffle", _SHUFFLES)
+        usual = context.data_type.itemsize if context.data_type.is_fixed else 1
+        typesize = option(spec, "typesize", usual, _is_typesize) or 1
     else:
         shuffle = option(spec, "shuffle", 1, between(-1, 2))
         typesize = option(spec, "typesize", None, _is_typesize)

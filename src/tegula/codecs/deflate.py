@@ -6,7 +6,7 @@ import zlib
 from functools import partial
 from struct import pack
 
-from tegula.codecs.stages import REQUIRED, BufferCodec, Context, Data, Decoder, between, flat, known_options, option
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, flat, known_options, option
 from tegula.codecs.streams import bounded
 from tegula.metadata.nodes import CodecSpec
 
@@ -59,6 +59,6 @@ def build(spec: CodecSpec, context: Context) -> BufferCodec:
     """Build the codec with the option ``level``."""
     known_options(spec, "level")
     if spec.name == "gzip":
-        return Gzip("gzip", option(spec, "level", REQUIRED, between(0, 9)))
+        return Gzip("gzip", option(spec, "level", 5, between(0, 9)))
     level = option(spec, "level", 1, between(-1, 9))
     return Zlib(level) if spec.name == "numcodecs.zlib" else Gzip(spec.name, level)

@@ -12,7 +12,6 @@ from typing import Final
 import numcodecs.zstd as library
 
 from tegula.codecs.stages import (
-    REQUIRED,
     BufferCodec,
     Context,
     Data,
@@ -131,6 +130,5 @@ def _walk(view: memoryview, name: str) -> tuple[int, int]:
 def build(spec: CodecSpec, context: Context) -> Zstd:
     """Build the codec with the options ``level`` and ``checksum``."""
     known_options(spec, "level", "checksum")
-    core = spec.name == "zstd"
-    level = option(spec, "level", REQUIRED if core else 1, between(-131072, 22))
+    level = option(spec, "level", 0 if spec.name == "zstd" else 1, between(-131072, 22))
     return Zstd(spec.name, level, option(spec, "checksum", False, {False: False, True: True, None: False}))
