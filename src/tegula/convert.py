@@ -359,6 +359,8 @@ def _target_metadata(source: Array, axes: list[Axis | int], options: _Options) -
         documents={},
     )
     adapted = _adapted(item, draft, options, notes)
+    if names is not None and adapted.dimension_names is None:
+        notes.append("the names of the dimensions have no place in the format")
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value[()]}")
     return (sharded(item, adapted, shards) if shards else adapted), notes
