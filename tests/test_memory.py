@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -96,3 +97,18 @@ def test_resizing_takes_a_few_chunks(tmp_path: Path) -> None:
     array[...] = 1
     with config.configure(threads=1):
         assert peak(lambda: array.resize(SIDE - 100, SIDE - 100)) < 3 * MIB
+
+
+def test_a_huge_document_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("tegula.engine.documents", "tegula.formats.documents"):
+        monkeypatch.setattr(importlib.import_module(module), "MAX_BYTES", 2**16)
+    with (tmp_path / "meta").open("wb") as file:
+        file.truncate(2**30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(tegula.MetadataError, match="larger"):
+            tegula.open(tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**22

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
+from tegula.formats.documents import MAX_BYTES
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, Generation, Store
 
@@ -22,7 +23,8 @@ Node = TypeVar("Node", ArrayMetadata, GroupMetadata)
 def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:
     """Return the documents that exist under a node's path, by key relative to it."""
     prefix = f"{path}/" if path else ""
-    found = {key: store.get(prefix + key) for key in keys}
+    most = (0, MAX_BYTES + 1)  # one more than is accepted, however long the value is
+    found = {key: store.get(prefix + key, most) for key in keys}
     return {key: raw for key, raw in found.items() if raw is not None}
 
 
