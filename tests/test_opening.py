@@ -417,3 +417,33 @@ def test_options_that_do_not_exist_are_refused() -> None:
         tegula.open({}, "a", foo=1)
     with pytest.raises(tegula.MetadataError, match="shape"):
         tegula.open({}, "w", dtype="f4")
+
+
+class Racing(tegula.MemoryStore):
+    """Lets somebody else act just before the first document of a new node is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: dict[str, Any] = {}
+
+    def set(self, key: str, value: Any, **options: Any) -> Any:
+        turn = self.turns.pop(key, None)
+        if turn is not None:
+            turn()
+        return super().set(key, value, **options)
+
+
+def test_who_loses_the_race_to_create_touches_nothing_of_the_winner() -> None:
+    store = Racing()
+    options: dict[str, Any] = {"shape": 2, "dtype": "u1", "format": "zarr2", "path": "a"}
+    store.turns["a/.zarray"] = lambda: tegula.create_array(store, **options, attributes={"winner": 1})
+    with pytest.raises(tegula.AlreadyExistsError):
+        tegula.create_array(store, **options, attributes={"loser": 1})
+    assert tegula.open(store, path="a").attrs.asdict() == {"winner": 1}
+
+
+def test_attributes_set_while_an_array_is_created_are_kept() -> None:
+    store = Racing()
+    store.turns["a/.zattrs"] = lambda: tegula.open_array(store, mode="r+", path="a").attrs.update(theirs=2)
+    a = tegula.create_array(store, shape=2, dtype="u1", format="zarr2", path="a", attributes={"mine": 1})
+    assert a.attrs.asdict() == tegula.open(store, path="a").attrs.asdict() == {"mine": 1, "theirs": 2}

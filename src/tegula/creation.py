@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tegula import engine
 from tegula.array import Array
 from tegula.chunking import as_shape, automatic_chunks, automatic_shards
@@ -24,7 +21,6 @@ from tegula.stores import Store
 
 __all__ = [
     "array_metadata",
-    "as_data",
     "codec_specs",
     "delete_node",
     "new_array",
@@ -83,16 +79,8 @@ def new_array_of(
 ) -> Array:
     """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes."""
     # everything that can be wrong is found before anything is written
-    check_path(path)
-    item.parse(item.serialize(metadata))
     stored = engine.stored_array(store, path, metadata, **options)
-    if overwrite:
-        _make_room(store, path)
-        for _, key in [*stored.stored_chunks()]:  # of an array whose documents had been lost
-            store.delete(key)
-    elif engine.implicit_group(store, path, None) is not None:
-        raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
-    documents = create_node(store, path, item, metadata, overwrite)
+    documents = create_node(store, path, item, metadata, overwrite, stored)
     final = item.parse(documents)
     if not isinstance(final, ArrayMetadata):
         raise MetadataError("the array could not be read back", path=path)
@@ -130,15 +118,24 @@ def _writable_format(name: str, store: Store) -> Format:
 
 
 def create_node(
-    store: Store, path: str, item: Format, metadata: ArrayMetadata | GroupMetadata, overwrite: bool
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: ArrayMetadata | GroupMetadata,
+    overwrite: bool,
+    array: engine.StoredArray | None = None,
 ) -> dict[str, bytes]:
-    """Make room for a node, create the groups above it, and write its documents."""
+    """Make room for a node, `array` if it is one, create the groups above it, and write its documents."""
     check_path(path)
     item.parse(item.serialize(metadata))  # what could not be read back is refused before anything is changed
     if overwrite:
         _make_room(store, path)
+        for _, key in [*array.stored_chunks()] if array is not None else []:  # of one whose documents had been lost
+            store.delete(key)
     elif engine.read_metadata(store, path) is not None:
         raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
+    elif array is not None and engine.implicit_group(store, path, None) is not None:
+        raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
     if item.has_groups:
         _create_parents(store, path, item)
     return engine.create_documents(store, path, item, metadata, overwrite)
@@ -223,20 +220,6 @@ def array_metadata(
         else scalar_array(fill_value, data_type),
         format=item.name,
     )
-
-
-def as_data(values: Any) -> npt.NDArray[Any]:
-    """Make the array that is to be stored of what a user gives for one.
-
-    Raises
-    ------
-    MetadataError
-        If the values form no array.
-    """
-    try:
-        return np.asarray(values)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise MetadataError(f"the values form no array: {error}") from error
 
 
 def _attributes(value: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tegula import engine
 from tegula.array import Array
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
-from tegula.creation import as_data, delete_node, new_array, new_group
+from tegula.creation import delete_node, new_array, new_group
 from tegula.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -30,6 +30,7 @@ from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.interface import is_key
 from tegula.tree import Tree, group_tree
+from tegula.values import as_data
 
 __all__ = ["Group", "open_node"]
 

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
-from tegula.creation import as_data, new_array, new_group
+from tegula.creation import new_array, new_group
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats import find_format
 from tegula.group import Group, open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
+from tegula.values import as_data
 
 __all__ = ["Mode", "create_array", "create_group", "load", "open", "open_array", "open_group", "save", "store_of"]
 

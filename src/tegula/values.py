@@ -11,7 +11,21 @@ import numpy.typing as npt
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import DataType
 
-__all__ = ["as_element", "as_records", "as_values"]
+__all__ = ["as_data", "as_element", "as_records", "as_values"]
+
+
+def as_data(values: Any) -> npt.NDArray[Any]:
+    """Make the array that is to be stored of what a user gives for one.
+
+    Raises
+    ------
+    MetadataError
+        If the values form no array.
+    """
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise MetadataError(f"the values form no array: {error}") from error
 
 
 def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
-from tegula.stores import ABSENT, Generation, Store
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.stores import ABSENT, Store
 
 __all__ = ["back_off", "create_documents", "fetch_documents", "implicit_group", "read_metadata", "update_documents"]
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
-Node = TypeVar("Node", ArrayMetadata, GroupMetadata)
+Node = TypeVar("Node", bound=NodeMetadata)
 
 
 def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:
@@ -72,21 +72,24 @@ def create_documents(
     prefix = f"{path}/" if path else ""
     documents = item.serialize(metadata)
     main, *others = item.keys if item.keys[0] in documents else (item.keys[1], *item.keys[2:])
-    written: list[tuple[str, Generation]] = []
+    before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
     try:
-        # the document that makes a node of it comes last, so that nobody sees half of one
-        for key in others:
-            _, before = store.get(prefix + key, with_generation=True)
-            if key in documents:
-                written.append((key, store.set(prefix + key, documents[key], if_generation=before)))
-            elif before != ABSENT:
-                store.delete(prefix + key, if_generation=before)  # left behind by another node
+        # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's
         store.set(prefix + main, documents[main], if_generation=None if overwrite else ABSENT)
     except ConflictError:
-        for key, generation in written:
-            with suppress(ConflictError):
-                store.delete(prefix + key, if_generation=generation)
         raise AlreadyExistsError("there is a node already", path=path or store.url, key=prefix + main) from None
+    try:
+        for key, generation in before.items():
+            if key in documents:
+                store.set(prefix + key, documents[key], if_generation=generation)
+            elif generation != ABSENT:
+                store.delete(prefix + key, if_generation=generation)  # left behind by another node
+    except ConflictError:  # somebody has opened the node already, and set attributes of it
+        mine = metadata.attributes
+        current = update_documents(
+            store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes})
+        )
+        return {**documents, **current.documents}
     return documents
 
 

@@ -46,19 +46,19 @@ def _is_parallel(array: StoredArray, plan: Plan) -> bool:
 
 def _read_chunk(array: StoredArray, item: Any, out: Array) -> None:
     coords, selection, work, _ = item
-    key = array.prefix + array.metadata.keys.encode(coords)
+    key = array.key(coords)
     chain, field = array.chain, array.field
     try:
         if chain.sharding is not None:
             if _read_shard(array, key, item, out):
                 return
         else:
-            data = array.store.get(key) if key and key != array.prefix else None
+            data = array.store.get(key) if key else None
             if data is not None:
                 chunk = chain.decode(data, array.metadata.grid.chunk_shape(coords))
                 copy_out(out, work, chunk, selection, field)
                 return
-        if key and key != array.prefix and (obstacle := array.store.obstruction(key)):
+        if key and (obstacle := array.store.obstruction(key)):
             raise StoreError(f"the chunk can't be read: {obstacle}")
         fill_out(out, work, array.fill if field is None else array.fill[field])
     except TegulaError as error:
@@ -126,7 +126,7 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
     shape = array.metadata.grid.chunk_shape(coords)
     keep = array.keeps_empty
     try:
-        if not key or key == array.prefix:
+        if not key:
             raise UnsupportedError("this format has no chunk key for an array without dimensions")
         selection, values, covers = change
         covers = covers and field is None

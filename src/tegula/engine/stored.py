@@ -21,7 +21,6 @@ from tegula.stores import Store
 
 __all__ = ["StoredArray", "physical_memory", "stored_array"]
 
-
 _MAX_INDEX_BYTES = 2**28
 
 
@@ -80,8 +79,9 @@ class StoredArray:
         return config.current().write_empty_chunks if self.write_empty is None else self.write_empty
 
     def key(self, coords: tuple[int, ...]) -> str:
-        """Return the store's key of a chunk."""
-        return self.prefix + self.metadata.keys.encode(coords)
+        """Return the store's key of a chunk; ``""`` if the format has none for it (that of a 0-d array of Zarr v1)."""
+        name = self.metadata.keys.encode(coords)
+        return self.prefix + name if name else ""
 
     def locate(self, error: TegulaError, key: str | None = None) -> None:
         """Add the place to an error from a floor that does not know it."""

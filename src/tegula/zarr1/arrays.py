@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -66,7 +65,6 @@ class Array:
         self._array = nodes.Array(stored, "", read_only=readonly)
         self._store = store
         self._synchronizer = synchronizer
-        self._changing = threading.Lock()  # the metadata that this object holds
         self._meta = load(metadata.documents["meta"], "meta") if metadata.format == "zarr1" else {}
 
     @property
@@ -130,7 +128,7 @@ class Array:
         return _read_array(self._array.store).attributes
 
     def _change_attributes(self, change: Any) -> None:
-        with self._changing, self._alone():
+        with self._alone():
             self._array._change_attributes(change)
 
     @property
@@ -205,7 +203,7 @@ class Array:
         lengths = args[0] if len(args) == 1 else args
         if isinstance(lengths, (tuple, list)) and len(lengths) == self.ndim:
             lengths = tuple(old if new is None else new for old, new in zip(self.shape, lengths))
-        with self._changing, self._alone():
+        with self._alone():
             self._array.resize(lengths)
 
     def append(self, data: Any, axis: int = 0) -> None:
@@ -232,7 +230,7 @@ class Array:
         array([[1, 2, 5],
                [3, 4, 6]], dtype=int32)
         """
-        with self._changing, self._alone():
+        with self._alone():
             self._array.append(data, axis)
 
     def _alone(self) -> AbstractContextManager[None]:
