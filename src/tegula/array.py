@@ -16,7 +16,7 @@ from tegula import engine
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
-from tegula.errors import ConflictError, MetadataError, ReadOnlyError, SelectionError, TegulaError
+from tegula.errors import ConflictError, MetadataError, ReadOnlyError, SelectionError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.info import Info, array_html, array_info
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
@@ -133,7 +133,7 @@ class Array:
 
     @property
     def format(self) -> str:
-        """Name of the storage format: ``"zarr1"``, ``"zarr2"`` or ``"zarr3"``."""
+        """Name of the storage format: ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``."""
         return self.metadata.format
 
     @property
@@ -353,6 +353,11 @@ class Array:
                 f"an array of {self.ndim} axes can't be resized to {new}", path=self._path, field="shape"
             )
         self._check_writable()
+        if self.metadata.dense:
+            if new[1:] != self.shape[1:]:
+                raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
+            self._note_rows(engine.resize_rows([(self._stored, self._path)], new[0]))
+            return
         while True:
             self.refresh()
             before = self._stored
@@ -376,7 +381,8 @@ class Array:
         """Add values at the end of an axis and return the new shape.
 
         The room is taken first, in one conditional write of the metadata, and then filled: of several processes that
-        append at once each gets its own part.
+        append at once each gets its own part. Where every chunk has to be stored (bcolz) it is the other way round, the
+        rows first and the length last, so that an append that is killed has not happened.
 
         Parameters
         ----------
@@ -403,6 +409,8 @@ class Array:
         if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
             raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._place)
         axis %= self.ndim
+        if self.metadata.dense:
+            return self._append_rows(added, axis)
         start = 0
 
         def grow(metadata: ArrayMetadata) -> ArrayMetadata:
@@ -428,6 +436,20 @@ class Array:
             self._take_back(grown, axis, start)
             raise
         return grown
+
+    def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:
+        if axis:
+            raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
+        if added.shape[1:] != self.shape[1:] or added.ndim != self.ndim:
+            raise SelectionError(
+                f"values of shape {added.shape} can't be appended to {self.shape} along axis 0", path=self._place
+            )
+        self._note_rows(engine.append_rows([(self._stored, self._path)], [added]))
+        return self.shape
+
+    def _note_rows(self, changed: list[ArrayMetadata]) -> None:
+        with self._noting():
+            self._stored = replace(self._stored, metadata=changed[0])
 
     def _take_back(self, grown: tuple[int, ...], axis: int, start: int) -> None:
         """Undo the growth of an append that failed, unless somebody has appended behind it."""

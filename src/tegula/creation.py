@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-_CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*")
+_CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__[0-9]+\.blp")
 
 
 def new_array(
@@ -51,8 +51,13 @@ def new_array(
     overwrite: bool = False,
     write_empty_chunks: bool | None = None,
     allow_pickle: bool = False,
+    extra: Mapping[str, Any] | None = None,
+    filled: bool = True,
 ) -> Array:
-    """Create an array in a store; see `tegula.create_array` for the parameters."""
+    """Create an array in a store.
+
+    See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra` and `new_array_of` for `filled`.
+    """
     item = _writable_format(format, store)
     draft = array_metadata(
         item, as_shape(shape), as_data_type(dtype), chunks, order=order, fill_value=fill_value, codecs=codecs
@@ -62,6 +67,7 @@ def new_array(
         attributes=_attributes(attributes),
         dimension_names=_names(dimension_names, draft.ndim),
         keys=_key_encoding(chunk_key_encoding, item),
+        extra=dict(extra or {}),
     )
     metadata = item.adapt(draft)
     if chunk_key_encoding is not None and metadata.keys.encode((0, 0)) != draft.keys.encode((0, 0)):
@@ -71,13 +77,30 @@ def new_array(
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
     options = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
-    return new_array_of(store, path, item, metadata, overwrite, **options)
+    return new_array_of(store, path, item, metadata, overwrite, filled=filled, **options)
 
 
 def new_array_of(
-    store: Store, path: str, item: Format, metadata: ArrayMetadata, overwrite: bool, **options: Any
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: ArrayMetadata,
+    overwrite: bool,
+    *,
+    filled: bool = True,
+    **options: Any,
 ) -> Array:
-    """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes."""
+    """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes.
+
+    Where every chunk has to be stored, they are written with the fill value, unless `filled` is false: the caller then
+    writes all of them.
+    """
+    if metadata.dense and filled and metadata.shape[0]:
+        extra = {"expectedlen": metadata.shape[0], **metadata.extra}
+        empty = replace(metadata, shape=(0, *metadata.shape[1:]), extra=extra)
+        array = new_array_of(store, path, item, empty, overwrite, **options)
+        array.resize(metadata.shape)
+        return array
     # everything that can be wrong is found before anything is written
     stored = engine.stored_array(store, path, metadata, **options)
     documents = create_node(store, path, item, metadata, overwrite, stored)
@@ -147,7 +170,7 @@ def _make_room(store: Store, path: str) -> None:
         there = engine.read_metadata(store, path) or engine.implicit_group(store, path, None)
     except (MetadataError, UnsupportedError):
         prefix = f"{path}/" if path else ""
-        for key in {key for item in FORMATS.values() for key in item.keys}:
+        for key in engine.fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
             store.delete(prefix + key)
         for key in [key for key in store.list_prefix(prefix) if _CHUNK_KEY.fullmatch(key[len(prefix) :])]:
             store.delete(key)
@@ -210,7 +233,7 @@ def array_metadata(
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
-        grid=_chunks(chunks, shape, data_type.itemsize),
+        grid=_chunks(chunks, shape, data_type.itemsize, item),
         keys=_key_encoding(None, item),
         codecs=tuple(specs),
         fill_value=None
@@ -267,9 +290,10 @@ def _codec_json(codec: CodecSpec) -> dict[str, Any]:
     return {"name": codec.name, "configuration": configuration} if configuration else {"name": codec.name}
 
 
-def _chunks(value: Any, shape: tuple[int, ...], itemsize: int) -> ChunkGrid:
+def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> ChunkGrid:
     if value is None or value is True or (isinstance(value, str) and value == "auto"):
-        return regular_grid(automatic_chunks(shape, itemsize))
+        rule = item.automatic_chunks or automatic_chunks
+        return regular_grid([max(1, chunk) for chunk in rule(shape, itemsize)])
     if value is False:
         return regular_grid([max(1, size) for size in shape])
     is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)

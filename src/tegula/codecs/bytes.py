@@ -26,7 +26,7 @@ from tegula.codecs.stages import (
     wrong_size,
 )
 from tegula.errors import CodecError, MetadataError
-from tegula.metadata.data_types import EXTENDED
+from tegula.metadata.data_types import EXTENDED, packed
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Bytes", "build"]
@@ -62,6 +62,7 @@ class Bytes(Serializer):
             if self.stored == self.memory:
                 self.memory = self.stored = dtype
         self.buffer = exportable(self.stored)
+        self.padded = packed(dtype).itemsize != dtype.itemsize
 
     def size(self, shape: Shape) -> int:
         return nbytes(shape, self.dtype)
@@ -69,6 +70,9 @@ class Bytes(Serializer):
     def encode(self, chunk: Chunk) -> Data:
         if self.memory is not self.dtype:
             chunk = np.ascontiguousarray(chunk).view(self.memory)
+        if self.padded:  # with whatever happens to lie between the fields
+            records, chunk = chunk, np.zeros(chunk.shape, self.stored)
+            chunk[...] = records
         return np.ascontiguousarray(chunk, self.stored).reshape(-1).view(self.buffer)
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:

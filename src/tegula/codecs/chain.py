@@ -27,15 +27,15 @@ _SERIALIZERS: Final = {
     "vlen-utf8": "vlen", "vlen-bytes": "vlen", "numcodecs.vlen-utf8": "vlen", "numcodecs.vlen-bytes": "vlen",
     "numcodecs.vlen-array": "vlen", "numcodecs.json2": "objects", "numcodecs.json": "objects",
     "numcodecs.msgpack2": "objects", "numcodecs.msgpack": "objects", "numcodecs.pickle": "objects",
-    "numcodecs.pcodec": "pcodec", "numcodecs.zfpy": "zfpy",
+    "numcodecs.pcodec": "pcodec", "numcodecs.zfpy": "zfpy", "bcolz.pickle": "objects",
 }  # fmt: skip
 _BUFFERS: Final = {
     "blosc": "blosc", "numcodecs.blosc": "blosc", "gzip": "deflate", "numcodecs.gzip": "deflate",
     "numcodecs.zlib": "deflate", "numcodecs.bz2": "bz2", "numcodecs.lzma": "lzma", "zstd": "zstd",
     "numcodecs.zstd": "zstd", "numcodecs.lz4": "lz4", "crc32c": "checksums", "numcodecs.crc32c": "checksums",
-    "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums",
+    "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums", "blpk": "blpk",
 }  # fmt: skip
-_PICKLES: Final = frozenset({"pickle", "numcodecs.pickle", "dill", "cloudpickle"})
+_PICKLES: Final = frozenset({"pickle", "numcodecs.pickle", "bcolz.pickle", "dill", "cloudpickle"})
 _MAX_PLANS: Final = 256
 
 _builders: dict[tuple[str, str], Callable[[CodecSpec, Context], Any]] = {}
@@ -125,6 +125,25 @@ class CodecChain:
             raise CodecError(f"a chunk could not be decoded: {error}", codec=name) from error
         result: Chunk = value
         return result
+
+    def rows(self, data: Data, shape: Shape) -> int:
+        """Return how many rows are in the bytes of a chunk of at most `shape`, as the codec outermost tells.
+
+        Raises
+        ------
+        CodecError
+            If they are no whole number of rows, or more than the chunk can hold.
+        """
+        outermost = self._buffers[-1] if self._buffers else None
+        row = self._sizes((1, *shape[1:]))[0][0] if shape[0] > 1 else None
+        found = None if outermost is None else outermost.content_size(data)
+        if found is None or not row:
+            return shape[0]
+        if found % row or found > row * shape[0]:
+            raise CodecError(
+                f"there are {found} bytes where the chunk holds up to {shape[0]} rows of {row}", codec=self._names[-1]
+            )
+        return found // row
 
     def encoded_size(self, shape: Shape) -> int | None:
         """Return how many bytes a chunk of `shape` is encoded to, ``None`` if that depends on its values."""

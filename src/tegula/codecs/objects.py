@@ -1,4 +1,4 @@
-"""Python objects: numcodecs' ``json2``, ``json``, ``msgpack2``, ``msgpack`` and ``pickle``.
+"""Python objects: numcodecs' ``json2``, ``json``, ``msgpack2``, ``msgpack`` and ``pickle``, and bcolz's pickles.
 
 The JSON and MessagePack forms are one list: the elements, nested as the chunk's axes are, then the dtype and the shape.
 The forms without a 2 lack the shape. They are read here because numcodecs allocates whatever shape the data gives.
@@ -20,7 +20,7 @@ from tegula.errors import CodecError, UnsupportedError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["Listed", "Pickled", "build"]
+__all__ = ["Listed", "Pickled", "PickledElement", "build"]
 
 _JSON_FLAGS: Final = ("skipkeys", "ensure_ascii", "check_circular", "allow_nan", "sort_keys")
 
@@ -108,8 +108,28 @@ class Pickled(Serializer):
         return decode
 
 
+class PickledElement(Serializer):
+    """A pickle of the only element of a chunk; decoding it runs what it says."""
+
+    name = "bcolz.pickle"
+
+    def encode(self, chunk: Chunk) -> bytes:
+        return pickle.dumps(chunk.reshape(-1)[0], protocol=pickle.HIGHEST_PROTOCOL)
+
+    def decoder(self, shape: Shape, limit: int) -> Decoder:
+        def decode(data: Data) -> Chunk:
+            chunk = np.empty(1, object)
+            chunk[0] = pickle.loads(data)
+            return chunk.reshape(shape)
+
+        return decode
+
+
 def build(spec: CodecSpec, context: Context) -> Serializer:
     """Build the codec from the options of numcodecs."""
+    if spec.name == PickledElement.name:
+        known_options(spec)
+        return PickledElement()
     kind = spec.name.removeprefix("numcodecs.")
     if kind == "pickle":
         known_options(spec, "protocol")

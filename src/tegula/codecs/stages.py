@@ -102,6 +102,10 @@ class BufferCodec(ABC):
         """Return how many bytes `size` bytes take once encoded, ``None`` if that depends on their values."""
         return None
 
+    def content_size(self, data: Data) -> int | None:
+        """Return how many bytes the whole chain makes of `data`, ``None`` if that can't be told without decoding."""
+        return None
+
     @abstractmethod
     def encode(self, data: Data) -> Data:
         """Encode a buffer without changing it."""

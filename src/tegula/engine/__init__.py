@@ -4,6 +4,7 @@ from tegula.engine.documents import (
     back_off,
     create_documents,
     fetch_documents,
+    has_node,
     implicit_group,
     read_metadata,
     update_documents,
@@ -11,19 +12,23 @@ from tegula.engine.documents import (
 from tegula.engine.futures import Future, start
 from tegula.engine.reference import read, write
 from tegula.engine.resizing import cut_off
+from tegula.engine.rows import append_rows, resize_rows
 from tegula.engine.stored import StoredArray, physical_memory, stored_array
 
 __all__ = [
     "Future",
     "StoredArray",
+    "append_rows",
     "back_off",
     "create_documents",
     "cut_off",
     "fetch_documents",
+    "has_node",
     "implicit_group",
     "physical_memory",
     "read",
     "read_metadata",
+    "resize_rows",
     "start",
     "stored_array",
     "update_documents",

@@ -4,28 +4,69 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, TegulaError
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, Store
 
-__all__ = ["back_off", "create_documents", "fetch_documents", "implicit_group", "read_metadata", "update_documents"]
+__all__ = [
+    "back_off",
+    "create_documents",
+    "fetch_documents",
+    "has_node",
+    "implicit_group",
+    "read_metadata",
+    "update_documents",
+]
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 Node = TypeVar("Node", bound=NodeMetadata)
 
 
+class _Documents(Mapping[str, bytes]):
+    """The documents under a node's path, by key relative to it, each fetched when it is first asked for."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._store = store
+        self._prefix = f"{path}/" if path else ""
+        self._found: dict[str, bytes | None] = {}
+
+    def _fetch(self, key: str) -> bytes | None:
+        if key not in self._found:
+            try:
+                # one byte more than is accepted, however long the value is
+                self._found[key] = self._store.get(self._prefix + key, (0, MAX_BYTES + 1))
+            except StoreError as error:
+                if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
+                    raise
+                self._found[key] = None  # what would be its directory is a document of another format
+        return self._found[key]
+
+    def __getitem__(self, key: str) -> bytes:
+        raw = self._fetch(key)
+        if raw is None:
+            raise KeyError(key)
+        return raw
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._fetch(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in _ALL_KEYS if key in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:
     """Return the documents that exist under a node's path, by key relative to it."""
-    prefix = f"{path}/" if path else ""
-    most = (0, MAX_BYTES + 1)  # one more than is accepted, however long the value is
-    found = {key: store.get(prefix + key, most) for key in keys}
-    return {key: raw for key, raw in found.items() if raw is not None}
+    documents = _Documents(store, path)
+    return {key: documents[key] for key in keys if key in documents}
 
 
 def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMetadata | None:
@@ -36,10 +77,11 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
     MetadataError, UnsupportedError
         If there are documents and they can't be read.
     """
-    keys = _ALL_KEYS if format is None else find_format(format).keys
     try:
-        documents = fetch_documents(store, path, keys)
-        return parse(documents) if format is None else find_format(format).parse(documents)
+        if format is None:
+            return parse(_Documents(store, path))
+        item = find_format(format)
+        return item.parse(fetch_documents(store, path, item.keys))
     except TegulaError as error:
         prefix = f"{path}/" if path else ""
         if error.key is not None and not error.key.startswith(prefix):
@@ -54,9 +96,21 @@ def implicit_group(store: Store, path: str, format: str | None) -> GroupMetadata
     wanted = [find_format(format)] if format else [*FORMATS.values()]
     for child in store.list_dir(prefix)[1]:
         for item in wanted:
-            if any(store.exists(child + key) for key in item.keys[:2] if key not in ("attrs", "__zattr__")):
+            if has_node(store, child, item):
                 return GroupMetadata(format=item.name)
     return None
+
+
+def has_node(store: Store, prefix: str, item: Format) -> bool:
+    """Return whether a document of the format makes a node of a prefix, without reading it."""
+    for key in item.node_keys:
+        try:
+            if store.exists(prefix + key):
+                return True
+        except StoreError as error:
+            if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
+                raise
+    return False
 
 
 def create_documents(
@@ -71,7 +125,9 @@ def create_documents(
     """
     prefix = f"{path}/" if path else ""
     documents = item.serialize(metadata)
-    main, *others = item.keys if item.keys[0] in documents else (item.keys[1], *item.keys[2:])
+    main = next(key for key in item.node_keys if key in documents)
+    later = item.keys[item.keys.index(main) + 1 :]
+    others = [key for key in later if "/" not in key or key in documents]
     before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
     try:
         # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's

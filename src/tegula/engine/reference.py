@@ -23,6 +23,7 @@ __all__ = ["read", "write", "write_chunk"]
 Array = npt.NDArray[Any]
 _PARALLEL_BYTES = 2**18  # below this the threads cost more than they save
 _RETRIES = 10_000
+_MISSING = "the chunk is missing; if the array has been shortened since it was opened, refresh it"
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
@@ -55,11 +56,13 @@ def _read_chunk(array: StoredArray, item: Any, out: Array) -> None:
         else:
             data = array.store.get(key) if key else None
             if data is not None:
-                chunk = chain.decode(data, array.metadata.grid.chunk_shape(coords))
+                chunk = chain.decode(data, array.stored_shape(coords, data))
                 copy_out(out, work, chunk, selection, field)
                 return
         if key and (obstacle := array.store.obstruction(key)):
             raise StoreError(f"the chunk can't be read: {obstacle}")
+        if array.metadata.dense:
+            raise StoreError(_MISSING)
         fill_out(out, work, array.fill if field is None else array.fill[field])
     except TegulaError as error:
         array.locate(error, key)
@@ -141,7 +144,9 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
             old, generation = store.get(key, with_generation=True)
             if old is None and (obstacle := store.obstruction(key)):
                 raise StoreError(f"the chunk can't be written: {obstacle}")
-            new = _merged(array, old, shape, (selection, values, covers))
+            if old is None and array.metadata.dense and not covers:
+                raise StoreError(_MISSING)
+            new = _merged(array, old, coords, (selection, values, covers))
             try:
                 if new is not None:
                     store.set(key, new, if_generation=generation)
@@ -163,14 +168,16 @@ def _overhangs(array: StoredArray, coords: tuple[int, ...], chunk: tuple[int, ..
 
 
 def _merged(
-    array: StoredArray, old: bytes | None, shape: tuple[int, ...], change: tuple[Any, Array, bool]
+    array: StoredArray, old: bytes | None, coords: tuple[int, ...], change: tuple[Any, Array, bool]
 ) -> Any | None:
     """Change part of a chunk; a damaged one is an error only where something of it would have been kept."""
     selection, values, covers = change
     part = (selection, values, False)
     try:
+        shape = array.stored_shape(coords, old)
         return merge_chunk(array.chain, old, shape, part, array.fill, array.field, array.keeps_empty)
     except CodecError:
         if not covers or old is None:
             raise
+        shape = array.stored_shape(coords, None)
         return merge_chunk(array.chain, None, shape, part, array.fill, array.field, array.keeps_empty)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tegula import config
 from tegula.codecs import CodecChain, build_chain
 from tegula.codecs.sharding import InnerChain
-from tegula.errors import MetadataError, TegulaError
+from tegula.errors import CodecError, MetadataError, TegulaError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
@@ -76,12 +76,31 @@ class StoredArray:
     @property
     def keeps_empty(self) -> bool:
         """Whether chunks equal to the fill value are stored."""
+        if self.metadata.dense:
+            return True
         return config.current().write_empty_chunks if self.write_empty is None else self.write_empty
 
     def key(self, coords: tuple[int, ...]) -> str:
         """Return the store's key of a chunk; ``""`` if the format has none for it (that of a 0-d array of Zarr v1)."""
         name = self.metadata.keys.encode(coords)
         return self.prefix + name if name else ""
+
+    def stored_shape(self, coords: tuple[int, ...], data: bytes | None) -> tuple[int, ...]:
+        """Return the shape of a chunk as its bytes hold it; of a missing one, as it has to be.
+
+        Raises
+        ------
+        CodecError
+            If it is shorter than the array needs it to be.
+        """
+        shape = self.metadata.grid.chunk_shape(coords)
+        if not self.metadata.dense:
+            return shape
+        least = min(shape[0], self.metadata.shape[0] - coords[0] * shape[0])
+        rows = least if data is None else self.chain.rows(data, shape)
+        if rows < least:
+            raise CodecError(f"there are {rows} rows where the array has {least}")
+        return (rows, *shape[1:])
 
     def locate(self, error: TegulaError, key: str | None = None) -> None:
         """Add the place to an error from a floor that does not know it."""

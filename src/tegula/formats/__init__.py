@@ -7,11 +7,11 @@ is ``parse`` with one, ``adapt`` and ``serialize`` with another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from tegula.errors import MetadataError, TegulaError
-from tegula.formats import zarr1, zarr2, zarr3
+from tegula.formats import bcolz1, zarr1, zarr2, zarr3
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = ["FORMATS", "Format", "find_format", "parse"]
@@ -29,45 +29,64 @@ class Format:
         Its name in `tegula.open` and `tegula.create_array`.
     keys : tuple of str
         The keys to look at, relative to a node.
+    node_keys : tuple of str
+        Those of which one makes a node.
     has_groups, writable : bool
         Whether it knows groups, and whether arrays are written in it.
+    shape_key : str
+        The one whose document says the shape of an array.
+    automatic_chunks : callable, optional
+        Its own rule for the chunks of a new array: from shape and bytes of an element to chunk shape.
     """
 
     name: str
     keys: tuple[str, ...]
+    node_keys: tuple[str, ...]
+    shape_key: str
     parse: Callable[[Documents], NodeMetadata | None]
     serialize: Callable[[NodeMetadata], dict[str, bytes]]
     adapt: Callable[[ArrayMetadata], ArrayMetadata]
     compressors: tuple[CodecSpec, ...]
     has_groups: bool = True
     writable: bool = True
+    automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None = None
     consolidated_key: str = ""
     consolidated: Callable[[Documents], dict[str, dict[str, bytes]] | None] | None = None
     consolidate: Callable[[GroupMetadata, Mapping[str, Documents]], dict[str, bytes]] | None = None
 
 
+def _format(module: Any, **options: Any) -> Format:
+    return Format(
+        module.NAME, module.KEYS, module.NODE_KEYS, module.SHAPE_KEY, module.parse, module.serialize, module.adapt,
+        module.DEFAULT_COMPRESSORS, **options,
+    )  # fmt: skip
+
+
+_ZARR1 = _format(zarr1, has_groups=False)
 FORMATS: Final[Mapping[str, Format]] = {
     item.name: item
     for item in (
-        Format(
-            zarr3.NAME, zarr3.KEYS, zarr3.parse, zarr3.serialize, zarr3.adapt, zarr3.DEFAULT_COMPRESSORS,
-            consolidated_key="zarr.json", consolidated=zarr3.consolidated, consolidate=zarr3.consolidate,
+        _format(zarr3, consolidated_key="zarr.json", consolidated=zarr3.consolidated, consolidate=zarr3.consolidate),
+        _format(
+            zarr2,
+            consolidated_key=zarr2.CONSOLIDATED_KEY,
+            consolidated=zarr2.consolidated,
+            consolidate=zarr2.consolidate,
         ),
-        Format(
-            zarr2.NAME, zarr2.KEYS, zarr2.parse, zarr2.serialize, zarr2.adapt, zarr2.DEFAULT_COMPRESSORS,
-            consolidated_key=".zmetadata", consolidated=zarr2.consolidated, consolidate=zarr2.consolidate,
+        _ZARR1,
+        replace(
+            _ZARR1,
+            name=zarr1.OLD_NAME,
+            keys=zarr1.OLD_KEYS,
+            node_keys=zarr1.OLD_KEYS[:1],
+            shape_key=zarr1.OLD_KEYS[0],
+            parse=zarr1.parse_old,
+            writable=False,
         ),
-        Format(
-            zarr1.NAME, zarr1.KEYS, zarr1.parse, zarr1.serialize, zarr1.adapt, zarr1.DEFAULT_COMPRESSORS,
-            has_groups=False,
-        ),
-        Format(
-            zarr1.OLD_NAME, zarr1.OLD_KEYS, zarr1.parse_old, zarr1.serialize, zarr1.adapt, zarr1.DEFAULT_COMPRESSORS,
-            has_groups=False, writable=False,
-        ),
+        _format(bcolz1, has_groups=False, automatic_chunks=bcolz1.automatic_chunks),
     )
-}  # fmt: skip
-"""Every format by name, the newest first."""
+}
+"""Every format by name, in the order in which they are looked for."""
 
 
 def find_format(name: str) -> Format:
@@ -98,10 +117,10 @@ def parse(documents: Documents) -> NodeMetadata | None:
     """
     group: NodeMetadata | None = None
     for item in FORMATS.values():
-        if not any(key in documents for key in item.keys):
+        if not any(key in documents for key in item.node_keys):
             continue
         try:
-            node = item.parse(documents)
+            node = item.parse({key: documents[key] for key in item.keys if key in documents})
         except TegulaError:
             if group is None:
                 raise

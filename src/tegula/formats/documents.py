@@ -25,6 +25,7 @@ class Style:
     ascii: bool = True
     ending: str = ""
     sort_keys: bool = False
+    spaced: bool = False
 
 
 _PLAIN: Final = Style(indent=None)
@@ -71,7 +72,7 @@ def dump(value: Mapping[str, Any], key: str, style: Style) -> bytes:
     MetadataError
         If something in it has no JSON form.
     """
-    separators = (",", ": ") if style.indent is not None else (",", ":")
+    separators = (", " if style.spaced else ",", ": " if style.spaced or style.indent is not None else ":")
     try:
         text = json.dumps(
             value,
@@ -102,8 +103,10 @@ def style_of(raw: bytes) -> Style:
     """Find the style of a document, so that it can be written again with the fewest bytes changed."""
     match = re.match(rb"\s*\{\n( *)", raw)
     ending = raw[len(raw.rstrip()) :].decode("ascii", "replace")
-    escapes = raw.isascii() and (match is not None or b"\\u" in raw)  # a compact document is TensorStore's: raw UTF-8
-    return Style(len(match[1]) if match else None, escapes, ending)
+    spaced = match is None and b'": ' in raw
+    # a compact document is TensorStore's: raw UTF-8
+    escapes = raw.isascii() and (match is not None or spaced or b"\\u" in raw)
+    return Style(len(match[1]) if match else None, escapes, ending, spaced=spaced)
 
 
 def member(document: Mapping[str, Any], name: str, key: str) -> Any:

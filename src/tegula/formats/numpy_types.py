@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
@@ -11,10 +12,12 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED, MAX_ITEMSIZE, OBJECT, DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["byte_order_codec", "dtype_from_json", "dtype_to_json"]
+__all__ = ["byte_order_codec", "dtype_from_json", "dtype_from_text", "dtype_to_json"]
 
 _TYPESTR = re.compile(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,8})?[A-Za-zμ]{1,7}\])?|\?)")
+_NAME = re.compile(r"[<>|=]?[A-Za-z]{1,12}_?[0-9]{0,10}(?:\[[A-Za-z0-9μ]{1,16}\])?|\?")
 _MAX_DEPTH = 32
+_MAX_TEXT = 2**16
 
 
 def dtype_from_json(value: Any, key: str) -> DataType:
@@ -68,6 +71,68 @@ def _parse(value: Any, depth: int) -> np.dtype[Any]:
         else:
             fields.append((name, inner))
     return np.dtype(fields)
+
+
+def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
+    """Read what ``str(dtype)`` gives: a name, a type string, or Python's form of a list or dict of fields.
+
+    The latter is read as literals; nothing is evaluated.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If it is not the form of a data type, or one that no chunk can hold.
+
+    Examples
+    --------
+    >>> dtype_from_text("[('a', '<i4'), ('b', '<f8')]", "meta/storage")
+    dtype([('a', '<i4'), ('b', '<f8')])
+    """
+    if not isinstance(value, str) or len(value) > _MAX_TEXT:
+        raise MetadataError(f"{value!r:.80} is not a data type", key=key, field="dtype")
+    try:
+        dtype = np.dtype(_literal(value) if value[:1] in ("[", "{") else _plain_name(value))
+    except (TypeError, ValueError, OverflowError, SyntaxError, RecursionError, MemoryError, KeyError) as error:
+        raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
+    if dtype.itemsize > MAX_ITEMSIZE:
+        raise UnsupportedError(f"an element of {dtype.itemsize} bytes is too large", key=key, field="dtype")
+    if dtype.itemsize == 0 or dtype.subdtype is not None or dtype.kind == "T":
+        raise UnsupportedError(f"no chunk holds elements of type {value!r:.80}", key=key, field="dtype")
+    if dtype.hasobject and dtype.names is not None:
+        raise UnsupportedError("fields that hold Python objects can't be read", key=key, field="dtype")
+    return dtype
+
+
+def _plain_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("it is not the name of one")
+    return value
+
+
+def _literal(text: str) -> Any:
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    if deepest > _MAX_DEPTH:
+        raise ValueError("it is nested too deeply")
+    value = ast.literal_eval(text)
+    _check_fields(value)
+    return value
+
+
+def _check_fields(value: Any) -> None:
+    """Let nothing through to NumPy but names, type strings, numbers and what holds them."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check_fields(item)
+    elif isinstance(value, dict):
+        if {*value} - {"names", "formats", "offsets", "titles", "itemsize", "aligned"}:
+            raise ValueError("it has members that are none of a data type")
+        for item in value.values():
+            _check_fields(item)
+    elif not isinstance(value, (str, int, type(None))):
+        raise TypeError(f"{value!r:.40} has no place in one")
 
 
 def dtype_to_json(data_type: DataType) -> Any:

@@ -26,11 +26,16 @@ from tegula.metadata.data_types import EXTENDED, DataType, packed
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 
-__all__ = ["DEFAULT_COMPRESSORS", "KEYS", "NAME", "OLD_KEYS", "OLD_NAME", "adapt", "parse", "parse_old", "serialize"]
+__all__ = [
+    "DEFAULT_COMPRESSORS", "KEYS", "NAME", "NODE_KEYS", "OLD_KEYS", "OLD_NAME", "SHAPE_KEY", "adapt", "parse",
+    "parse_old", "serialize",
+]  # fmt: skip
 
 NAME: Final = "zarr1"
 OLD_NAME: Final = "zarr0.4"
 KEYS: Final = ("meta", "attrs")
+NODE_KEYS: Final = KEYS[:1]
+SHAPE_KEY: Final = KEYS[0]
 OLD_KEYS: Final = ("__zmeta__", "__zattr__")
 DEFAULT_COMPRESSORS: Final = (CodecSpec("numcodecs.blosc", {"cname": "lz4", "clevel": 5, "shuffle": 1}),)
 _STYLE: Final = Style(indent=4, sort_keys=True)

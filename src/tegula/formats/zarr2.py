@@ -24,10 +24,13 @@ from tegula.metadata.fill_values import decode_base64, fill_from_json, fill_to_j
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = [
+    "CONSOLIDATED_KEY",
     "DEFAULT_COMPRESSORS",
     "KEYS",
     "NAME",
+    "NODE_KEYS",
     "OBJECT_CODECS",
+    "SHAPE_KEY",
     "adapt",
     "consolidate",
     "consolidated",
@@ -37,6 +40,8 @@ __all__ = [
 
 NAME: Final = "zarr2"
 KEYS: Final = (".zarray", ".zgroup", ".zattrs")
+NODE_KEYS: Final = KEYS[:2]
+SHAPE_KEY: Final = KEYS[0]
 CONSOLIDATED_KEY: Final = ".zmetadata"
 OBJECT_CODECS: Final = frozenset(
     f"numcodecs.{name}"

@@ -21,6 +21,8 @@ __all__ = [
     "DEFAULT_COMPRESSORS",
     "KEYS",
     "NAME",
+    "NODE_KEYS",
+    "SHAPE_KEY",
     "adapt",
     "codecs_from_json",
     "consolidate",
@@ -31,6 +33,8 @@ __all__ = [
 
 NAME: Final = "zarr3"
 KEYS: Final = ("zarr.json",)
+NODE_KEYS: Final = KEYS
+SHAPE_KEY: Final = KEYS[0]
 DEFAULT_COMPRESSORS: Final = (CodecSpec("zstd", {"level": 0, "checksum": False}),)
 _KEY: Final = "zarr.json"
 _STYLE: Final = Style(indent=2)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
+__all__ = ["BCOLZ_KEYS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
 
@@ -23,6 +23,8 @@ class ChunkKeyEncoding:
         What stands before and after them.
     scalar : str
         The key of the only chunk of a 0-d array; ``""`` where the format has none.
+    first_only : bool
+        Whether the key tells the first coordinate only, the others being always 0.
 
     Examples
     --------
@@ -30,17 +32,22 @@ class ChunkKeyEncoding:
     ('c/0/3', '0.3', '0')
     >>> default_keys().decode("c/10/2", 2), default_keys().decode("c/01/2", 2)
     ((10, 2), None)
+    >>> BCOLZ_KEYS.encode((3, 0)), BCOLZ_KEYS.decode("data/__3.blp", 2)
+    ('data/__3.blp', (3, 0))
     """
 
     separator: str
     prefix: str
     suffix: str
     scalar: str
+    first_only: bool = False
 
     def encode(self, coords: Sequence[int]) -> str:
         """Return the key of the chunk at `coords`."""
         if not coords:
             return self.scalar
+        if self.first_only:
+            return f"{self.prefix}{coords[0]}{self.suffix}"
         return self.prefix + self.separator.join(map(str, coords)) + self.suffix
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
@@ -50,9 +57,9 @@ class ChunkKeyEncoding:
         if not key.startswith(self.prefix) or not key.endswith(self.suffix):
             return None
         parts = key[len(self.prefix) : len(key) - len(self.suffix)].split(self.separator)
-        if len(parts) != ndim or not all(map(_NUMBER, parts)):
+        if len(parts) != (1 if self.first_only else ndim) or not all(map(_NUMBER, parts)):
             return None
-        return tuple(map(int, parts))
+        return (*map(int, parts), *(0,) * (ndim - len(parts)))
 
 
 def default_keys(separator: str = "/") -> ChunkKeyEncoding:
@@ -67,3 +74,4 @@ def v2_keys(separator: str = ".") -> ChunkKeyEncoding:
 
 V2_KEYS = v2_keys()
 V1_KEYS = ChunkKeyEncoding(".", "", "", "")
+BCOLZ_KEYS = ChunkKeyEncoding("/", "data/__", ".blp", "", first_only=True)

@@ -59,7 +59,14 @@ class ArrayMetadata:
     dimension_names : tuple of str or None, optional
         Names of the axes.
     format : str
-        ``"zarr1"``, ``"zarr2"`` or ``"zarr3"``.
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
+    dense : bool
+        Whether every chunk is stored and the last along the first axis, the only one that is cut, may be shorter than
+        its cell; otherwise a missing chunk stands for the fill value, and chunks at the edge overhang the array.
+    stored_nbytes : int, optional
+        Bytes of all chunks, where the documents keep count of them; for information only.
+    extra : mapping
+        What the format's documents say that has no word here, by its name there.
     documents : mapping of str to bytes
         The documents the node was read from, by key relative to the node; empty for a new one.
     """
@@ -73,6 +80,9 @@ class ArrayMetadata:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     dimension_names: tuple[str | None, ...] | None = None
     format: str
+    dense: bool = False
+    stored_nbytes: int | None = field(default=None, compare=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
     documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -105,13 +115,16 @@ class GroupMetadata:
     attributes : mapping
         The user's attributes, as JSON.
     format : str
-        ``"zarr2"`` or ``"zarr3"``.
+        ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
+    members : tuple of str, optional
+        Names of the members in their order, where the format lists them (the columns of a table).
     documents : mapping of str to bytes
         The documents the node was read from, by key relative to the node; empty for a new or an implicit one.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
     format: str
+    members: tuple[str, ...] | None = None
     documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from operator import index
 from typing import Any, Final, Literal, TypeAlias, overload
 
@@ -155,6 +156,15 @@ class Store(ABC):
         """Say what keeps a key without a value from counting as absent (a directory of that name, say), or ``None``."""
         check_key(key)
         return None
+
+    def turn(self, key: str) -> AbstractContextManager[None]:
+        """Wait until nobody else on this machine has a turn at `key`, and keep others waiting while it lasts.
+
+        It spares those who do several steps on a key from getting into each other's way again and again; what they do
+        must not rely on it where a generation can tell. A store may let everybody have a turn at once, as this does.
+        """
+        check_key(key)
+        return nullcontext()
 
     def close(self) -> None:
         """Write out what is pending and release what is held; the store can't be used afterwards."""

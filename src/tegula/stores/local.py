@@ -32,7 +32,7 @@ from tegula.stores.interface import (
     flat_view,
 )
 from tegula.stores.names import file_url, path_of_url
-from tegula.stores.open_files import read_at
+from tegula.stores.open_files import acquire, read_at
 from tegula.stores.root import Root
 from tegula.stores.trees import children, remove_tree, walk
 
@@ -222,6 +222,28 @@ class LocalStore(Store):
                 self._prune(parent)
         if if_generation not in (None, ABSENT):
             raise ConflictError("the value has been deleted since it was read", key=key)
+
+    @contextmanager
+    def turn(self, key: str) -> Iterator[None]:
+        """Lock the file of `key`, if there is one, as long as the turn lasts; see `Store.turn`.
+
+        The lock ends with its holder, and goes with the file: who has waited for one that was replaced meanwhile waits
+        for the new one.
+        """
+        fd = None
+        with suppress(OSError, StoreError):  # without the lock there is no turn to wait for, which is no harm
+            path = self._root.path(key)
+            while path is not None and fd is None:
+                fd = os.open(path, _READ_HERE)
+                acquire(fd, wait=True)
+                if os.fstat(fd).st_ino != os.stat(path).st_ino:
+                    os.close(fd)
+                    fd = None
+        try:
+            yield
+        finally:
+            if fd is not None:
+                os.close(fd)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`, links as links, and the directories that fall empty."""

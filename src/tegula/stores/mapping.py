@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
@@ -33,10 +34,11 @@ _MAX_DIGESTS = 32
 class _Shared:
     """What all stores over one mapping share: the lock, and digests of values together with the values."""
 
-    __slots__ = ("__weakref__", "digests", "lock")
+    __slots__ = ("__weakref__", "digests", "lock", "turn")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.turn = threading.RLock()
         self.digests: dict[str, tuple[bytes, Generation]] = {}
 
 
@@ -51,6 +53,7 @@ def _free_locks() -> None:
     _shared_lock = threading.Lock()
     for shared in _shared.values():
         shared.lock = threading.Lock()
+        shared.turn = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
@@ -109,6 +112,13 @@ class MappingStore(Store):
             except Exception as error:
                 raise self._failure("write", key, error) from error
         return self._generation(key, data)
+
+    @contextmanager
+    def turn(self, key: str) -> Iterator[None]:
+        """Keep other threads waiting, whatever their key: equal values have one generation here; see `Store.turn`."""
+        check_key(key)
+        with self._shared.turn:
+            yield
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""

@@ -1,0 +1,59 @@
+"""``blpk``: the container around the one Blosc frame in each chunk file of bcolz 1.x.
+
+Sixteen bytes: the magic ``blpk``, a version, three reserved bytes and the number of frames, which always is 1. Readers
+have never looked at them, and neither does this one: the frame says itself how long it is, and what follows it is left
+alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, flat, known_options
+from tegula.errors import CodecError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Container", "build"]
+
+_HEADER: Final = b"blpk\x01\0\0\0" + (1).to_bytes(8, "little")
+_SIZE: Final = len(_HEADER)
+_FRAME: Final = 16
+
+
+class Container(BufferCodec):
+    """A frame behind a header of 16 bytes.
+
+    Examples
+    --------
+    >>> Container().encode(b"frame")[:5]
+    b'blpk\\x01'
+    """
+
+    name = "blpk"
+
+    def content_size(self, data: Data) -> int:
+        self._check(data)
+        return int.from_bytes(memoryview(data)[_SIZE + 4 : _SIZE + 8], "little")
+
+    def encode(self, data: Data) -> bytes:
+        return b"".join((_HEADER, flat(data)))
+
+    def decoder(self, size: int | None, limit: int) -> Decoder:
+        return lambda data: memoryview(data)[_SIZE : self._check(data)]
+
+    def _check(self, data: Data) -> int:
+        """Return where the frame ends, which must be within the file: a torn one can't be told from its content."""
+        if len(data) < _SIZE + _FRAME:
+            raise CodecError(f"a chunk file of {len(data)} bytes is shorter than its headers", codec=self.name)
+        end = _SIZE + int.from_bytes(memoryview(data)[_SIZE + 12 : _SIZE + 16], "little")
+        if not _SIZE + _FRAME <= end <= len(data):
+            raise CodecError(
+                f"the frame says it is {end - _SIZE} bytes long, the file has {len(data) - _SIZE}", codec=self.name
+            )
+        return end
+
+
+def build(spec: CodecSpec, context: Context) -> Container:
+    """Build the codec, which has no options."""
+    known_options(spec)
+    return Container()

@@ -1,0 +1,261 @@
+"""Rows added to and cut off from arrays: data first and length last, over several arrays as one.
+
+Whoever changes the length *claims* it first, by writing the document that says it again as it is, which gives that a
+new generation. Chunks are then written on condition that nobody has touched them since they were looked at, which is
+after the claim; and the new length only if the claim still stands. So of several that append at once, one at most goes
+through with each claim and the others begin anew; and one that is killed leaves the old length, and behind it rows that
+nobody sees and the next one overwrites.
+
+Of several arrays the first one leads: its length is claimed for all, and is written last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.engine.documents import back_off
+from tegula.engine.pool import for_each
+from tegula.engine.resizing import cut_off
+from tegula.engine.stored import StoredArray
+from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
+from tegula.formats import find_format
+from tegula.indexing import basic
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Generation
+
+__all__ = ["append_rows", "resize_rows"]
+
+Array = npt.NDArray[Any]
+Column = tuple[StoredArray, str]
+_RETRIES = 10_000
+_PARALLEL_BYTES = 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """The document that says the length of an array, as it was read."""
+
+    array: StoredArray
+    path: str
+    key: str
+    raw: bytes
+    generation: Generation
+
+    @property
+    def rows(self) -> int:
+        return self.array.metadata.shape[0]
+
+    def claim(self) -> _Length:
+        """Take a new generation, which whoever looked before will notice."""
+        generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
+        return replace(self, generation=generation)
+
+    def holds(self) -> bool:
+        return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
+
+    def change(self, rows: int, added: int = 0) -> _Length:
+        """Write another length, and what that does to the bytes stored."""
+        old = self.array.metadata
+        nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
+        new = replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
+        item = find_format(old.format)
+        raw = item.serialize(new)[item.shape_key]
+        generation = self.array.store.set(self.key, raw, if_generation=self.generation)
+        documents = {**old.documents, item.shape_key: raw}
+        array = replace(self.array, metadata=replace(new, documents=documents))
+        return replace(self, array=array, raw=raw, generation=generation)
+
+
+def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:
+    """Add rows to the end of arrays, to all of them or to none, and return what has become of their metadata.
+
+    Parameters
+    ----------
+    columns : sequence of (StoredArray, str)
+        The arrays and their paths; the first one leads.
+    values : sequence of ndarray
+        As many rows for each, in its inner shape.
+
+    Raises
+    ------
+    MetadataError
+        If the first array has more rows than another; nothing is changed.
+    CodecError, StoreError
+        If a chunk can't be encoded or written; the rows there were remain.
+    """
+    return _retrying(columns, lambda lengths: _append(lengths, values))
+
+
+def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
+    """Change the length of arrays, of all to the same, and return what has become of their metadata.
+
+    What is cut off is gone; what is added holds the fill value. Arrays that differ in length may only be made as short
+    as the shortest one.
+
+    Raises
+    ------
+    MetadataError
+        If an array is to grow whose fill value is not defined, or with others of another length.
+    """
+    return _retrying(columns, lambda lengths: _resize(lengths, rows))
+
+
+def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Length]]) -> list[ArrayMetadata]:
+    lead, path = columns[0]
+    item = find_format(lead.metadata.format)
+    key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
+    for attempt in range(_RETRIES):
+        try:
+            with lead.store.turn(key):
+                lengths = [_look(*columns[0]).claim()]
+                # the claim may have replaced the very file that tells whose turn it is
+                with lead.store.turn(key) if key == lengths[0].key else nullcontext():
+                    lengths += [_look(*column) for column in columns[1:]]
+                    changed = act(lengths)
+            return [length.array.metadata for length in changed]
+        except ConflictError:
+            back_off(attempt)
+        except TegulaError as error:
+            error.within(path=f"{lead.store.url}/{path}".rstrip("/"))
+            raise
+    raise ConflictError("the length kept changing under the update", path=f"{lead.store.url}/{path}".rstrip("/"))
+
+
+def _look(array: StoredArray, path: str) -> _Length:
+    """Read how long an array is now, and see that it still is the one that was opened."""
+    old = array.metadata
+    item = find_format(old.format)
+    store, key = array.store, array.prefix + item.shape_key
+    raw, generation = store.get(key, with_generation=True)
+    if raw is None:
+        raise NotFoundError("the array has been deleted", path=f"{store.url}/{path}", key=key)
+    documents = {**old.documents, item.shape_key: raw}
+    for name in item.node_keys:
+        if name in documents and name != item.shape_key:
+            documents[name] = store.get(array.prefix + name) or b""
+    found = item.parse(documents)
+    if not isinstance(found, ArrayMetadata):
+        raise MetadataError("the array has been replaced", path=f"{store.url}/{path}")
+    if replace(found, shape=old.shape, attributes=old.attributes) != old or found.shape[1:] != old.shape[1:]:
+        raise MetadataError("the array has been replaced by another one", path=f"{store.url}/{path}")
+    return _Length(replace(array, metadata=found), path, key, raw, generation)
+
+
+def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
+    lead = lengths[0]
+    start, stop = lead.rows, lead.rows + len(values[0])
+    if any(length.rows < start for length in lengths):
+        raise _unequal(lengths)
+    writers = [_Writer(length.array, stop, part, start) for length, part in zip(lengths, values)]
+    work = [(writer, item) for writer in writers for item in writer.look()]
+    if not lead.holds():
+        raise ConflictError("somebody else has claimed the length")
+    nbytes = sum(prod(part.shape) * writer.array.dtype.itemsize for writer, part in zip(writers, values))
+    for_each(lambda pair: pair[0].write(*pair[1]), work, len(work) > 1 and nbytes >= _PARALLEL_BYTES)
+    grown = [length.change(stop, writer.added) for length, writer in zip(lengths[1:], writers[1:])]
+    return [lead.change(stop, writers[0].added), *grown]
+
+
+def _unequal(lengths: list[_Length]) -> TegulaError:
+    """Make the error for arrays that differ in length, unless it is somebody's change under way that is seen here."""
+    if not lengths[0].holds():
+        return ConflictError("somebody else has claimed the length")
+    found = ", ".join(f"{length.path or '/'} has {length.rows}" for length in lengths)
+    return MetadataError(f"the arrays differ in length, so rows can only be cut off to the shortest: {found}")
+
+
+class _Writer:
+    """Puts the new rows of one array into its chunks."""
+
+    def __init__(self, array: StoredArray, stop: int, values: Array, start: int) -> None:
+        self.array = array
+        self.values = values
+        self.shape = (stop, *array.metadata.shape[1:])
+        self.start = start
+        self._changes: list[int] = []
+        self._blank: dict[tuple[int, ...], Any] = {}
+
+    @property
+    def added(self) -> int:
+        """Bytes by which the chunks have grown."""
+        return sum(self._changes)
+
+    def look(self) -> list[tuple[Any, bytes | None, Generation]]:
+        """Return the chunks to write, with what has to be kept of them and their generations."""
+        array = self.array
+        found = []
+        for item in basic(slice(self.start, None), self.shape, array.metadata.grid):
+            keeps = item[1][0].start > 0
+            old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
+            found.append((item, old if keeps else None, generation))
+        return found
+
+    def write(self, item: Any, old: bytes | None, generation: Generation) -> None:
+        coords, selection, place, _ = item
+        array = self.array
+        key = array.key(coords)
+        try:
+            new = self._encoded(coords, selection, self.values[place], old)
+            array.store.set(key, new, if_generation=generation)
+            self._changes.append(len(new) - len(old or b""))
+        except ConflictError:
+            raise
+        except TegulaError as error:
+            array.locate(error, key)
+            raise
+
+    def _encoded(self, coords: tuple[int, ...], selection: Any, values: Array, old: bytes | None) -> Any:
+        """Encode a chunk with new rows; also one that equals the fill value, or others would not notice the change."""
+        array, dtype = self.array, self.array.dtype
+        kept, stop = selection[0].start, selection[0].stop
+        cell = array.metadata.grid.chunk_shape(coords)
+        shape = (stop, *cell[1:]) if array.metadata.dense else cell
+        if array.metadata.dense and not kept:
+            if any(values.strides):
+                return array.chain.encode(np.ascontiguousarray(values, dtype))
+            if shape not in self._blank:  # one value for all: the same bytes again and again
+                self._blank[shape] = array.chain.encode(np.ascontiguousarray(values, dtype))
+            return self._blank[shape]
+        chunk = np.empty(shape, dtype) if array.metadata.dense else np.full(shape, array.fill, dtype)
+        if kept and old is not None:
+            before = array.chain.decode(old, array.stored_shape(coords, old))
+            chunk[:kept] = before[:kept]
+        elif kept and array.metadata.dense:
+            raise StoreError("the chunk is missing")
+        chunk[selection] = values
+        return array.chain.encode(chunk)
+
+
+def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
+    lead = lengths[0]
+    shortest = min(length.rows for length in lengths)
+    if rows > lead.rows:
+        if shortest < lead.rows:
+            raise _unequal(lengths)
+        return _append(lengths, [_filling(length.array, rows - lead.rows) for length in lengths])
+    if rows > shortest:
+        raise _unequal(lengths)
+    cut = []
+    for length in lengths:
+        if length.rows == rows:
+            cut.append(length)
+            continue
+        shorter = length.change(rows)
+        holder = shorter if not cut else cut[0]
+        cut_off(shorter.array, length.path, holder.holds)
+        cut.append(shorter)
+    return cut
+
+
+def _filling(array: StoredArray, rows: int) -> Array:
+    metadata = array.metadata
+    if metadata.fill_value is None and metadata.dense:
+        raise MetadataError("the fill value is not one value for all, so rows have to be appended", field="fill_value")
+    return np.broadcast_to(array.fill, (rows, *metadata.shape[1:]))

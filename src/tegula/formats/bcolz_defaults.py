@@ -1,0 +1,97 @@
+"""The default of a carray, ``dflt`` in ``meta/storage``: what ``ndarray.tolist`` makes of it, and its older forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.metadata.data_types import DataType
+from tegula.metadata.fill_values import default_fill, scalar_array
+
+__all__ = ["default_from_json", "default_to_json"]
+
+
+def default_from_json(value: Any, data_type: DataType, inner: tuple[int, ...]) -> npt.NDArray[Any] | None:
+    """Read a default; ``None`` if rows have one that differs from element to element, for which there is no word."""
+    dtype = data_type.numpy
+    if data_type.variable:
+        return scalar_array(value, data_type)
+    try:
+        if isinstance(value, list) and dtype.names is None:
+            return _of_lists(value, data_type, inner)
+        if dtype.names is not None:
+            return np.array(_as_record(value, dtype), dtype)
+        if dtype.kind in "Mm":
+            number = np.array(-(2**63) if value is None else int(value), "i8")
+            return number.view(dtype.newbyteorder("=")).astype(dtype)
+        return scalar_array(_as_scalar(value, dtype), data_type)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(
+            f"{value!r:.80} is no value of {data_type}: {error}", key="meta/storage", field="dflt"
+        ) from error
+
+
+def _of_lists(value: list[Any], data_type: DataType, inner: tuple[int, ...]) -> npt.NDArray[Any] | None:
+    values = np.asarray(value, object)
+    if values.shape != inner:
+        raise ValueError(f"it has the shape {values.shape}, a row has {inner}")
+    parts = [scalar_array(_as_scalar(item, data_type.numpy), data_type) for item in values.flat]
+    if not parts:
+        return default_fill(data_type)
+    return parts[0] if len({part.tobytes() for part in parts}) == 1 else None
+
+
+def _as_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(value, str) and dtype.kind in "SV":
+        raw = value.encode("latin-1")
+        return raw if dtype.kind == "S" else np.frombuffer(raw.ljust(dtype.itemsize, b"\0"), dtype)[0]
+    if dtype.kind == "b" and value in (0, 1):
+        return bool(value)
+    if dtype.kind in "iu" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if dtype.kind in "SUV" and type(value) is int and value == 0:
+        return np.zeros((), dtype)[()]
+    if value is None:
+        raise ValueError("null stands for no value")
+    return value
+
+
+def _as_record(value: Any, dtype: np.dtype[Any]) -> Any:
+    if type(value) is int and value == 0:
+        return np.zeros((), dtype)[()]
+    names = dtype.names or ()
+    if not isinstance(value, list) or len(value) != len(names):
+        raise ValueError("it is not a list of as many values as there are fields")
+    return tuple(
+        _as_record(item, dtype[name]) if dtype[name].names is not None
+        else item if dtype[name].subdtype is not None
+        else _as_scalar(item, dtype[name])
+        for name, item in zip(names, value)
+    )  # fmt: skip
+
+
+def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
+    if fill is None or data_type.variable:
+        return 0
+    dtype = data_type.numpy
+    if dtype.kind in "Mm":
+        number = int(fill.astype(dtype.newbyteorder("=")).view("i8"))
+        return None if number == -(2**63) and np.datetime_data(dtype)[0] == "generic" else number
+    if dtype.kind == "c":
+        if fill[()].imag:
+            raise UnsupportedError(f"bcolz has no default {fill[()]!r:.60}", field="fill_value")
+        return float(fill[()].real)
+    return _plain(fill.tolist() if dtype.kind != "V" or dtype.names else fill.tobytes(), data_type)
+
+
+def _plain(value: Any, data_type: DataType) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, data_type) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    raise UnsupportedError(f"bcolz has no default {value!r:.60} for {data_type}", field="fill_value")
