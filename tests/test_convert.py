@@ -86,6 +86,72 @@ def test_every_format_into_every_other(old: str, new: str, dtype: Any, order: st
     assert tegula.open_array(back).attrs.asdict() == {"n": [1, None]}
 
 
+CODECS: list[Any] = [
+    {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1},
+    {"id": "blosc", "cname": "zstd", "clevel": 1, "shuffle": 2},
+    *({"id": "zlib", "level": 1}, {"id": "bz2", "level": 1}, None, "zstd", "gzip"),
+    [{"id": "delta", "dtype": "<i4"}, "zstd"],
+    ["zstd", "crc32c"],
+]
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(PAIRS),
+    st.sampled_from(CODECS),
+    st.sampled_from(["<i4", ">i4"]),
+    st.sampled_from(["C", "F"]),
+    st.integers(0, 7),
+    st.sampled_from([None, 0, 5]),
+)
+def test_copied_chunks_are_what_encoded_ones_are(
+    pair: tuple[str, str], codecs: Any, dtype: str, order: Any, rows: int, fill: Any
+) -> None:
+    """Bytes that are copied give the array that values read and written give, and more of it is copied than not."""
+    old, new = pair
+    try:
+        source = tegula.create_array(
+            MemoryStore(),
+            shape=(7, 5),
+            chunks=(3, 2),
+            dtype=dtype,
+            order=order,
+            format=old,
+            codecs=codecs,
+            fill_value=fill,
+        )
+    except UnsupportedError:
+        return
+    source[:rows] = values_of(np.dtype(dtype), (rows, 5)) + 9
+    moved, written = MemoryStore(), MemoryStore()
+    line = tegula.convert(source, moved, format=new, verify=True).arrays[0]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(importlib.import_module("tegula.conversion.job"), "can_copy_chunks", lambda *arrays: False)
+        plain = tegula.convert(source, written, format=new, verify=True).arrays[0]
+    assert plain.chunks_copied == 0
+    assert line.chunks_copied in (0, source.nchunks_initialized())
+    if isinstance(codecs, dict) and codecs["id"] == "blosc" and (fill is not None or "zarr3" not in pair):
+        assert line.chunks_copied == source.nchunks_initialized()
+    assert (line.notes, line.verified, line.nbytes_before) == (plain.notes, True, plain.nbytes_before)
+    one, two = tegula.open_array(moved), tegula.open_array(written)
+    assert one.metadata == two.metadata
+    assert one[...].tobytes() == two[...].tobytes()
+    assert sorted(moved.list()) == sorted(written.list())
+    assert line.nbytes_after == one.nbytes_stored()
+
+
+def test_an_explicit_wish_is_granted() -> None:
+    blosc = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
+    source = tegula.create_array(MemoryStore(), shape=9, chunks=3, dtype="i4", codecs=blosc, format="zarr2")
+    source[...] = 1
+    for new, codecs, copied in [
+        ("zarr3", None, 3), ("zarr3", {**blosc}, 3), ("zarr2", {**blosc}, 3), ("zarr3", {**blosc, "clevel": 9}, 0),
+        ("zarr3", {**blosc, "cname": "zstd"}, 0), ("zarr3", "auto", 0), ("zarr3", [], 0), ("zarr3", "zstd", 0),
+    ]:  # fmt: skip
+        report = tegula.convert(source, MemoryStore(), format=new, codecs=codecs, verify=True)
+        assert (report.ok, report.arrays[0].chunks_copied) == (True, copied), (new, codecs)
+
+
 @pytest.mark.parametrize(("old", "new"), [pair for pair in PAIRS if "zarr1" not in pair])
 @pytest.mark.parametrize(
     ("dtype", "values"),
@@ -383,9 +449,10 @@ def test_what_is_there_is_replaced_on_request_only() -> None:
         tegula.convert(source, target, path="../z")
 
 
-def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chunks", [(128, 512), None])
+def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: Any) -> None:
     # the function of that name hides the module
-    monkeypatch.setattr(importlib.import_module("tegula.convert"), "_BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(importlib.import_module("tegula.conversion.rewriting"), "_BLOCK_BYTES", 2**20)
     source = tegula.create_array(
         LocalStore(tmp_path / "x"), shape=(8192, 8192), chunks=(256, 256), dtype="u1", codecs=None
     )
@@ -393,7 +460,7 @@ def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.Mo
         source[row : row + 256] = row % 251 + 1
     tracemalloc.start()
     try:
-        report = tegula.convert(source, tmp_path / "y", format="zarr2", chunks=(128, 512), verify=True)
+        report = tegula.convert(source, tmp_path / "y", format="zarr2", chunks=chunks, verify=True)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -31,6 +31,15 @@ FLOORS = {
             "chunking",
             "attributes",
             "values",
+            "columns",
+            "expressions",
+            "frames",
+            "numexprs",
+            "places",
+            "conversion",
+            "queries",
+            "rows",
+            "table",
         ],
         4,
     ),
@@ -126,7 +135,7 @@ def test_no_import_goes_round_in_a_circle() -> None:
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
-    extras = {"typer", "rich", "click", "pcodec", "zfpy", "msgpack"}
+    extras = {"numexpr", "pandas", "pyarrow", "tables", "typer", "rich", "click", "pcodec", "zfpy", "msgpack"}
     import_names = set()
     for module, path in MODULES.items():
         if room(module) in ("cli", "__main__"):

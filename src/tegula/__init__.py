@@ -25,8 +25,20 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.group import Group
-from tegula.opening import create_array, create_group, load, open, open_array, open_group, save, store_of
+from tegula.opening import (
+    create_array,
+    create_group,
+    create_table,
+    load,
+    open,
+    open_array,
+    open_group,
+    open_table,
+    save,
+    store_of,
+)
 from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.table import Table
 
 __version__ = "0.1.0"
 
@@ -47,6 +59,7 @@ __all__ = [
     "SelectionError",
     "Store",
     "StoreError",
+    "Table",
     "TegulaError",
     "UnsupportedError",
     "ZipStore",
@@ -55,10 +68,12 @@ __all__ = [
     "convert",
     "create_array",
     "create_group",
+    "create_table",
     "load",
     "open",
     "open_array",
     "open_group",
+    "open_table",
     "save",
     "store_of",
 ]

@@ -104,6 +104,8 @@ def new_array_of(
     # everything that can be wrong is found before anything is written
     stored = engine.stored_array(store, path, metadata, **options)
     documents = create_node(store, path, item, metadata, overwrite, stored)
+    if metadata.dense:
+        store.make_prefix(stored.chunk_prefix)
     final = item.parse(documents)
     if not isinstance(final, ArrayMetadata):
         raise MetadataError("the array could not be read back", path=path)
@@ -226,8 +228,6 @@ def array_metadata(
         raise MetadataError(f"order must be C or F, not {order!r}", field="order")
     if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
         specs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
-    if data_type.variable == "object" and automatic:
-        raise MetadataError("an array of Python objects needs an object codec, such as {'id': 'json2'}", field="codecs")
     # zero, the usual fill value, stands for the zero of any type; false, an empty string, a record of zeros
     zero = type(fill_value) is int and fill_value == 0
     return ArrayMetadata(

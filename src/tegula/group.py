@@ -29,6 +29,7 @@ from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.interface import is_key
+from tegula.table import Table
 from tegula.tree import Tree, group_tree
 from tegula.values import as_data
 
@@ -39,7 +40,7 @@ Documents = Mapping[str, Mapping[str, bytes]]
 
 def open_node(
     store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
-) -> Array | Group | None:
+) -> Array | Group | Table | None:
     """Open what is stored at a path, an implicit group where only members are; ``None`` if there is nothing."""
     metadata = engine.read_metadata(store, path, format)
     if metadata is None:
@@ -47,8 +48,12 @@ def open_node(
     return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
 
 
-def _node(store: Store, path: str, metadata: NodeMetadata, read_only: bool, allow_pickle: bool) -> Array | Group:
+def _node(
+    store: Store, path: str, metadata: NodeMetadata, read_only: bool, allow_pickle: bool
+) -> Array | Group | Table:
     if isinstance(metadata, GroupMetadata):
+        if metadata.members is not None:
+            return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
         return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
     stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
@@ -163,7 +168,7 @@ class Group(MutableMapping[str, Any]):
             raise NotFoundError(f"there is no member {name!r}", path=self._place)
         return node
 
-    def _open(self, path: str) -> Array | Group | None:
+    def _open(self, path: str) -> Array | Group | Table | None:
         if self._known is None:
             return open_node(self._store, path, None, read_only=self._read_only, allow_pickle=self._allow_pickle)
         metadata = find_format(self.format).parse(self._known.get(path, {}))
@@ -200,14 +205,10 @@ class Group(MutableMapping[str, Any]):
             below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
             yield from sorted(name for name in below if name and "/" not in name)
             return
-        keys = self._node_keys()
+        item = find_format(self.format)
         for child in self._store.list_dir(prefix)[1]:
-            if any(self._store.exists(child + key) for key in keys):
+            if engine.has_node(self._store, child, item):
                 yield child[len(prefix) : -1]
-
-    def _node_keys(self) -> list[str]:
-        """The keys of which one makes a node."""
-        return [key for key in find_format(self.format).keys if key not in ("attrs", ".zattrs", "__zattr__")]
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -223,7 +224,7 @@ class Group(MutableMapping[str, Any]):
                 f"there is a member {name!r}; delete it first, or assign to its elements", path=self._place
             )
         data = as_data(values)
-        self.create_array(name, shape=data.shape, dtype=data.dtype)[...] = data
+        self.create_array(name, shape=data.shape, dtype=data.dtype, filled=False)[...] = data
 
     def __delitem__(self, name: str) -> None:
         self._check_writable()
@@ -369,7 +370,7 @@ class Group(MutableMapping[str, Any]):
                     raise
         node = self[name]
         if not isinstance(node, Group):
-            raise AlreadyExistsError(f"the member {name!r} is an array", path=self._place)
+            raise AlreadyExistsError(f"the member {name!r} is no group: {node!r}", path=self._place)
         return node
 
     # --- the whole

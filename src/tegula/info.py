@@ -8,7 +8,16 @@ from typing import Any
 
 from tegula.picture import chunk_grid_svg
 
-__all__ = ["Info", "array_html", "array_info", "group_html", "group_info", "human_bytes"]
+__all__ = [
+    "Info",
+    "array_html",
+    "array_info",
+    "group_html",
+    "group_info",
+    "human_bytes",
+    "table_html",
+    "table_info",
+]
 
 
 class Info(Mapping[str, Any]):
@@ -124,10 +133,39 @@ def group_info(group: Any) -> Info:
             "Read-only": group.read_only,
             "Arrays": kinds.count("Array"),
             "Groups": kinds.count("Group"),
+            **({"Tables": kinds.count("Table")} if "Table" in kinds else {}),
             **({"Unreadable": ", ".join(unreadable)} if unreadable else {}),
             "Attributes": len(group.attrs),
         }
     )
+
+
+def table_info(table: Any) -> Info:
+    """Collect the facts of a table and its columns; lists the stored chunks of all."""
+    stored = table.nbytes_stored()
+    ratio = f", ratio {table.nbytes / stored:.1f}" if stored and not table.dtype.hasobject else ""
+    lengths = table.lengths()
+    return Info(
+        {
+            "Type": "table",
+            "Format": table.format,
+            "Store": table.store.url,
+            "Path": table.path or "/",
+            "Rows": len(table),
+            "Columns": len(table.names),
+            **{f"  {name}": _column_facts(table[name]) for name in table.names},
+            **({} if table.is_consistent else {"Lengths differ": lengths}),
+            "Read-only": table.read_only,
+            "Size in memory": human_bytes(table.nbytes) if not table.dtype.hasobject else "unknown",
+            "Size stored": human_bytes(stored) + ratio,
+            "Attributes": len(table.attrs),
+        }
+    )
+
+
+def _column_facts(column: Any) -> str:
+    inner = f" × {column.shape[1:]}" if column.ndim > 1 else ""
+    return f"{column.metadata.data_type}{inner}, {column.chunks[0]} rows a chunk"
 
 
 def _table(facts: Mapping[str, Any]) -> str:
@@ -164,3 +202,10 @@ def group_html(group: Any) -> str:
     """Return the facts of a group and the names of its members."""
     facts = {"Format": group.format, "Store": group.store.url, "Path": group.path or "/"}
     return f"<div><b>tegula.Group</b>{_table(facts)}{group.tree(max_depth=2)._repr_html_()}</div>"
+
+
+def table_html(table: Any) -> str:
+    """Return the facts of a table that cost no listing, and its columns."""
+    facts = {"Rows": len(table), "Format": table.format, "Store": table.store.url, "Path": table.path or "/"}
+    columns = {name: _column_facts(table[name]) for name in table.names}
+    return f"<div><b>tegula.Table</b>{_table(facts)}{_table(columns)}</div>"

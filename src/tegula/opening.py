@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import os
-import re
-import zipfile
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
+from tegula.columns import new_table
 from tegula.creation import new_array, new_group
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.formats import find_format
 from tegula.group import Group, open_node
 from tegula.metadata.nodes import GroupMetadata
-from tegula.stores import LocalStore, MappingStore, Store, ZipStore
-from tegula.stores.names import path_of_url
+from tegula.places import clean, creating, local_path, place, store_of
+from tegula.stores import Store
+from tegula.table import Table
 from tegula.values import as_data
 
-__all__ = ["Mode", "create_array", "create_group", "load", "open", "open_array", "open_group", "save", "store_of"]
+__all__ = [
+    "Mode",
+    "create_array",
+    "create_group",
+    "create_table",
+    "load",
+    "open",
+    "open_array",
+    "open_group",
+    "open_table",
+    "save",
+    "store_of",
+]
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _CREATION = frozenset(
@@ -35,102 +45,10 @@ _CREATION = frozenset(
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
-def store_of(target: Any, *, read_only: bool = False) -> Store:
-    """Return the store that a path, a ``file:`` or ``zip:`` URL, a mapping or a store stands for.
-
-    Parameters
-    ----------
-    target : str, path, mapping or Store
-        A path to a directory or to a ``.zip`` archive, which need not exist yet.
-    read_only : bool
-        Whether the store is only read.
-
-    Raises
-    ------
-    UnsupportedError
-        If the URL's scheme is not known.
-    MetadataError
-        If `target` is none of these.
-
-    Examples
-    --------
-    >>> store_of({"c/0": b"abc"}).get("c/0")
-    b'abc'
-    """
-    if isinstance(target, Store):
-        return target
-    if isinstance(target, MutableMapping):
-        return MappingStore(target, read_only=read_only)
-    if not isinstance(target, (str, os.PathLike)):
-        raise MetadataError(f"{target!r:.80} is no path, URL, store or mapping")
-    path = os.fspath(target)
-    if not isinstance(path, str):
-        path = os.fsdecode(path)
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)  # one letter is a drive of Windows
-    if scheme:
-        return _store_of_url(path, scheme[1].lower(), read_only)
-    if path.endswith(".zip") or (os.path.isfile(path) and zipfile.is_zipfile(path)):
-        return _zip_store(path, read_only)
-    return LocalStore(path, read_only=read_only)
-
-
-def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
-    if scheme == "file":
-        return store_of(path_of_url(url), read_only=read_only)
-    if scheme == "zip":
-        parts = urlsplit(url)
-        return _zip_store(unquote(parts.netloc + parts.path), read_only)
-    if scheme == "memory":
-        raise UnsupportedError("memory is no place to open by name; pass a MemoryStore", path=url)
-    raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
-
-
-def _zip_store(path: str, read_only: bool) -> Store:
-    return ZipStore(path, mode="r" if read_only else "a")
-
-
-def _local_path(target: Any) -> str | None:
-    """Return the path that a target is on this machine's file system, if it is one."""
-    if not isinstance(target, (str, os.PathLike)):
-        return None
-    path = os.fsdecode(target)
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)
-    if scheme is None:
-        return path
-    if scheme[1].lower() == "zip":
-        parts = urlsplit(path)
-        return unquote(parts.netloc + parts.path)
-    return path_of_url(path) if scheme[1].lower() == "file" else None
-
-
-@contextmanager
-def _creating(target: Any) -> Iterator[Store]:
-    """Open a store to create something in; if that fails, an archive that was made for it goes again."""
-    path = _local_path(target)
-    fresh = path is not None and not os.path.lexists(path)
-    store = store_of(target)
-    try:
-        yield store
-    except BaseException:
-        if store is not target and isinstance(store, ZipStore):
-            empty = fresh and next(iter(store.list()), None) is None
-            store.close()
-            if empty and path is not None:
-                with suppress(OSError):
-                    os.unlink(path)
-        raise
-
-
 def _check_mode(mode: str) -> str:
     if mode not in _MODES:
         raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
     return "w-" if mode == "x" else mode
-
-
-def _clean(path: str) -> str:
-    if not isinstance(path, str):
-        raise MetadataError(f"a path in a store must be text, not {path!r:.80}")
-    return path.strip("/")
 
 
 def open(
@@ -141,8 +59,8 @@ def open(
     format: str | None = None,
     allow_pickle: bool = False,
     **creation: Any,
-) -> Array | Group:
-    """Open the array or group that is stored somewhere, whatever its format.
+) -> Array | Group | Table:
+    """Open the array, group or table that is stored somewhere, whatever its format.
 
     The format is told by the keys that are present. Reading never creates or changes anything.
 
@@ -164,7 +82,8 @@ def open(
 
     Returns
     -------
-    Array or Group
+    Array, Group or Table
+        A group of columns is a table where the format says so (bcolz); `open_table` takes one of Zarr for a table.
 
     Raises
     ------
@@ -184,31 +103,31 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
-    path = _clean(path)
+    path = clean(path)
     unknown = creation.keys() - _CREATION
     if unknown:
         raise MetadataError(f"there is no option {', '.join(sorted(unknown))}")
-    local = _local_path(target)
+    local = local_path(target)
     if mode == "r+" and local is not None and not os.path.lexists(local):
         raise NotFoundError("there is no array or group", path=local)
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r")
         found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
         if found is None:
-            raise NotFoundError("there is no array or group", path=_place(store, path))
+            raise NotFoundError("there is no array or group", path=place(store, path))
         return found
-    with _creating(target) as store:
+    with creating(target) as store:
         return _open_or_create(store, mode, path, format, allow_pickle, creation)
 
 
 def _open_or_create(
     store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
-) -> Array | Group:
+) -> Array | Group | Table:
     if mode != "w":
         found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
         if found is not None:
             if mode == "w-":
-                raise AlreadyExistsError("there is a node already", path=_place(store, path))
+                raise AlreadyExistsError("there is a node already", path=place(store, path))
             return found
     if "shape" not in creation and creation.keys() - {"attributes"}:
         raise MetadataError("a new array needs a shape", field="shape")
@@ -228,8 +147,8 @@ def _as_group(store: Store, path: str, metadata: GroupMetadata) -> Group:
     return Group(store, path, metadata, read_only=False)
 
 
-def _place(store: Store, path: str) -> str:
-    return f"{store.url}/{path}" if path else store.url
+def _kind(node: Array | Group | Table) -> str:
+    return type(node).__name__.lower()
 
 
 def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
@@ -238,7 +157,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
     Raises
     ------
     NotFoundError
-        If there is no array, or what is there is a group.
+        If there is no array, or what is there is a group or a table.
 
     Examples
     --------
@@ -252,7 +171,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
         mode = "r+"  # there is nothing to create it from
     node = open(target, mode, **options)
     if not isinstance(node, Array):
-        raise NotFoundError("there is a group, not an array", path=_place(node.store, node.path))
+        raise NotFoundError(f"there is a {_kind(node)}, not an array", path=place(node.store, node.path))
     return node
 
 
@@ -270,7 +189,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     Raises
     ------
     NotFoundError
-        If there is no group, what is there is an array, or there is no consolidated metadata to use.
+        If there is no group, what is there is an array or a table, or there is no consolidated metadata to use.
 
     Examples
     --------
@@ -281,8 +200,53 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     """
     node = open(target, mode, **options)
     if not isinstance(node, Group):
-        raise NotFoundError("there is an array, not a group", path=_place(node.store, node.path))
+        raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
     return node.with_consolidated() if consolidated else node
+
+
+def open_table(
+    target: Any,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    path: str = "",
+    format: str | None = None,
+    allow_pickle: bool = False,
+) -> Table:
+    """Open a table: a ctable of bcolz, or a Zarr group of arrays of one length.
+
+    The order of a Zarr group's columns stands in its attribute ``column-order``, as AnnData writes it; without it the
+    columns are all arrays directly in the group, sorted by name.
+
+    Parameters
+    ----------
+    target, path, format, allow_pickle
+        As for `tegula.open`.
+    mode : {"r", "r+"}
+        ``r`` reads, ``r+`` also writes.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no table, or what is there is an array.
+    MetadataError
+        If it is a group whose arrays are no columns of one table.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, b=np.arange(3), a=np.ones(3))
+    >>> tegula.open_table(store).names
+    ('a', 'b')
+    """
+    if mode not in ("r", "r+"):
+        raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
+    node = open(target, mode, path=path, format=format, allow_pickle=allow_pickle)
+    if isinstance(node, Array):
+        raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
+    if isinstance(node, Group):
+        return Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
+    return node
 
 
 def create_array(
@@ -361,10 +325,10 @@ def create_array(
     >>> a.chunks, a.nchunks
     ((50, 50), 4)
     """
-    with _creating(target) as store:
+    with creating(target) as store:
         return new_array(
             store,
-            _clean(path),
+            clean(path),
             shape=shape,
             dtype=dtype,
             chunks=chunks,
@@ -416,9 +380,84 @@ def create_group(
     >>> tegula.create_group({}, attributes={"title": "example"}).attrs["title"]
     'example'
     """
-    path = _clean(path)
-    with _creating(target) as store:
+    path = clean(path)
+    with creating(target) as store:
         return _as_group(store, path, new_group(store, path, attributes=attributes, format=format, overwrite=overwrite))
+
+
+def create_table(
+    target: Any,
+    columns: Any,
+    *,
+    format: str = "bcolz",
+    path: str = "",
+    attributes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    expectedlen: int | None = None,
+    chunks: Any = "auto",
+    codecs: Any = "auto",
+    fill_values: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
+) -> Table:
+    """Create a table.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    columns : mapping, structured array, DataFrame, Arrow table, or structured dtype
+        The columns by name, of one length; a dtype for a table without rows. Of a DataFrame the index is left out,
+        categories become what they stand for, and text gets a fixed width in bcolz: that of the longest.
+    format : {"bcolz", "zarr2", "zarr3"}
+        Storage format.
+    path : str
+        Path of the table in the store.
+    attributes : mapping, optional
+        The user's attributes.
+    overwrite : bool
+        Delete the node that is there, with all below it.
+    expectedlen : int, optional
+        How many rows the table will have, for choosing chunks; by default as many as it has now.
+    chunks : "auto", int, or mapping
+        Rows of a chunk, for all columns or by name.
+    codecs : "auto", None, codec, sequence of codecs, or mapping
+        As for `tegula.create_array`, for all columns or by name.
+    fill_values : mapping, optional
+        Fill values by name; zero for the others.
+    allow_pickle : bool
+        Whether a codec may pickle, which columns of Python objects need in bcolz.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If the columns differ in length, a value is missing, or the format has no form for something. Nothing has been
+        written then.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"day": [1, 2], "price": [10.5, 11.0]}, attributes={"currency": "EUR"})
+    >>> t.names, len(t), t.attrs["currency"]
+    (('day', 'price'), 2, 'EUR')
+    """
+    path = clean(path)
+    with creating(target) as store:
+        metadata = new_table(
+            store,
+            path,
+            columns,
+            format=format,
+            attributes=attributes,
+            overwrite=overwrite,
+            fill_values=fill_values,
+            allow_pickle=allow_pickle,
+            expectedlen=expectedlen,
+            chunks=chunks,
+            codecs=codecs,
+        )
+        return Table(store, path, metadata, read_only=False, allow_pickle=allow_pickle)
 
 
 def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "zarr3", **arrays: Any) -> None:
@@ -452,11 +491,11 @@ def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "z
     """
     if (values is None) == (not arrays):
         raise MetadataError("save takes one array, or arrays by name")
-    path = _clean(path)
+    path = clean(path)
     # nothing is replaced before it is clear that there is something to replace it
     one = None if values is None else as_data(values)
     several = {name: as_data(value) for name, value in arrays.items()}
-    with _creating(target) as store:
+    with creating(target) as store:
         if one is not None:
             _save_one(store, path, one, format, overwrite=True)
         else:
@@ -470,12 +509,12 @@ def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "z
 
 def _save_one(store: Store, path: str, data: npt.NDArray[Any], format: str, overwrite: bool) -> None:
     dtype: Any = str if data.dtype.kind == "O" and all(isinstance(item, str) for item in data.flat) else data.dtype
-    array = new_array(store, path, shape=data.shape, dtype=dtype, format=format, overwrite=overwrite)
+    array = new_array(store, path, shape=data.shape, dtype=dtype, format=format, overwrite=overwrite, filled=False)
     array[...] = data
 
 
 def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    """Read an array, or all arrays directly in a group by name, into memory.
+    """Read an array, or all arrays directly in a group or table by name, into memory.
 
     Raises
     ------
@@ -493,4 +532,6 @@ def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> npt.NDAr
     node = open(target, path=path, allow_pickle=allow_pickle)
     if isinstance(node, Array):
         return np.asarray(node[...])
+    if isinstance(node, Table):
+        return node.read()
     return {name: np.asarray(array[...]) for name, array in node.arrays()}

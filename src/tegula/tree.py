@@ -41,16 +41,16 @@ def _below(group: Any, indent: str, depth: int | None) -> list[str]:
     if depth == 0:
         return []
     lines: list[str] = []
-    names = list(group)
+    names = list(group.names if hasattr(group, "names") else group)  # a table iterates over its rows
     for position, name in enumerate(names):
         last = position == len(names) - 1
         try:
             node = group[name]
+            is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
+            facts = f" {node.shape} {node.metadata.data_type}" if is_array else f" {len(node)} rows" if is_table else ""
         except TegulaError as error:
             lines.append(f"{indent}{'└' if last else '├'}── {name} (unreadable: {error.message})")
             continue
-        is_array = hasattr(node, "shape")
-        facts = f" {node.shape} {node.metadata.data_type}" if is_array else ""
         lines.append(f"{indent}{'└' if last else '├'}── {name}{facts}")
         if not is_array:
             lines += _below(node, indent + ("    " if last else "│   "), None if depth is None else depth - 1)

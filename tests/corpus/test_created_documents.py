@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tegula
+from tegula.creation import new_array
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -39,6 +40,16 @@ def recorded(archive: str, name: str) -> list[Any]:
         cases = {c["case"] for c in json.loads(opened.read("index.json"))["cases"] if c["kind"] == "array"}
         found = {case: f"{case}/store/{name}" for case in sorted(cases - OTHERWISE[archive])}
         return [pytest.param(opened.read(key), id=case) for case, key in found.items() if key in opened.namelist()]
+
+
+def recorded_carrays() -> list[Any]:
+    """What bcolz itself wrote for arrays: the two documents of each."""
+    with zipfile.ZipFile(FIXTURES / "bcolz-zipline-1.13.0.zip") as opened:
+        index = json.loads(opened.read("index.json"))
+        cases = [c["case"] for c in index["cases"] if c["kind"] == "array" and not c["case"].startswith("hand_")]
+        names = {case: [f"{case}/store/meta/{document}" for document in ("storage", "sizes")] for case in cases}
+        read = {case: [opened.read(index["copies"].get(name, name)) for name in names[case]] for case in cases}
+    return [pytest.param(*documents, id=case) for case, documents in read.items()]
 
 
 def create(document: bytes, name: str, **options: Any) -> str:
@@ -81,3 +92,29 @@ def test_zarr3(document: bytes) -> None:
         attributes=meta["attributes"],
     )
     assert made == document.decode()
+
+
+@pytest.mark.parametrize(("storage", "sizes"), recorded_carrays())
+def test_bcolz(storage: bytes, sizes: bytes) -> None:
+    meta, lengths = json.loads(storage), json.loads(sizes)
+    like = tegula.open_array({"meta/storage": storage, "meta/sizes": sizes})
+    codec = {"id": "blosc", **meta["cparams"]}
+    digits = codec.pop("quantize")
+    made = new_array(
+        store := tegula.MemoryStore(),
+        "",
+        shape=like.shape,
+        dtype=like.dtype,
+        chunks=(meta["chunklen"], *like.shape[1:]),
+        fill_value=like.fill_value,
+        codecs=[{"id": "quantize", "digits": digits, "dtype": like.dtype.str}, codec] if digits else codec,
+        format="bcolz",
+        extra={"expectedlen": meta["expectedlen"]},
+        filled=False,
+    )
+    assert made.shape == like.shape
+    assert store.get("meta/storage") == storage
+    made_lengths = json.loads(store.get("meta/sizes") or b"")
+    assert [*made_lengths] == [*lengths]
+    assert {**made_lengths, "cbytes": lengths["cbytes"]} == lengths  # which counts as it likes
+    assert store.get("__attrs__") == b"{}\n"

@@ -25,7 +25,7 @@ def shared() -> Path:
 
 def cases(*kinds: str) -> list[Any]:
     found = []
-    for folder in ("zarr04", "zarr1", "zarr2", "zarr3"):
+    for folder in ("zarr04", "zarr1", "zarr2", "zarr3", "bcolz"):
         index = shared() / "corpus" / folder / "index.json"
         if index.is_file():
             listed = [case for case in json.loads(index.read_text())["cases"] if case["kind"] in kinds]
@@ -105,6 +105,39 @@ def test_group(folder: Path | None, case: dict[str, Any]) -> None:
             assert wanted["dtype"] in (str(values.dtype), "StringDType()")
             # as text, in which NaN equals NaN
             assert json.dumps(np.ravel(values).tolist()) == json.dumps(wanted["values"])
+
+
+@each("carray")
+def test_carray(folder: Path | None, case: dict[str, Any], check_values: Callable[..., None]) -> None:
+    if folder is None:
+        return
+    root = folder / case["case"]
+    array = tegula.open(root / case["root"], allow_pickle=True)
+    check_round_trip(array)
+    check_values(array[...], root / case["expected"])
+    assert dict(array.attrs) == json.loads((root / case["attrs"]).read_text())
+    assert array.chunks[0] == case["storage"]["chunklen"]
+
+
+@each("ctable")
+def test_ctable(folder: Path | None, case: dict[str, Any]) -> None:
+    if folder is None:
+        return
+    root = folder / case["case"]
+    table = tegula.open(root / case["root"], allow_pickle=True)
+    check_round_trip(table)
+    assert [*table.names] == case["names"]
+    assert dict(table.attrs) == json.loads((root / case["attrs"]).read_text())
+    with np.load(root / case["expected"], allow_pickle=True) as expected:
+        for name, key in case["colkeys"].items():
+            values = table[name][: len(table)]
+            assert values.dtype == expected[key].dtype
+            assert values.shape == expected[key].shape
+            if values.dtype.hasobject:
+                assert values.tolist() == expected[key].tolist()
+            else:
+                assert values.tobytes() == expected[key].tobytes()
+            check_round_trip(table[name])
 
 
 @each("error")

@@ -1,9 +1,10 @@
-"""Rows appended to arrays as one: whoever comes between or dies at whatever moment, every append is there whole or not."""
+"""Rows appended to arrays as one: whoever comes between or dies at any moment, an append is there whole or not."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,12 @@ class Interrupted(MemoryStore):
         super().__init__()
         self.at = -1
         self.count = 0
+        self.alone = False
         self.act: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def turn(self, key: str) -> Iterator[bool]:
+        yield self.alone
 
     def _step(self) -> None:
         self.count += 1
@@ -78,9 +84,10 @@ def table(store: tegula.Store) -> list[int]:
     return found
 
 
-def steps(format: str, act: Callable[[tegula.Store], None]) -> int:
+def steps(format: str, act: Callable[[tegula.Store], None], alone: bool = False) -> int:
     store = Interrupted()
     make(store, format)
+    store.alone = alone
     store.count = 0
     act(store)
     return store.count
@@ -140,7 +147,8 @@ def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("what", ["append", "shrink", "grow"])
-def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, alone: bool) -> None:
     acts: dict[str, Callable[[tegula.Store], Any]] = {
         "append": lambda store: append(store, format, 100, 7),
         "shrink": lambda store: resize_rows(columns(store, format), 2),
@@ -151,10 +159,10 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str) 
     def die() -> None:
         raise Killed
 
-    for at in range(1, steps(format, acts[what]) + 1):
+    for at in range(1, steps(format, acts[what], alone) + 1):
         store = Interrupted()
         make(store, format)
-        store.at, store.act = store.count + at, die
+        store.at, store.act, store.alone = store.count + at, die, alone
         with pytest.raises(Killed):
             acts[what](store)
         rest = table(store)
@@ -164,10 +172,12 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str) 
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_changing_an_element_while_rows_are_appended_loses_neither(format: str) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 7)) + 1):
+@pytest.mark.parametrize("alone", [False, True])
+def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, alone: bool) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 7), alone) + 1):
         store = Interrupted()
         make(store, format)
+        store.alone = alone
         handle = tegula.open_array(store, "r+", path="a")
         store.at = store.count + at
 
@@ -181,7 +191,9 @@ def test_changing_an_element_while_rows_are_appended_loses_neither(format: str) 
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("make_store", [MemoryStore, lambda: tegula.MappingStore({}), None], ids=["memory", "dict", "local"])
+@pytest.mark.parametrize(
+    "make_store", [MemoryStore, lambda: tegula.MappingStore({}), None], ids=["memory", "dict", "local"]
+)
 def test_threads_that_append_at_once_lose_nothing(format: str, make_store: Any, tmp_path: Any) -> None:
     store = tegula.LocalStore(tmp_path / "x") if make_store is None else make_store()
     make(store, format)

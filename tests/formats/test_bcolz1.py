@@ -69,8 +69,8 @@ def test_data_types(text: str, dtype: Any) -> None:
         "[('a', __import__('os').system('true'))]", "[('a', 'O')]", "[('a', '<i4'), ('a', '<i4')]", "[('a', 2.5)]",
         "{'names': ['a'], 'formats': ['<i4'], 'offsets': [-4]}", "{'names': ['a'], 'formats': ['<i4'], 'x': 1}",
         "{'names': ['a'], 'formats': ['<i4'], 'itemsize': 99999999999}", "[" * 1000, "[('a', " + "(" * 100 + ")" * 100,
-        "[('a', '<i4', (1000000, 1000000))]", "[('a','<i4')," * 9000, "S99999999999", "U16777216", "[lambda: 0]", "i4\0",
-        "T", "datetime64[fortnight]", "{**{}}", "[f'{1}']", "[('a', '<i4', -1)]",
+        "[('a', '<i4', (1000000, 1000000))]", "[('a','<i4')," * 9000, "S99999999999", "U16777216", "[lambda: 0]",
+        "i4\0", "T", "datetime64[fortnight]", "{**{}}", "[f'{1}']", "[('a', '<i4', -1)]",
     ],
 )  # fmt: skip
 def test_what_is_no_data_type_is_refused(text: Any) -> None:
@@ -83,10 +83,12 @@ def test_what_is_no_data_type_is_refused(text: Any) -> None:
 @pytest.mark.parametrize(
     ("dtype", "dflt", "value"),
     [
-        ("int32", 7, 7), ("int32", 7.0, 7), ("float64", 3, 3.0), ("float64", float("-inf"), -np.inf), ("bool", True, True),
-        ("bool", 1, True), ("|S3", "ab", b"ab"), ("|S3", "é", b"\xe9"), ("<U3", "€", "€"), ("|V2", "\0\1", b"\0\1"),
+        ("int32", 7, 7), ("int32", 7.0, 7), ("float64", 3, 3.0), ("float64", float("-inf"), -np.inf),
+        ("bool", True, True), ("bool", 1, True), ("|S3", "ab", b"ab"), ("|S3", "é", b"\xe9"), ("<U3", "€", "€"),
+        ("|V2", "\0\1", b"\0\1"),
         ("|V2", 0, b"\0\0"), ("|S3", 0, b""), ("complex64", 2, 2), ("datetime64[ns]", 5, np.datetime64(5, "ns")),
-        ("timedelta64[D]", 0, np.timedelta64(0, "D")), ("int32", [[3, 3], [3, 3]], 3), ("float64", [[0.0, 0.0], [0.0, 0.0]], 0),
+        ("timedelta64[D]", 0, np.timedelta64(0, "D")), ("int32", [[3, 3], [3, 3]], 3),
+        ("float64", [[0.0, 0.0], [0.0, 0.0]], 0),
     ],
 )  # fmt: skip
 def test_defaults(dtype: str, dflt: Any, value: Any) -> None:
@@ -222,10 +224,12 @@ def test_the_columns_of_a_ctable() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"shape": ()}, {"shape": (4, 4), "chunks": (2, 2)}, {"shape": 4, "dtype": "bfloat16"}, {"shape": 4, "dtype": str},
+        {"shape": ()}, {"shape": (4, 4), "chunks": (2, 2)}, {"shape": 4, "dtype": "bfloat16"},
+        {"shape": 4, "dtype": str},
         {"shape": 4, "codecs": "zstd"}, {"shape": 4, "codecs": {"id": "blosc", "blocksize": 16}},
         {"shape": (4, 4), "order": "F"}, {"shape": 4, "dimension_names": ["x"]}, {"shape": (4,), "chunks": ([1, 3],)},
-        {"shape": 4, "dtype": "c8", "fill_value": 1j}, {"shape": 4, "dtype": object}, {"shape": 4, "shards": 2, "chunks": 2},
+        {"shape": 4, "dtype": "c8", "fill_value": 1j}, {"shape": 4, "dtype": object},
+        {"shape": 4, "shards": 2, "chunks": 2},
         {"shape": 4, "dtype": "i4", "codecs": [{"id": "delta", "dtype": "<i4"}, {"id": "blosc"}]},
     ],
 )  # fmt: skip

@@ -5,13 +5,15 @@ import os
 import pickle
 import resource
 import sys
+import threading
+import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from tegula.errors import ConflictError, StoreError
-from tegula.stores import ABSENT, LocalStore, directories, root
+from tegula.errors import ConflictError, ReadOnlyError, StoreError
+from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, directories, root
 from tegula.stores.names import name_flaw
 from tegula.testing import check_store
 
@@ -517,3 +519,57 @@ def test_a_listing_that_is_given_up_leaves_no_open_directories(store):
     next(listing)
     listing.close()
     assert not before or len(os.listdir("/proc/self/fd")) == before
+
+
+def test_turns_are_taken_one_after_the_other(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("a/b", b"0")
+    inside = 0
+    most = 0
+
+    def count() -> None:
+        nonlocal inside, most
+        for _ in range(25):
+            with LocalStore(tmp_path).turn("a/b") as alone:
+                assert alone
+                inside += 1
+                most = max(most, inside)
+                value = int(store.get("a/b") or b"")
+                time.sleep(0.0002)
+                inside -= 1
+                store.set("a/b", b"%d" % (value + 1))  # the turn goes over to whoever waits, with the new file
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.get("a/b") == b"100"
+    assert most == 1
+
+
+def test_a_turn_at_nothing_is_nobody_elses_business(tmp_path: Path) -> None:
+    with LocalStore(tmp_path).turn("a") as alone, LocalStore(tmp_path).turn("a") as second:
+        assert not alone
+        assert not second
+    with MemoryStore().turn("a") as alone:
+        assert not alone
+    for store in (LocalStore(tmp_path), MemoryStore(), MappingStore({})):
+        with pytest.raises(StoreError), store.turn("../a"):
+            pass
+
+
+def test_an_empty_directory_can_be_made_and_is_no_key(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "x")
+    store.make_prefix("a/data/")
+    assert (tmp_path / "x" / "a" / "data").is_dir()
+    assert [*store.list()] == []
+    assert store.list_dir("a/") == ([], [])
+    store.make_prefix("a/data/")
+    store.make_prefix("")
+    for prefix in ("a", "../", "/"):
+        with pytest.raises(StoreError):
+            store.make_prefix(prefix)
+    with pytest.raises(ReadOnlyError):
+        LocalStore(tmp_path, read_only=True).make_prefix("b/")
+    MemoryStore().make_prefix("a/")

@@ -31,6 +31,7 @@ class _Format(StrEnum):
     zarr1 = "zarr1"
     zarr2 = "zarr2"
     zarr3 = "zarr3"
+    bcolz = "bcolz"
 
 
 def convert(
@@ -61,10 +62,11 @@ def convert(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
 ) -> None:
-    """Copy an array, or a group with all that is in it, into another format, chunk shape or codec.
+    """Copy an array, or a group or table with all that is in it, into another format, chunk shape or codec.
 
-    Values, attributes and names are kept; what the format can't hold as it was is told. The exit code is 1 if an array
-    was left out, or is found different by --verify.
+    Values, attributes and names are kept; what the format can't hold as it was is told. Compressed chunks are copied as
+    they are where nothing about them changes. The exit code is 1 if an array was left out, or is found different by
+    --verify.
     """
     options = {
         "format": format.value,
@@ -156,7 +158,7 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     elif not quiet:
-        typer.echo(columns(_rows(report), right=[3, 4]))
+        typer.echo(columns(_rows(report), right=[3, 4, 5]))
         done = "would be converted" if report.dry_run else "converted"
         arrays, groups = len(report.arrays), len(report.groups)
         counted = f"{arrays} array{'s' * (arrays != 1)} and {groups} group{'s' * (groups != 1)}"
@@ -173,10 +175,11 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
 
 
 def _rows(report: ConvertReport) -> list[list[str]]:
-    rows = [["array", "shape", "chunks", "stored before", "after", "verified"]]
+    rows = [["array", "shape", "chunks", "stored before", "after", "copied as is", "verified"]]
     for item in report.arrays:
         after = "-" if report.dry_run else human_bytes(item.nbytes_after)
         verified = "-" if item.verified is None else "yes" if item.verified else "no"
         before = human_bytes(item.nbytes_before)
-        rows.append([f"/{item.path}", str(item.shape), str(item.chunks), before, after, verified])
+        copied = "-" if report.dry_run else str(item.chunks_copied)
+        rows.append([f"/{item.path}", str(item.shape), str(item.chunks), before, after, copied, verified])
     return rows

@@ -12,6 +12,7 @@ import typer
 from tegula.array import Array
 from tegula.group import Group
 from tegula.opening import open as open_node
+from tegula.table import Table
 
 __all__ = ["Place", "opened", "split_place"]
 
@@ -35,7 +36,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 @contextmanager
-def opened(place: str, mode: Literal["r", "r+"] = "r", **options: Any) -> Iterator[Array | Group]:
+def opened(place: str, mode: Literal["r", "r+"] = "r", **options: Any) -> Iterator[Array | Group | Table]:
     """Open the node at a place, and close its store at the end."""
     target, inner = split_place(place)
     node = open_node(target, mode, path=inner, **options)

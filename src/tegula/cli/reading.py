@@ -62,7 +62,8 @@ def cat(
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
     with opened(path) as node:
         if not isinstance(node, Array):
-            raise UnsupportedError("there is a group, not an array; name one of its arrays as PATH::INNER", path=path)
+            kind = type(node).__name__.lower()
+            raise UnsupportedError(f"there is a {kind}, not an array; name one of its arrays as PATH::INNER", path=path)
         part = window(node, items if items is not None else (...,))
         _write(part, _form(output, file, part), file)
 

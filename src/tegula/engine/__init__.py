@@ -1,5 +1,6 @@
 """The engine: a plan, a store and codecs become bytes moved. The only floor that does I/O and decodes."""
 
+from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks
 from tegula.engine.documents import (
     back_off,
     create_documents,
@@ -17,9 +18,12 @@ from tegula.engine.stored import StoredArray, physical_memory, stored_array
 
 __all__ = [
     "Future",
+    "Moved",
     "StoredArray",
     "append_rows",
     "back_off",
+    "can_copy_chunks",
+    "copy_chunks",
     "create_documents",
     "cut_off",
     "fetch_documents",

@@ -84,6 +84,9 @@ def copy_out(out: Array, work: Selection, chunk: Array, selection: Selection, fi
     """Copy part of a decoded chunk to its place in the result."""
     if field is not None:
         chunk = chunk[field]
+    if out.dtype.names is not None and out.dtype == chunk.dtype:  # NumPy would leave the bytes between fields behind
+        raw = np.dtype(f"V{out.dtype.itemsize}")
+        out, chunk = out.view(raw), chunk.view(raw)
     if out.ndim == 0 and chunk.dtype.hasobject:
         out[...] = chunk[_one_element(selection)].reshape(())
     else:

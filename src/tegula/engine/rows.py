@@ -1,10 +1,10 @@
 """Rows added to and cut off from arrays: data first and length last, over several arrays as one.
 
-Whoever changes the length *claims* it first, by writing the document that says it again as it is, which gives that a
-new generation. Chunks are then written on condition that nobody has touched them since they were looked at, which is
-after the claim; and the new length only if the claim still stands. So of several that append at once, one at most goes
-through with each claim and the others begin anew; and one that is killed leaves the old length, and behind it rows that
-nobody sees and the next one overwrites.
+Whoever changes the length looks at it when nobody else can, or *claims* it: writes the document that says it again as
+it is, which gives that a new generation. Then the chunks are looked at; if the length's generation still is the same,
+they are written on condition that nobody has touched them since, and the new length if its generation is the same even
+then. So of several that append at once, one at most goes through and the others begin anew; and one that is killed
+leaves the old length, and behind it rows that nobody sees and the next one overwrites.
 
 Of several arrays the first one leads: its length is claimed for all, and is written last.
 """
@@ -12,9 +12,7 @@ Of several arrays the first one leads: its length is claimed for all, and is wri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,7 @@ _RETRIES = 10_000
 _PARALLEL_BYTES = 2**18
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Length:
     """The document that says the length of an array, as it was read."""
 
@@ -54,8 +52,8 @@ class _Length:
 
     def claim(self) -> _Length:
         """Take a new generation, which whoever looked before will notice."""
-        generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
-        return replace(self, generation=generation)
+        self.generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
+        return self
 
     def holds(self) -> bool:
         return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
@@ -68,9 +66,8 @@ class _Length:
         item = find_format(old.format)
         raw = item.serialize(new)[item.shape_key]
         generation = self.array.store.set(self.key, raw, if_generation=self.generation)
-        documents = {**old.documents, item.shape_key: raw}
-        array = replace(self.array, metadata=replace(new, documents=documents))
-        return replace(self, array=array, raw=raw, generation=generation)
+        new = replace(new, documents={**old.documents, item.shape_key: raw})
+        return _Length(replace(self.array, metadata=new), self.path, self.key, raw, generation)
 
 
 def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:
@@ -113,13 +110,12 @@ def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Le
     key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
     for attempt in range(_RETRIES):
         try:
-            with lead.store.turn(key):
-                lengths = [_look(*columns[0]).claim()]
-                # the claim may have replaced the very file that tells whose turn it is
-                with lead.store.turn(key) if key == lengths[0].key else nullcontext():
-                    lengths += [_look(*column) for column in columns[1:]]
-                    changed = act(lengths)
-            return [length.array.metadata for length in changed]
+            with lead.store.turn(key) as alone:
+                lengths = [_look(*columns[0])]
+                if not alone:
+                    lengths = [lengths[0].claim()]
+                lengths += [_look(*column) for column in columns[1:]]
+                return [length.array.metadata for length in act(lengths)]
         except ConflictError:
             back_off(attempt)
         except TegulaError as error:
@@ -140,6 +136,8 @@ def _look(array: StoredArray, path: str) -> _Length:
     for name in item.node_keys:
         if name in documents and name != item.shape_key:
             documents[name] = store.get(array.prefix + name) or b""
+    if documents == old.documents:
+        return _Length(array, path, key, raw, generation)
     found = item.parse(documents)
     if not isinstance(found, ArrayMetadata):
         raise MetadataError("the array has been replaced", path=f"{store.url}/{path}")
@@ -157,7 +155,7 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     work = [(writer, item) for writer in writers for item in writer.look()]
     if not lead.holds():
         raise ConflictError("somebody else has claimed the length")
-    nbytes = sum(prod(part.shape) * writer.array.dtype.itemsize for writer, part in zip(writers, values))
+    nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
     for_each(lambda pair: pair[0].write(*pair[1]), work, len(work) > 1 and nbytes >= _PARALLEL_BYTES)
     grown = [length.change(stop, writer.added) for length, writer in zip(lengths[1:], writers[1:])]
     return [lead.change(stop, writers[0].added), *grown]
@@ -250,6 +248,8 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
         shorter = length.change(rows)
         holder = shorter if not cut else cut[0]
         cut_off(shorter.array, length.path, holder.holds)
+        if not rows:  # bcolz does not open an array without it
+            length.array.store.make_prefix(length.array.chunk_prefix)
         cut.append(shorter)
     return cut
 

@@ -106,12 +106,17 @@ class StoredArray:
         """Add the place to an error from a floor that does not know it."""
         error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
 
+    @property
+    def chunk_prefix(self) -> str:
+        """What all chunk keys lie below: the longest prefix that ends in ``/``."""
+        keys = self.metadata.keys
+        # the one chunk of a 0-d array stands beside the documents
+        return self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
+
     def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
         """Yield grid coordinates and key of each chunk that has a value, in no particular order."""
         keys = self.metadata.keys
-        # the one chunk of a 0-d array stands beside the documents
-        inside = self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
-        for key in self.store.list_prefix(inside):
+        for key in self.store.list_prefix(self.chunk_prefix):
             coords = keys.decode(key[len(self.prefix) :], self.metadata.ndim)
             if coords is not None:
                 yield coords, key

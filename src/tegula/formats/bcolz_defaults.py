@@ -79,7 +79,7 @@ def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     dtype = data_type.numpy
     if dtype.kind in "Mm":
         number = int(fill.astype(dtype.newbyteorder("=")).view("i8"))
-        return None if number == -(2**63) and np.datetime_data(dtype)[0] == "generic" else number
+        return None if number == -(2**63) else number
     if dtype.kind == "c":
         if fill[()].imag:
             raise UnsupportedError(f"bcolz has no default {fill[()]!r:.60}", field="fill_value")
@@ -94,4 +94,6 @@ def _plain(value: Any, data_type: DataType) -> Any:
         return value.decode("latin-1")
     if isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, np.floating):  # a long double has no Python type
+        return float(value)
     raise UnsupportedError(f"bcolz has no default {value!r:.60} for {data_type}", field="fill_value")

@@ -132,7 +132,7 @@ def replace_document(documents: Mapping[str, bytes], key: str, value: Mapping[st
     raw = documents.get(key)
     if raw is None:
         return dump(value, key, fresh)
-    if _same(load(raw, key), value, key):
+    if (not value and raw.strip() == b"{}") or _same(load(raw, key), value, key):
         return raw
     style = style_of(raw)
     if len(raw.strip()) <= 2:  # an empty object shows no style

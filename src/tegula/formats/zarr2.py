@@ -268,7 +268,9 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         if not rest or rest[0].name not in OBJECT_CODECS:
             usual = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
             if data_type.variable not in usual:
-                raise UnsupportedError("an array of objects needs an object codec", field="codecs")
+                raise UnsupportedError(
+                    "an array of objects needs an object codec, such as {'id': 'json2'}", field="codecs"
+                )
             rest.insert(0, CodecSpec(usual[data_type.variable]))
     elif any(codec.name.startswith("numcodecs.vlen-") for codec in rest):
         raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")

@@ -33,6 +33,8 @@ _NO_LOCKS = {
     errno.EISDIR,
 }
 _DAY = 86400.0
+_ALLOCATES = sys.platform == "linux"
+_MOST_ALLOCATED = 2**22  # where the file system has no such call, it is made up for by writing to each block
 
 
 class Directory:
@@ -82,7 +84,7 @@ class Directory:
         """
         temporary = f"{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp"
         try:
-            generation = self._write(temporary, value)
+            generation = self._write(temporary, value, replaces=expected not in (None, ABSENT))
             with self._locked(required=expected is not None):
                 self._check(name, expected)
                 os.replace(self._at(temporary), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -124,11 +126,14 @@ class Directory:
     def _at(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
 
-    def _write(self, name: str, value: memoryview) -> Generation:
+    def _write(self, name: str, value: memoryview, *, replaces: bool) -> Generation:
         fd = os.open(self._at(name), _CREATE, 0o666, dir_fd=self._fd)
         try:
             with suppress(OSError):
                 acquire(fd, wait=False)
+            if replaces and _ALLOCATES and 0 < value.nbytes <= _MOST_ALLOCATED:
+                # ext4 sends a file that has no blocks yet to the disk before it lets it replace another one
+                os.posix_fallocate(fd, 0, value.nbytes)
             while value.nbytes:
                 value = value[os.write(fd, value) :]
             # Inode numbers come back soon and the system's clock ticks slowly; an explicit time makes tokens unique.

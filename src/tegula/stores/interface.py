@@ -157,14 +157,27 @@ class Store(ABC):
         check_key(key)
         return None
 
-    def turn(self, key: str) -> AbstractContextManager[None]:
-        """Wait until nobody else on this machine has a turn at `key`, and keep others waiting while it lasts.
+    def make_prefix(self, prefix: str) -> None:
+        """Make the directory of a prefix, where there is such a thing, for programs that look for it while it is empty.
 
-        It spares those who do several steps on a key from getting into each other's way again and again; what they do
-        must not rely on it where a generation can tell. A store may let everybody have a turn at once, as this does.
+        It does not count as anything stored, and may be gone as soon as a key below it is deleted.
+        """
+        check_prefix(prefix)
+
+    def turn(self, key: str) -> AbstractContextManager[bool]:
+        """Wait until nobody else has a turn at `key`, and keep others waiting while it lasts.
+
+        It is for those who do several steps, so that they do not get into each other's way again and again. A store
+        that has no means to make others wait, as this one, says so: then several have their turn at once, and only
+        generations keep them apart. It is over when the key gets another value.
+
+        Returns
+        -------
+        context manager of bool
+            Whether nobody else has a turn.
         """
         check_key(key)
-        return nullcontext()
+        return nullcontext(False)
 
     def close(self) -> None:
         """Write out what is pending and release what is held; the store can't be used afterwards."""

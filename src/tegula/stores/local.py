@@ -223,24 +223,34 @@ class LocalStore(Store):
         if if_generation not in (None, ABSENT):
             raise ConflictError("the value has been deleted since it was read", key=key)
 
+    def make_prefix(self, prefix: str) -> None:
+        """Make the directory of a prefix; see `Store.make_prefix`."""
+        top = check_prefix(prefix)[:-1]
+        if top:
+            self._check_writable(top)
+            with self._reporting("make", prefix):
+                make_directories(self._root.base + top, sync=self._sync)
+
     @contextmanager
-    def turn(self, key: str) -> Iterator[None]:
+    def turn(self, key: str) -> Iterator[bool]:
         """Lock the file of `key`, if there is one, as long as the turn lasts; see `Store.turn`.
 
         The lock ends with its holder, and goes with the file: who has waited for one that was replaced meanwhile waits
         for the new one.
         """
-        fd = None
-        with suppress(OSError, StoreError):  # without the lock there is no turn to wait for, which is no harm
+        self._root.check(key)
+        fd, alone = None, False
+        with suppress(OSError, StoreError):  # where files can't be locked
             path = self._root.path(key)
-            while path is not None and fd is None:
+            while path is not None and not alone:
                 fd = os.open(path, _READ_HERE)
                 acquire(fd, wait=True)
-                if os.fstat(fd).st_ino != os.stat(path).st_ino:
+                alone = os.fstat(fd).st_ino == os.stat(path).st_ino
+                if not alone:
                     os.close(fd)
                     fd = None
         try:
-            yield
+            yield alone
         finally:
             if fd is not None:
                 os.close(fd)

@@ -114,11 +114,11 @@ class MappingStore(Store):
         return self._generation(key, data)
 
     @contextmanager
-    def turn(self, key: str) -> Iterator[None]:
+    def turn(self, key: str) -> Iterator[bool]:
         """Keep other threads waiting, whatever their key: equal values have one generation here; see `Store.turn`."""
         check_key(key)
         with self._shared.turn:
-            yield
+            yield True
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""

@@ -1,0 +1,243 @@
+"""Which chains of codecs decode the same bytes alike, so that stored chunks can move from one to the other as they are.
+
+Containers and checksums at the end of a chain cost next to nothing to undo and to do. The rest of two chains must read
+the same bytes as the same values: how hard a compressor tried does not matter, what its data does not say itself does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from tegula import config
+from tegula.codecs.blosc import check_frame
+from tegula.codecs.bytes import Bytes
+from tegula.codecs.chain import CodecChain
+from tegula.codecs.stages import Data, Decoder, Shape, flat
+from tegula.codecs.zstd import _walk as walk_frame
+from tegula.codecs.zstd import content_size
+from tegula.errors import TegulaError
+from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["Transfer", "decode_alike", "transfer"]
+
+_CHEAP: Final = frozenset(
+    {
+        *("blpk", "crc32c", "numcodecs.crc32c", "numcodecs.crc32", "numcodecs.adler32"),
+        *("numcodecs.fletcher32", "numcodecs.jenkins_lookup3"),
+    }
+)
+_TWO_NAMES: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "vlen-utf8", "vlen-bytes"})
+_SELF_DESCRIBING: Final = frozenset(
+    {
+        *("blosc", "gzip", "zstd", "vlen-utf8", "vlen-bytes", "numcodecs.zlib", "numcodecs.bz2", "numcodecs.lz4"),
+        "numcodecs.pickle",
+    }
+)
+_UNTYPED: Final = _CHEAP | {"bytes", "transpose", "numcodecs.blosc", "numcodecs.gzip", "numcodecs.zstd"}
+_OF_ELEMENTS: Final = frozenset({"numcodecs.quantize", "numcodecs.delta", "numcodecs.fixedscaleoffset"})
+"""Filters that do the same to the elements of an array and to those of a little-endian buffer."""
+
+_ZSTD: Final = 4  # in the flags of a Blosc frame
+_ORDERS: Final[Mapping[Any, Literal["<", ">"]]] = {"little": "<", "big": ">"}
+
+Codecs = Sequence[CodecSpec]
+Check = Callable[[Data, int | None], bool]
+
+
+def decode_alike(one: Codecs, one_type: DataType, other: Codecs, other_type: DataType) -> bool:
+    """Return whether chunks of one chain become those of the other by changing nothing but containers and checksums.
+
+    Parameters
+    ----------
+    one, other : sequence of CodecSpec
+        The chains.
+    one_type, other_type : DataType
+        Types of the arrays' elements.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> old = [CodecSpec("bytes", {"endian": "big"}), CodecSpec("numcodecs.blosc", {"clevel": 9})]
+    >>> new = [CodecSpec("bytes", {"endian": "big"}), CodecSpec("blosc", {"typesize": 2}), CodecSpec("crc32c")]
+    >>> decode_alike(old, as_data_type(">i2"), new, as_data_type("i2"))
+    True
+    """
+    first, second = _meaning(one, one_type), _meaning(other, other_type)
+    return first is not None and first == second
+
+
+def _core(codecs: Codecs) -> Codecs:
+    """Return a chain without the containers and checksums at its end."""
+    end = len(codecs)
+    while end and codecs[end - 1].name in _CHEAP:
+        end -= 1
+    return codecs[:end]
+
+
+def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
+    """Say what the bytes mean to a chain, in terms that can be compared; ``None`` if that can't be known."""
+    core = _core(codecs)
+    if any(not codec.must_understand or codec.name == "sharding_indexed" for codec in core):
+        return None
+    dtype = data_type.numpy
+    typed = any(
+        codec.name not in _SELF_DESCRIBING | _UNTYPED for codec in core
+    )  # it takes elements as they lie in memory
+    steps: list[Any] = [(dtype if typed else dtype.newbyteorder("="), data_type.variable)]
+    early = _early_filters(core, dtype)
+    for codec in core:
+        if codec.name == "bytes":
+            steps.append(
+                ("bytes", dtype if early else Bytes(dtype, _ORDERS.get(codec.configuration.get("endian"))).stored)
+            )
+            steps += [_step(item, dtype) for item in early]
+        elif codec not in early:
+            steps.append(_step(codec, dtype))
+    return [step for step in steps if step is not None]
+
+
+def _early_filters(core: Codecs, dtype: np.dtype[Any]) -> Codecs:
+    """Return the filters that stand before ``bytes`` and could as well stand after it, as Zarr v2 has them."""
+    middle = next((position for position, codec in enumerate(core) if codec.name == "bytes"), 0)
+    start = next((position for position, codec in enumerate(core) if codec.name != "transpose"), 0)
+    early = core[start:middle]
+    made = [codec.configuration.get(name) for codec in early for name in ("dtype", "astype")]
+    types = [dtype, *(np.dtype(name) for name in made if isinstance(name, str))]
+    fit = all(codec.name in _OF_ELEMENTS for codec in early) and all(item.newbyteorder("<") == item for item in types)
+    return early if fit and core[middle].configuration.get("endian") != "big" else []
+
+
+def _step(codec: CodecSpec, dtype: np.dtype[Any]) -> Any:
+    """Say what has to be known of a codec to decode with it."""
+    name = codec.name.removeprefix("numcodecs.")
+    name = name if name in _TWO_NAMES else codec.name
+    if name in _SELF_DESCRIBING:
+        return name
+    options: Mapping[str, Any] = {key: value for key, value in codec.configuration.items() if value is not None}
+    if name == "transpose":
+        order = options.get("order")
+        return None if _is_identity(order) else (name, "F" if _is_reverse(order) else str(order))
+    if name in _OF_ELEMENTS:
+        options = {"dtype": dtype.str, **options}
+        options = {"astype": options["dtype"], **options}
+        if name == "numcodecs.quantize" and options["astype"] == options["dtype"] == dtype.str:
+            return None  # it changes values when they are encoded, and nothing when they are decoded
+    return (name, json.dumps(options, sort_keys=True, default=str))
+
+
+def _is_identity(order: Any) -> bool:
+    return order == "C" or (isinstance(order, (list, tuple)) and [*order] == [*range(len(order))])
+
+
+def _is_reverse(order: Any) -> bool:
+    return order == "F" or (isinstance(order, (list, tuple)) and [*order] == [*range(len(order))][::-1])
+
+
+class Transfer:
+    """Makes the stored bytes of one chain those of another that decodes alike; made by `transfer`."""
+
+    __slots__ = ("_chain", "_check", "_depth", "_expected", "_redo", "_undo")
+
+    def __init__(
+        self, chain: CodecChain, depth: int, undo: Sequence[Decoder], redo: Sequence[Any], check: Check | None
+    ) -> None:
+        self._chain = chain
+        self._depth = depth
+        self._undo = undo
+        self._redo = redo
+        self._check = check
+        self._expected: dict[Shape, int | None] = {}
+
+    def __call__(self, data: bytes, shape: Shape) -> Data | None:
+        """Return the bytes to store for a chunk, or ``None`` if only decoding can tell what becomes of it.
+
+        Parameters
+        ----------
+        data : bytes
+            What is stored for the chunk.
+        shape : tuple of int
+            The chunk's full shape.
+        """
+        value: Any = data
+        try:
+            for decode in self._undo:
+                value = decode(value)
+            if self._check is None:
+                self._chain.decode(data, shape)  # nothing less tells whether it is damaged
+            elif not self._check(value, self._size(shape)):
+                return None
+        except TegulaError:
+            return None
+        for encode in self._redo:
+            value = encode(value)
+        return value
+
+    def _size(self, shape: Shape) -> int | None:
+        """Return how many bytes the innermost compressed data must hold."""
+        if shape not in self._expected:
+            self._expected[shape] = self._chain._sizes(shape)[0][self._depth]
+        return self._expected[shape]
+
+
+def transfer(source: CodecChain, codecs: Codecs, target: CodecChain, target_codecs: Codecs) -> Transfer:
+    """Make what moves chunks between two chains that `decode_alike`.
+
+    Parameters
+    ----------
+    source, target : CodecChain
+        The chains.
+    codecs, target_codecs : sequence of CodecSpec
+        What they were built of.
+    """
+    core, target_core = _core(codecs), _core(target_codecs)
+    tail, target_tail = len(codecs) - len(core), len(target_codecs) - len(target_core)
+    limit = 2 * config.current().max_chunk_bytes + 2**16  # as for what follows a compressor in a chain
+    undo = [codec.decoder(None, limit) for codec in source._buffers[::-1][:tail]]
+    redo = [codec.encode for codec in target._buffers[len(target._buffers) - target_tail :]]
+    depth = len(source._buffers) - tail
+    strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz believes that type size when it reads
+    typesize = target_core[-1].configuration.get("typesize") if strict else None
+    return Transfer(source, max(0, depth - 1), undo, redo, _check_of(core[-1].name, typesize))
+
+
+def _check_of(name: str, typesize: int | None) -> Check | None:
+    """Return what tells from a few bytes whether data is as long as it should be; ``None`` if nothing does."""
+    kind = name.removeprefix("numcodecs.")
+    if kind == "blosc":
+        return _blosc_check(typesize)
+    return {"bytes": _is_of_size, "zstd": _is_zstd, "gzip": _is_gzip}.get(kind)
+
+
+def _blosc_check(typesize: int | None) -> Check:
+    limit = config.current().max_chunk_bytes
+
+    def check(data: Data, size: int | None) -> bool:
+        plain = check_frame(data, size, limit)
+        return (typesize is None or data[3] == typesize) and (plain or data[2] >> 5 != _ZSTD or not _is_old_zstd(data))
+
+    return check
+
+
+def _is_old_zstd(data: Data) -> bool:
+    """Whether the first block of a frame is of zstd 0.7, which nothing could read where it would be moved to."""
+    start = int.from_bytes(data[16:20], "little") + 4
+    return bytes(data[start : start + 4]) == b"\x27\xb5\x2f\xfd"
+
+
+def _is_of_size(data: Data, size: int | None) -> bool:
+    return len(data) == size
+
+
+def _is_zstd(data: Data, size: int | None) -> bool:
+    return size is not None and content_size(data) == size and walk_frame(data, "zstd")[0] == len(data)
+
+
+def _is_gzip(data: Data, size: int | None) -> bool:
+    raw = flat(data)
+    ending = int.from_bytes(raw[-4:], "little")
+    return len(raw) >= 18 and raw[:3] == b"\x1f\x8b\x08" and size is not None and ending == size & 0xFFFFFFFF

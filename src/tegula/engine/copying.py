@@ -1,0 +1,175 @@
+"""Stored chunks moved from one array to another as they are, without being decoded; one at a time in each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+from math import prod
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tegula.codecs.equivalence import Transfer, decode_alike, transfer
+from tegula.engine.pool import for_each
+from tegula.engine.reference import read, write
+from tegula.engine.stored import StoredArray
+from tegula.errors import StoreError, TegulaError
+from tegula.indexing import basic
+
+__all__ = ["Moved", "can_copy_chunks", "copy_chunks"]
+
+Coords = tuple[int, ...]
+_FIRST: Final = 4  # chunks by which to see how long one takes
+_QUICK: Final = 0.001  # seconds
+_BATCH_BYTES: Final = 2**26  # of elements
+
+
+def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
+    """Return whether the stored chunks of one array hold the values of the other, but for containers and checksums.
+
+    Both must have one shape, one grid, chains that decode alike, and one fill value where chunks may be missing.
+    """
+    old, new = source.metadata, target.metadata
+    return (
+        old.shape == new.shape
+        and old.grid == new.grid
+        and source.chain.sharding is None
+        and target.chain.sharding is None
+        and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
+        and (old.dense or new.dense or _same_fill(source, target))
+    )
+
+
+def _same_fill(source: StoredArray, target: StoredArray) -> bool:
+    old, new = source.fill, target.fill
+    if new.dtype.hasobject:
+        one: Any = old[()]
+        two: Any = new[()]
+        if target.metadata.data_type.variable == "string":  # where it is undefined it reads as the empty text
+            one, two = one or "", two or ""
+        return type(one) is type(two) and bool(one == two)
+    return old.astype(new.dtype).tobytes() == new.tobytes()
+
+
+class Moved(NamedTuple):
+    """Of some chunks: bytes of the elements, how many were moved as they are, bytes that were and that are stored."""
+
+    nbytes: int
+    copied: int
+    read: int
+    stored: int
+
+
+def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
+    """Move all chunks, and tell of one batch after the other.
+
+    A chunk is decoded and encoded if its length is not what it should be, if the target stores it in another way, or if
+    it is the last one of a dense array and the target stores whole chunks: then the fill value goes behind the end.
+    Missing chunks stay missing, unless the target is dense.
+
+    Raises
+    ------
+    CodecError, StoreError
+        If a chunk can't be read, decoded or written; says which.
+    """
+    mover = _Mover(source, target)
+    counts = source.metadata.grid.counts(source.metadata.shape)
+    cells: Iterator[Coords] = product(*map(range, counts))
+    size, parallel = _FIRST, False
+    while batch := [*islice(cells, size)]:
+        start = perf_counter()
+        for_each(mover, batch, parallel)
+        # moving small values is so quick that threads only wait for each other
+        parallel = perf_counter() - start > _QUICK * len(batch)
+        size = max(1, _BATCH_BYTES // max(1, source.chunk_nbytes))
+        copied = sum(kept for kept, _, _ in mover.moved)
+        read, stored = (sum(part) for part in zip(*(sizes for _, *sizes in mover.moved))) if mover.moved else (0, 0)
+        mover.moved.clear()
+        yield Moved(_nbytes(source, batch), copied, read, stored)
+
+
+def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
+    size = sum(prod(len(range(part.start, part.stop)) for part in _part(array, coords)) for coords in cells)
+    return size * array.dtype.itemsize
+
+
+def _part(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
+    """Return the part of an array that a chunk holds."""
+    axes, shape = array.metadata.grid.axes, array.metadata.shape
+    starts = [axis.start(number) for axis, number in zip(axes, coords)]
+    return tuple(
+        slice(start, min(size, start + axis.length(number)))
+        for axis, number, start, size in zip(axes, coords, starts, shape)
+    )
+
+
+class _Mover:
+    """Moves one chunk."""
+
+    def __init__(self, source: StoredArray, target: StoredArray) -> None:
+        self.source = source
+        self.target = target
+        self.transfer: Transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
+        self.pads = source.metadata.dense and not target.metadata.dense
+        self.blank: Any = None
+        # whether a chunk was kept as it is, its bytes before and after: threads can append, but not add
+        self.moved: list[tuple[bool, int, int]] = []
+
+    def __call__(self, coords: Coords) -> None:
+        source = self.source
+        if self.pads and self._overhangs(coords):
+            self._decode(coords)
+            return
+        key = source.key(coords)
+        try:
+            data = source.store.get(key) if key else None
+            if data is None and key and (obstacle := source.store.obstruction(key)):
+                raise StoreError(f"the chunk can't be read: {obstacle}")
+        except TegulaError as error:
+            source.locate(error, key)
+            raise
+        if data is None:
+            self._fill(coords)
+            return
+        new = self.transfer(data, source.metadata.grid.chunk_shape(coords))
+        if new is None:
+            self._decode(coords)
+            return
+        self._store(coords, new)
+        self.moved.append((True, len(data), len(new)))
+
+    def _fill(self, coords: Coords) -> None:
+        """Do for a missing chunk what the target needs."""
+        target = self.target
+        if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
+            self._decode(coords)
+        elif target.metadata.dense:
+            if self.blank is None:
+                shape = self.source.metadata.grid.chunk_shape(coords)
+                self.blank = target.chain.encode(np.full(shape, self.source.fill, target.dtype))
+            self._store(coords, self.blank)
+            self.moved.append((False, 0, len(self.blank)))
+
+    def _store(self, coords: Coords, data: Any) -> None:
+        key = self.target.key(coords)
+        try:
+            self.target.store.set(key, data)
+        except TegulaError as error:
+            self.target.locate(error, key)
+            raise
+
+    def _overhangs(self, coords: Coords) -> bool:
+        grid, shape = self.source.metadata.grid, self.source.metadata.shape
+        return any(axis.start(n) + axis.length(n) > size for axis, n, size in zip(grid.axes, coords, shape))
+
+    def _decode(self, coords: Coords) -> None:
+        source, target = self.source, self.target
+        part = _part(source, coords)
+        plan = basic(part, source.metadata.shape, source.metadata.grid)
+        values = np.empty(plan.work_shape, target.dtype)
+        read(source, plan, values)
+        write(target, basic(part, target.metadata.shape, target.metadata.grid), values)
+        sizes = (array.store.size(key) if (key := array.key(coords)) else None for array in (source, target))
+        before, after = (size or 0 for size in sizes)
+        self.moved.append((False, before, after))

@@ -1,0 +1,160 @@
+"""Tables of pandas and Arrow: what they hold as columns of NumPy, and columns as what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import MetadataError, UnsupportedError
+
+__all__ = ["columns_of_arrow", "columns_of_pandas", "is_pandas", "to_arrow", "to_pandas"]
+
+Array = npt.NDArray[Any]
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise UnsupportedError(f"{name} is not installed: pip install {name}") from None
+
+
+def is_pandas(value: Any) -> bool:
+    """Return whether something is a DataFrame, without importing pandas for anything else."""
+    if type(value).__module__.partition(".")[0] != "pandas":
+        return False
+    return isinstance(value, _module("pandas").DataFrame)
+
+
+def columns_of_pandas(frame: Any) -> dict[str, Array]:
+    """Return the columns of a DataFrame, without its index; text as Python strings, categories as what they stand for.
+
+    Raises
+    ------
+    MetadataError
+        If a value is missing where no NaN or NaT can stand for it; names the column.
+    UnsupportedError
+        If NumPy has no type for a column.
+    """
+    if not frame.columns.is_unique:
+        raise MetadataError("two columns have one name", field="columns")
+    return {name: _of_series(name, frame[name]) for name in frame.columns}
+
+
+def _of_series(name: Any, series: Any) -> Array:
+    pandas = _module("pandas")
+    dtype = series.dtype
+    if isinstance(dtype, pandas.CategoricalDtype):
+        if series.isna().any():
+            raise MetadataError("a value is missing, which no category stands for", field=str(name))
+        return _of_series(name, series.astype(dtype.categories.dtype))
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return np.asarray(series.to_numpy())
+    if isinstance(dtype, pandas.DatetimeTZDtype):
+        how = ".dt.tz_convert('UTC').dt.tz_localize(None)"
+        raise UnsupportedError(f"times have no zone here, {dtype} has; make them UTC with {how}", field=str(name))
+    plain = getattr(dtype, "numpy_dtype", None)  # of masked and of Arrow's numbers
+    if isinstance(plain, np.dtype) and plain.kind in "biufcmM":
+        if plain.kind in "biu" and series.isna().any():
+            raise MetadataError(f"a value is missing, for which {plain} has none", field=str(name))
+        missing = {"na_value": np.nan} if plain.kind in "fc" else {}
+        return np.asarray(series.to_numpy(dtype=plain, **missing))
+    if isinstance(dtype, (np.dtype, pandas.StringDtype)) or (isinstance(plain, np.dtype) and plain.hasobject):
+        if series.isna().any():
+            raise MetadataError("a value is missing, for which text has none", field=str(name))
+        return np.asarray(series.to_numpy(dtype=object))
+    raise UnsupportedError(f"NumPy has no type for a column of {dtype}", field=str(name))
+
+
+def columns_of_arrow(table: Any) -> dict[str, Array]:
+    """Return the columns of an Arrow table, or of anything that can be read as one; as for `columns_of_pandas`.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        As for `columns_of_pandas`.
+    """
+    arrow = _module("pyarrow")
+    if not isinstance(table, arrow.Table):
+        table = arrow.table(table)
+    if len({*table.column_names}) < len(table.column_names):
+        raise MetadataError("two columns have one name", field="columns")
+    return {name: _of_chunked(name, table.column(name)) for name in table.column_names}
+
+
+def _of_chunked(name: str, column: Any) -> Array:
+    arrow = _module("pyarrow")
+    kind = column.type
+    if arrow.types.is_dictionary(kind):
+        return _of_chunked(name, column.cast(kind.value_type))
+    has_missing = arrow.types.is_floating(kind) or arrow.types.is_timestamp(kind) or arrow.types.is_duration(kind)
+    if column.null_count and not (has_missing or arrow.types.is_date(kind)):
+        raise MetadataError(f"a value is missing, for which {kind} has none", field=name)
+    if arrow.types.is_timestamp(kind) and kind.tz is not None:
+        raise UnsupportedError(f"times have no zone here, {kind} has", field=name)
+    if arrow.types.is_fixed_size_list(kind):
+        whole = column.combine_chunks()
+        inner = _of_chunked(name, arrow.chunked_array([whole.flatten()], kind.value_type))
+        return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
+    if (
+        arrow.types.is_nested(kind)
+        or arrow.types.is_decimal(kind)
+        or arrow.types.is_time(kind)
+        or arrow.types.is_null(kind)
+    ):
+        raise UnsupportedError(f"NumPy has no type for a column of {kind}", field=name)
+    return np.asarray(column.to_numpy())
+
+
+def to_pandas(columns: Mapping[str, Array]) -> Any:
+    """Make a DataFrame of columns.
+
+    Raises
+    ------
+    UnsupportedError
+        If pandas is not installed, or has no form for a column.
+    """
+    pandas = _module("pandas")
+    series = {}
+    for name, values in columns.items():
+        if values.ndim > 1:
+            raise UnsupportedError(
+                f"a DataFrame has no column whose rows have the shape {values.shape[1:]}", field=name
+            )
+        try:
+            series[name] = pandas.Series(_for_others(values))
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise UnsupportedError(f"pandas has no column of {values.dtype}: {error}", field=name) from error
+    return pandas.DataFrame(series, columns=[*columns])
+
+
+def to_arrow(columns: Mapping[str, Array]) -> Any:
+    """Make an Arrow table of columns; rows that are arrays themselves become lists of a fixed size.
+
+    Raises
+    ------
+    UnsupportedError
+        If pyarrow is not installed, or has no form for a column.
+    """
+    arrow = _module("pyarrow")
+    parts = {}
+    for name, values in columns.items():
+        try:
+            part = arrow.array(_for_others(values.reshape(-1)))
+            for size in values.shape[:0:-1]:
+                part = arrow.FixedSizeListArray.from_arrays(part, size)
+        except (arrow.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+            raise UnsupportedError(f"Arrow has no column of {values.dtype}: {error}", field=name) from error
+        parts[name] = part
+    return arrow.table(parts)
+
+
+def _for_others(values: Array) -> Array:
+    """Text as Python objects, numbers in the machine's byte order."""
+    if values.dtype.kind in "US":
+        return values.astype(object)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)

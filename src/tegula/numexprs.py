@@ -1,0 +1,210 @@
+"""Checked expressions in the words of numexpr, and whether it would give exactly what NumPy gives."""
+
+from __future__ import annotations
+
+import ast
+import math
+from cmath import isnan
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+__all__ = ["Rewritten", "is_exact", "rewrite"]
+
+_ELEMENTARY = """
+sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sqrt exp expm1 log log10 log1p arctan2
+""".split()
+_WORDS = {name: name for name in [*_ELEMENTARY, *"abs floor ceil conj real imag complex fmod where contains".split()]}
+_WORDS |= {"absolute": "abs", "ones_like": "ones_like", "sum": "sum", "prod": "prod", "min": "min", "max": "max"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Text for numexpr, and what the variables are called in it."""
+
+    text: str
+    names: Mapping[str, str]
+
+
+class _NoWordError(Exception):
+    """numexpr has no form for something."""
+
+
+def rewrite(tree: ast.expr, values: Mapping[str, Any]) -> Rewritten | None:
+    """Write a checked expression for numexpr; ``None`` if it has no such form.
+
+    Variables get names of our own, since numexpr has rules for names; ``and``, ``or``, ``not``, ``in`` and chains of
+    comparisons, which it does not know, become what it knows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rewrite(ast.parse("1 < price <= 5", mode="eval").body, {"price": np.arange(3)}).text
+    '(1 < v0) & (v0 <= 5)'
+    """
+    # numbers are written into the text: as variables they would be arrays, and decide on the type of the result
+    names = {name: f"v{position}" for position, name in enumerate(values) if hasattr(values[name], "dtype")}
+    if not names or any(values[name].dtype.kind not in "biufcS" or values[name].dtype == "u8" for name in names):
+        return None
+    leaves = {name: ast.Name(names[name]) if name in names else None for name in values}
+    try:
+        known = {name: leaf or _number(values[name]) for name, leaf in leaves.items()}
+        return Rewritten(ast.unparse(_written(tree, known)), names)
+    except _NoWordError:
+        return None
+
+
+def _written(node: ast.expr, known: Mapping[str, ast.expr]) -> ast.expr:
+    if isinstance(node, ast.Name):
+        return known[node.id]
+    if isinstance(node, ast.Constant):
+        return _number(node.value)
+    if isinstance(node, ast.UnaryOp):
+        if isinstance(node.op, ast.Not):
+            return ast.UnaryOp(ast.Invert(), _truth(node.operand, known))
+        return ast.UnaryOp(node.op, _written(node.operand, known))
+    if isinstance(node, ast.BinOp):
+        return ast.BinOp(_written(node.left, known), node.op, _written(node.right, known))
+    if isinstance(node, ast.BoolOp):
+        op = ast.BitAnd() if isinstance(node.op, ast.And) else ast.BitOr()
+        return _joined(op, [_truth(value, known) for value in node.values])
+    if isinstance(node, ast.Compare):
+        return _comparison(node, known)
+    call = cast(ast.Call, node)
+    word = _WORDS.get(cast(ast.Name, call.func).id)
+    if word is None:
+        raise _NoWordError
+    return ast.Call(ast.Name(word), [_written(argument, known) for argument in call.args], call.keywords)
+
+
+def _comparison(node: ast.Compare, known: Mapping[str, ast.expr]) -> ast.expr:
+    left = _written(node.left, known)
+    parts: list[ast.expr] = []
+    for op, other in zip(node.ops, node.comparators):
+        if isinstance(other, ast.List):
+            if not other.elts:
+                raise _NoWordError
+            found = _joined(
+                ast.BitOr(), [ast.Compare(left, [ast.Eq()], [_written(item, known)]) for item in other.elts]
+            )
+            return ast.UnaryOp(ast.Invert(), found) if isinstance(op, ast.NotIn) else found
+        right = _written(other, known)
+        parts.append(ast.Compare(left, [op], [right]))
+        left = right
+    return _joined(ast.BitAnd(), parts)
+
+
+def _joined(op: ast.operator, parts: list[ast.expr]) -> ast.expr:
+    result = parts[0]
+    for part in parts[1:]:
+        result = ast.BinOp(result, op, part)
+    return result
+
+
+def _truth(node: ast.expr, known: Mapping[str, ast.expr]) -> ast.expr:
+    written = _written(node, known)
+    if isinstance(node, (ast.Compare, ast.BoolOp)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return written
+    return ast.Compare(written, [ast.NotEq()], [ast.Constant(0)])
+
+
+def _number(value: Any) -> ast.expr:
+    if type(value) not in (bool, int, float, complex, bytes):
+        raise _NoWordError
+    if (type(value) is int and abs(value) >= 2**63) or (isinstance(value, (float, complex)) and isnan(value)):
+        raise _NoWordError
+    negative = type(value) in (int, float) and (value < 0 or math.copysign(1, value) < 0)
+    return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if negative else ast.Constant(value)
+
+
+# --- whether the results are the same
+
+_KINDS = {"?": "b", "i4": "i", "i8": "l", "f8": "f", "i1": "n", "i2": "n", "u1": "n", "u2": "n", "u4": "n"}
+_KIND_OF = {np.dtype(code): kind for code, kind in _KINDS.items()}
+
+
+def is_exact(tree: ast.expr, values: Mapping[str, Any]) -> bool:
+    """Tell whether numexpr computes an expression as NumPy does: in the same types, to a result of the same type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tree = ast.parse("2 * a > 1", mode="eval").body
+    >>> is_exact(tree, {"a": np.zeros(2, "f8")}), is_exact(tree, {"a": np.zeros(2, "i1")})
+    (True, False)
+    """
+    try:
+        _expect(_kind(tree, values), "bilf")
+    except _NoWordError:
+        return False
+    return True
+
+
+def _kind(node: ast.expr, values: Mapping[str, Any]) -> str:
+    """Return b(ool), i(nt32), l(ong, int64), f(loat64), or n for numbers that are the same in comparisons only."""
+    if isinstance(node, ast.Name):
+        value = values[node.id]
+        if isinstance(value, np.ndarray) and value.ndim:
+            kind = _KIND_OF.get(value.dtype)
+            if kind is None:
+                raise _NoWordError
+            return kind
+        return _kind_of_constant(value)
+    if isinstance(node, ast.Constant):
+        return _kind_of_constant(node.value)
+    if isinstance(node, ast.UnaryOp):
+        kind = _kind(node.operand, values)
+        return _expect(
+            kind, "b" if isinstance(node.op, ast.Not) else "bil" if isinstance(node.op, ast.Invert) else "ilf"
+        )
+    if isinstance(node, ast.BinOp):
+        return _kind_of_operation(node.op, _kind(node.left, values), _kind(node.right, values))
+    if isinstance(node, ast.BoolOp):
+        return "".join({_expect(_kind(value, values), "b") for value in node.values})
+    if isinstance(node, ast.Compare):
+        for part in (node.left, *node.comparators):
+            for item in part.elts if isinstance(part, ast.List) else [part]:
+                _kind(item, values)
+        return "b"
+    call = cast(ast.Call, node)
+    name = cast(ast.Name, call.func).id
+    if name in _ELEMENTARY:
+        for argument in call.args:
+            _expect(_kind(argument, values), "ilf")
+        return "f"
+    if name in ("abs", "absolute", "floor", "ceil"):
+        return _expect(_kind(call.args[0], values), "f")
+    raise _NoWordError
+
+
+def _kind_of_constant(value: Any) -> str:
+    if type(value) is bool:
+        return "b"
+    if type(value) is int and abs(value) < 2**63:
+        return "i" if abs(value) < 2**31 else "n"
+    if type(value) is float:
+        return "f"
+    raise _NoWordError
+
+
+def _kind_of_operation(op: ast.operator, left: str, right: str) -> str:
+    if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+        if left == right == "b":
+            return "b"
+        return max(_expect(left, "il"), _expect(right, "il"))
+    if isinstance(op, ast.Div):
+        _expect(left, "ilf")
+        _expect(right, "ilf")
+        return "f"
+    if isinstance(op, (ast.Add, ast.Sub, ast.Mult)):
+        kinds = {_expect(left, "ilf"), _expect(right, "ilf")}
+        return "f" if "f" in kinds else max(kinds)
+    raise _NoWordError
+
+
+def _expect(kind: str, allowed: str) -> str:
+    if kind not in allowed:
+        raise _NoWordError
+    return kind

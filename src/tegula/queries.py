@@ -1,0 +1,199 @@
+"""Rows of a table that an expression chooses, found block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.array import Array
+from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.expressions import Expression, compile_expression
+
+__all__ = ["Hits", "chosen_rows", "is_number", "read_into", "row_dtype", "rows_that_match"]
+
+_BLOCK_BYTES = 2**23
+_SMALL_BYTES = 2**18  # less is read at once, without the detour over threads
+_DENSE = 32  # if one in so many rows is wanted, all of them are read
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows of one block that match: the block's first row, their numbers in it, and the columns read to find out."""
+
+    start: int
+    stop: int
+    inside: npt.NDArray[np.intp]
+    read: Mapping[str, npt.NDArray[Any]]
+
+    def rows(self, columns: Mapping[str, Array]) -> npt.NDArray[Any]:
+        """Gather some columns of the rows."""
+        out = np.empty(len(self.inside), row_dtype(columns))
+        missing = [name for name in columns if name not in self.read]
+        dense = len(self.inside) * _DENSE > self.stop - self.start
+        numbers: Any = self.inside + self.start if missing and not dense else None
+        for name, column in columns.items():
+            if name in self.read:
+                out[name] = self.read[name][self.inside]
+            else:
+                out[name] = column[self.start : self.stop][self.inside] if dense else column[numbers]
+        return out
+
+
+def row_dtype(columns: Mapping[str, Array]) -> np.dtype[Any]:
+    """Return the type of rows of some columns."""
+    return np.dtype([(name, column.dtype, column.shape[1:]) for name, column in columns.items()])
+
+
+def is_number(value: Any) -> bool:
+    """Return whether something is a whole number, which ``True`` is not."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+def chosen_rows(selection: Any, length: int) -> int | slice | npt.NDArray[np.intp]:
+    """Return the rows that are selected from the first `length`: one, a slice or an array of numbers, none negative.
+
+    Raises
+    ------
+    SelectionError
+        If it is no selection of rows, or reaches beyond them.
+
+    Examples
+    --------
+    >>> chosen_rows(-1, 5), chosen_rows(slice(None, None, -2), 5), chosen_rows([-1, 0], 5).tolist()
+    (4, slice(4, None, -2), [4, 0])
+    """
+    if is_number(selection):
+        if not -length <= selection < length:
+            raise SelectionError(f"there is no row {selection} in {length}")
+        return int(selection) % length
+    if selection is Ellipsis or (isinstance(selection, tuple) and not selection):
+        return slice(0, length, 1)
+    if isinstance(selection, slice):
+        try:
+            start, stop, step = selection.indices(length)
+        except (TypeError, ValueError) as error:
+            raise SelectionError(f"{selection!r:.80} is no selection of rows: {error}") from error
+        if not range(start, stop, step):
+            return slice(0, 0, 1)
+        return slice(start, None if stop < 0 else stop, step)
+    if isinstance(selection, tuple):
+        raise SelectionError("rows have one axis; select rows, or columns by name")
+    try:
+        numbers = np.empty(0, np.intp) if isinstance(selection, list) and not selection else np.asarray(selection)
+    except ValueError as error:
+        raise SelectionError(f"{selection!r:.80} is no selection of rows: {error}") from error
+    if numbers.dtype == bool and numbers.shape == (length,):
+        return np.flatnonzero(numbers)
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise SelectionError(f"{numbers.dtype} of shape {numbers.shape} can't select from {length} rows")
+    if len(numbers) and not (-length <= numbers.min() and numbers.max() < length):
+        raise SelectionError(f"there are rows selected beyond the {length} that exist")
+    numbers = numbers.astype(np.intp)
+    return np.where(numbers < 0, numbers + length, numbers)
+
+
+def read_into(
+    columns: Mapping[str, Array], selection: Any, out: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
+) -> None:
+    """Read rows of several columns at once, each to its place."""
+    if sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
+        for name, column in columns.items():
+            out[name][...] = column[selection]
+        return
+    for name, reading in [(name, column.read(selection, out=out[name])) for name, column in columns.items()]:
+        try:
+            reading.result()
+        except TegulaError as error:
+            error.within(field=name)
+            raise
+
+
+def rows_that_match(
+    columns: Mapping[str, Array],
+    length: int,
+    expression: str | Expression,
+    variables: Mapping[str, Any],
+    *,
+    limit: int | None = None,
+    skip: int = 0,
+) -> Iterator[Hits]:
+    """Yield the rows where an expression is true, for each block that has any.
+
+    Raises
+    ------
+    NotFoundError
+        If a name in it is neither a variable nor a column.
+    MetadataError, UnsupportedError
+        If it is no expression, or gives something else than true or false for each row.
+    """
+    limit, skip = _count(limit, "limit"), _count(skip, "skip") or 0
+    if not isinstance(expression, Expression):
+        expression = compile_expression(expression)
+    if expression.reduces:
+        raise UnsupportedError("rows are chosen one by one: nothing can be summed over them", field="expression")
+    given = {name: _variable(name, variables[name], length) for name in expression.names if name in variables}
+    used = {name: _column(columns, name) for name in expression.names if name not in given}
+    step = _block_rows(used)
+    buffers = {name: np.empty((min(step, length), *column.shape[1:]), column.dtype) for name, column in used.items()}
+    for start in range(0, length, step):
+        if limit == 0:
+            return
+        stop = min(start + step, length)
+        read = {name: buffer[: stop - start] for name, buffer in buffers.items()}
+        read_into(used, slice(start, stop), read)
+        parts = {name: value[start:stop] if _is_long(value) else value for name, value in given.items()}
+        inside = np.flatnonzero(_mask(expression.evaluate({**read, **parts}), stop - start))
+        if skip:
+            skip, inside = max(0, skip - len(inside)), inside[skip:]
+        if limit is not None:
+            inside = inside[:limit]
+            limit -= len(inside)
+        if len(inside):
+            yield Hits(start, stop, inside, read)
+
+
+def _count(value: Any, field: str) -> int | None:
+    if value is None:
+        return None
+    if not is_number(value) or value < 0:
+        raise MetadataError(f"{field} must be a number of rows, not {value!r:.80}", field=field)
+    return int(value)
+
+
+def _column(columns: Mapping[str, Array], name: str) -> Array:
+    if name not in columns:
+        raise NotFoundError(f"{name!r:.80} is neither a variable nor a column; there are {', '.join(columns)}")
+    return columns[name]
+
+
+def _is_long(value: Any) -> bool:
+    return bool(getattr(value, "ndim", 0))
+
+
+def _variable(name: str, value: Any, length: int) -> Any:
+    if isinstance(value, (list, tuple)):
+        value = np.asarray(value)
+    if _is_long(value) and len(value) != length:
+        raise MetadataError(f"the variable {name!r:.80} has {len(value)} elements, the table {length} rows", field=name)
+    return value
+
+
+def _block_rows(columns: Mapping[str, Array]) -> int:
+    """Return how many rows to look at in one go: whole chunks of the longest, several if they are small."""
+    row = sum(column.dtype.itemsize * int(np.prod(column.shape[1:], dtype=np.int64)) for column in columns.values())
+    rows = max(1, _BLOCK_BYTES // max(1, row))
+    longest = max((column.metadata.grid.axes[0].longest() for column in columns.values()), default=rows)
+    return max(1, rows // longest) * longest
+
+
+def _mask(result: Any, length: int) -> npt.NDArray[Any]:
+    mask = np.asarray(result)
+    if mask.dtype != bool:
+        raise MetadataError(f"the expression gives {mask.dtype}, not true or false", field="expression")
+    if mask.shape not in ((), (length,)):
+        raise SelectionError(f"the expression gives {mask.shape[1:]} values for each row", field="expression")
+    return np.broadcast_to(mask, (length,))

@@ -1,0 +1,595 @@
+"""The table: columns of one length, which are arrays, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.array import Array
+from tegula.attributes import Attributes
+from tegula.columns import ORDER, arrays_of_one_length, check_name, column_names, new_column, new_table, with_names
+from tegula.creation import delete_node
+from tegula.errors import (
+    AlreadyExistsError,
+    MetadataError,
+    NotFoundError,
+    ReadOnlyError,
+    SelectionError,
+    TegulaError,
+)
+from tegula.expressions import Expression
+from tegula.frames import to_arrow, to_pandas
+from tegula.info import Info, table_html, table_info
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.places import clean, creating
+from tegula.queries import chosen_rows, is_number, read_into, row_dtype, rows_that_match
+from tegula.rows import as_rows, fitted, fitted_rows
+from tegula.stores import Store
+from tegula.values import as_data
+
+__all__ = ["Table"]
+
+_BLOCK_BYTES = 2**23
+
+
+class Table:
+    """Columns of one length under one path; made by `tegula.open_table` and `tegula.create_table`.
+
+    A column is a `tegula.Array`: ``t["price"]``. Rows are structured arrays of NumPy: ``t[5]`` is one record;
+    ``t[10:20]``, ``t[[3, 1]]`` and ``t[mask]`` are arrays of them, ``t[["day", "price"]]`` has some columns only.
+    Iterating yields one record after the other, but ``"price" in t`` tells whether there is a column.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> t = tegula.create_table({}, {"day": np.arange(4), "price": [1.5, 2.5, 3.5, 2.0]}, format="zarr3")
+    >>> t.append({"day": [4], "price": [4.5]})
+    5
+    >>> t[-2:]
+    array([(3, 2. ), (4, 4.5)], dtype=[('day', '<i8'), ('price', '<f8')])
+    >>> t.where("price > 2 and day < limit", variables={"limit": 4})["day"]
+    array([1, 2])
+    """
+
+    def __init__(
+        self, store: Store, path: str, metadata: GroupMetadata, *, read_only: bool, allow_pickle: bool = False
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._metadata = metadata
+        self._read_only = read_only or store.read_only
+        self._allow_pickle = allow_pickle
+        self._opened: dict[str, Array] = {}
+        self._names = self._find_names()
+
+    # --- what it is
+
+    def _find_names(self) -> tuple[str, ...]:
+        with self._locating():
+            names = column_names(self._metadata)
+            return arrays_of_one_length(self._store, self._path, self.format) if names is None else names
+
+    def _column(self, name: str) -> Array:
+        column = self._opened.get(name)
+        if column is None:
+            if name not in self._names:
+                raise NotFoundError(
+                    f"there is no column {name!r:.80}; there are {', '.join(self._names)}"[:400], path=self._place
+                )
+            path = f"{self._path}/{name}" if self._path else name
+            metadata = engine.read_metadata(self._store, path, self.format)
+            if not isinstance(metadata, ArrayMetadata) or not metadata.shape:
+                raise MetadataError(f"the column {name!r:.80} is missing, or no array of rows", path=self._place)
+            stored = engine.stored_array(self._store, path, metadata, allow_pickle=self._allow_pickle)
+            column = Array(stored, path, read_only=self._read_only, allow_pickle=self._allow_pickle)
+            self._opened[name] = column
+        return column
+
+    def _columns(self, names: Sequence[str] | None = None) -> dict[str, Array]:
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
+            raise SelectionError(f"columns are given as a list of names, not {names!r:.80}", path=self._place)
+        if names is not None and len({*names}) < len(names):
+            raise SelectionError(f"a column can be selected once only: {names!r:.80}", path=self._place)
+        return {name: self._column(name) for name in (self._names if names is None else names)}
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """What the table's own documents say, as last read or written by this object."""
+        return self._metadata
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return self._names
+
+    @property
+    def store(self) -> Store:
+        """Where the table is stored."""
+        return self._store
+
+    @property
+    def path(self) -> str:
+        """Path of the table in its store; ``""`` at the root."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format: ``"bcolz"``, ``"zarr2"`` or ``"zarr3"``."""
+        return self._metadata.format
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writing raises `ReadOnlyError`."""
+        return self._read_only
+
+    @property
+    def _place(self) -> str:
+        return f"{self._store.url}/{self._path}" if self._path else self._store.url
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through; the order of the columns is none of them."""
+        return Attributes(self._own_attributes, self._change_attributes)
+
+    @property
+    def _hidden(self) -> str | None:
+        return ORDER if self._metadata.members is None else None
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self._metadata.attributes.items() if name != self._hidden}
+
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        def changed(metadata: GroupMetadata) -> GroupMetadata:
+            before = dict(metadata.attributes)
+            kept = {ORDER: before.pop(ORDER)} if self._hidden and ORDER in before else {}
+            after = change(before)
+            if self._hidden and ORDER in after:
+                raise MetadataError(f"the attribute {ORDER!r} holds the names of the columns", path=self._place)
+            return replace(metadata, attributes={**kept, **after})
+
+        self._update(changed)
+
+    def _update(self, change: Callable[[GroupMetadata], GroupMetadata]) -> None:
+        self._check_writable()
+        self._metadata = engine.update_documents(self._store, self._path, self._metadata, change)
+        self._names = self._find_names()
+
+    def lengths(self) -> dict[str, int]:
+        """Return the length of each column; they differ after an append was interrupted, or by another program."""
+        return {name: column.shape[0] for name, column in self._columns().items()}
+
+    def __len__(self) -> int:
+        """Return the number of rows: the length of the shortest column."""
+        return min(self.lengths().values(), default=0)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether all columns have the same length; if not, see `repair`."""
+        return len({*self.lengths().values()}) <= 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Structured type of a row, a field for each column."""
+        return row_dtype(self._columns())
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of rows, as a tuple."""
+        return (len(self),)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all rows take in memory."""
+        return len(self) * self.dtype.itemsize
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes that the stored chunks of all columns take, by listing the store."""
+        return sum(column.nbytes_stored() for column in self._columns().values())
+
+    @property
+    def info(self) -> Info:
+        """A report of the table and its columns, stored size included; shown as a table."""
+        return table_info(self)
+
+    # --- reading
+
+    def __getitem__(self, selection: Any) -> Any:
+        if isinstance(selection, str):
+            return self._column(selection)
+        if isinstance(selection, list) and selection and all(isinstance(item, str) for item in selection):
+            return self._rows(slice(0, len(self), 1), self._columns(selection))
+        if is_number(selection):
+            start = self._chosen(selection)
+            return self._rows(slice(start, start + 1, 1), self._columns())[0]
+        return self._rows(self._chosen(selection), self._columns())
+
+    def _chosen(self, selection: Any) -> Any:
+        with self._locating():
+            return chosen_rows(selection, len(self))
+
+    def _rows(self, chosen: slice | npt.NDArray[np.intp], columns: Mapping[str, Array]) -> npt.NDArray[Any]:
+        count = len(chosen) if isinstance(chosen, np.ndarray) else len(range(*chosen.indices(len(self))))
+        try:
+            rows = np.empty(count, row_dtype(columns))
+        except (MemoryError, ValueError) as error:
+            raise SelectionError(f"{count} rows do not fit into memory", path=self._place) from error
+        read_into(columns, chosen, rows)
+        return rows
+
+    def read(
+        self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Read columns as one array each.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Their names; all by default.
+        start, stop : int, optional
+            The rows, as in a slice.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_table({}, {"a": [1, 2, 3], "b": [4, 5, 6]}, format="zarr2").read(["b"], 1)
+        {'b': array([5, 6])}
+        """
+        chosen = self._chosen(slice(start, stop))
+        wanted = self._columns(columns)
+        reading = {name: column.read(chosen) for name, column in wanted.items()}
+        return {name: np.asarray(future.result()) for name, future in reading.items()}
+
+    def where(
+        self,
+        expression: str | Expression,
+        columns: Sequence[str] | None = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        skip: int = 0,
+    ) -> npt.NDArray[Any]:
+        """Return the rows where an expression is true.
+
+        Only the columns in the expression are read in full, block by block; of the others only what matches.
+
+        Parameters
+        ----------
+        expression : str or Expression
+            An expression over the columns; see `tegula.expressions`. Nothing else than that is ever evaluated.
+        columns : sequence of str, optional
+            The columns to return; all by default.
+        variables : mapping, optional
+            Values of other names in the expression: single ones, or arrays as long as the table. They go before
+            columns of the same name.
+        limit : int, optional
+            How many rows to return at most.
+        skip : int
+            How many of the rows that match to leave out first.
+
+        Raises
+        ------
+        NotFoundError
+            If a name in the expression, or one of `columns`, is not known.
+        MetadataError, UnsupportedError
+            If it is no expression that gives true or false for each row.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 3], "b": ["x", "y", "z"]}, format="zarr3")
+        >>> t.where("a >= least", ["b"], variables={"least": 2})["b"].tolist()
+        ['y', 'z']
+        """
+        found = [*self.where_blocks(expression, columns, variables=variables, limit=limit, skip=skip)]
+        if len(found) == 1:
+            return found[0]
+        rows = np.empty(sum(map(len, found)), row_dtype(self._columns(columns)))
+        return np.concatenate(found, out=rows) if found else rows
+
+    def where_blocks(
+        self,
+        expression: str | Expression,
+        columns: Sequence[str] | None = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        skip: int = 0,
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Yield the rows where an expression is true, in blocks that fit into memory; otherwise as `where`."""
+        wanted = self._columns(columns)
+        with self._locating():
+            known = self._columns()
+            for hits in rows_that_match(known, len(self), expression, variables or {}, limit=limit, skip=skip):
+                yield hits.rows(wanted)
+
+    def __iter__(self) -> Iterator[Any]:
+        columns, length = self._columns(), len(self)
+        longest = max((column.metadata.grid.axes[0].longest() for column in columns.values()), default=1)
+        row = max(1, row_dtype(columns).itemsize)
+        step = min(longest, max(1, _BLOCK_BYTES // row))
+        for start in range(0, length, step):
+            yield from self._rows(slice(start, min(start + step, length), 1), columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __bool__(self) -> bool:
+        return True  # a table without rows is something
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a stored table is read into memory, which is always a copy")
+        rows: npt.NDArray[Any] = self[...]
+        return rows if dtype is None else rows.astype(dtype, copy=False)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """Read columns, all by default, into a ``pandas.DataFrame``.
+
+        Raises
+        ------
+        UnsupportedError
+            If pandas is not installed, or has no form for a column: rows that are arrays, say.
+        """
+        with self._locating():
+            return to_pandas(self.read(columns))
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Read columns, all by default, into a ``pyarrow.Table``.
+
+        Raises
+        ------
+        UnsupportedError
+            If pyarrow is not installed, or has no form for a column: complex numbers, say.
+        """
+        with self._locating():
+            return to_arrow(self.read(columns))
+
+    @staticmethod
+    def from_pandas(frame: Any, target: Any, *, path: str = "", format: str = "bcolz", **options: Any) -> Table:
+        """Create a table of a DataFrame's columns; parameters and errors are those of `tegula.create_table`."""
+        with creating(target) as store:
+            path = clean(path)
+            metadata = new_table(store, path, frame, format=format, **options)
+            return Table(store, path, metadata, read_only=False, allow_pickle=options.get("allow_pickle", False))
+
+    # --- writing
+
+    def __setitem__(self, selection: Any, values: Any) -> None:
+        self._check_writable()
+        if isinstance(selection, str):
+            self._column(selection)[...] = values
+            return
+        chosen = self._chosen(selection)
+        with self._locating():
+            given = as_rows(values, self.dtype)
+            columns = self._columns([*given])
+            parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
+            for name, column in columns.items():
+                column[chosen] = parts[name]
+
+    def append(self, rows: Any) -> int:
+        """Add rows to the end, and return how many there are then.
+
+        Everything is checked before anything is written. The rows are written first and the lengths last, so that an
+        append that is interrupted leaves the table as it was; of several processes that append at once none loses rows.
+
+        Parameters
+        ----------
+        rows : mapping, structured array, list of arrays, DataFrame or Arrow table
+            Values for all columns: by name, or in their order. One value for each is one row.
+
+        Raises
+        ------
+        MetadataError
+            If a column is missing or unknown, lengths differ or a value does not fit, such as text that is too long;
+            names the column. Also if the columns stored differ in length: see `repair`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1], "b": ["x"]}, format="bcolz")
+        >>> t.append([[2, 3], ["y", "z"]])
+        3
+        """
+        self._check_writable()
+        with self._locating():
+            columns = self._columns()
+            if not columns:
+                raise MetadataError("the table has no columns")
+            parts = fitted_rows(rows, columns)
+            if len(parts[self._names[0]]):
+                self._together(lambda stored: engine.append_rows(stored, [*parts.values()]))
+        return len(self)
+
+    def _together(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
+        columns = [*self._columns().values()]
+        try:
+            changed = act([(column._stored, column.path) for column in columns])
+        except MetadataError as error:
+            self.refresh()
+            if not self.is_consistent:
+                lengths = ", ".join(f"{name} {length}" for name, length in self.lengths().items())
+                raise MetadataError(
+                    f"the columns differ in length ({lengths}); repair() cuts them to the shortest"
+                ) from error
+            raise
+        for column, metadata in zip(columns, changed):
+            column._note_rows([metadata])
+
+    def resize(self, rows: int) -> None:
+        """Change the number of rows: those that are cut off are gone, those that are added hold the fill values.
+
+        Raises
+        ------
+        MetadataError
+            If it is no number of rows, or the columns differ in length: see `repair`.
+        """
+        self._check_writable()
+        if not is_number(rows) or rows < 0:
+            raise MetadataError(f"{rows!r:.80} is no number of rows", path=self._place)
+        if self._names:
+            with self._locating():
+                self._together(lambda stored: engine.resize_rows(stored, int(rows)))
+
+    def repair(self) -> dict[str, int]:
+        """Cut all columns to the length of the shortest, and return how many rows each of them has lost.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]}, format="zarr2")
+        >>> t["b"].resize(3)
+        >>> t.repair(), t.is_consistent
+        ({'b': 1}, True)
+        """
+        self._check_writable()
+        self.refresh()
+        before = self.lengths()
+        if not self.is_consistent:
+            self.resize(len(self))
+        after = self.lengths()
+        return {name: length - after[name] for name, length in before.items() if length > after[name]}
+
+    def add_column(
+        self, name: str, values: Any = None, *, dtype: Any = None, position: int | None = None, **creation: Any
+    ) -> Array:
+        """Add a column and return it.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        values : array_like, optional
+            As many values as there are rows; the fill value for each of them by default.
+        dtype : dtype-like, optional
+            Type of its elements; by default that of the values.
+        position : int, optional
+            Where it comes among the columns; at the end by default.
+        **creation
+            As for `tegula.create_array`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something of that name.
+        MetadataError
+            If the values don't fit, or neither values nor a type are given.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2]}, format="zarr3")
+        >>> column = t.add_column("b", dtype="f4", position=0, fill_value=0.5)
+        >>> t[...].tolist()
+        [(0.5, 1), (0.5, 2)]
+        """
+        self._check_writable()
+        with self._locating():
+            self.refresh()
+            check_name(name, self.format)
+            if name in self._names:
+                raise AlreadyExistsError(f"there is a column {name!r:.80}")
+            if not self.is_consistent:
+                raise MetadataError("the columns differ in length; repair() cuts them to the shortest")
+            if values is None and dtype is None:
+                raise MetadataError("a column needs values, or a dtype", field=name)
+            data = len(self) if values is None else as_data(values)
+            if not isinstance(data, int) and self._names and data.shape[:1] != (len(self),):
+                raise MetadataError(f"values of shape {data.shape} are given for {len(self)} rows", field=name)
+            path = f"{self._path}/{name}" if self._path else name
+            creation = {"allow_pickle": self._allow_pickle, **creation}
+            column = new_column(self._store, path, data, dtype=dtype, format=self.format, **creation)
+
+            def with_column(metadata: GroupMetadata) -> GroupMetadata:
+                names = [*(column_names(metadata) or self._names)]
+                if name in names:
+                    raise AlreadyExistsError(f"there is a column {name!r:.80}")
+                names.insert(len(names) if position is None else position, name)
+                return with_names(metadata, names)
+
+            self._opened[name] = column
+            self._update(with_column)
+        return column
+
+    def remove_column(self, name: str) -> None:
+        """Remove a column, with all that is stored of it.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such column.
+        """
+        self._check_writable()
+        column = self._column(name)
+        with self._locating():
+            self._update(
+                lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self._names if n != name])
+            )
+            self._opened.pop(name, None)
+            delete_node(self._store, column.path)
+
+    def refresh(self) -> None:
+        """Read the metadata of the table and its columns again, to see what others have changed.
+
+        Raises
+        ------
+        MetadataError
+            If the table or one of its columns is gone.
+        """
+        found = engine.read_metadata(self._store, self._path, self.format)
+        if not isinstance(found, GroupMetadata):
+            raise MetadataError("the table has been deleted or replaced", path=self._place)
+        self._metadata = found
+        self._names = self._find_names()
+        self._opened = {name: column for name, column in self._opened.items() if name in self._names}
+        for column in self._opened.values():
+            column.refresh()
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError('the table was opened for reading; open it with mode="r+"', path=self._place)
+
+    @contextmanager
+    def _locating(self) -> Iterator[None]:
+        try:
+            yield
+        except TegulaError as error:
+            error.within(path=self._place)
+            raise
+
+    # --- Python's protocols
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return (self._store.url, self._path, self._metadata) == (other._store.url, other._path, other._metadata)
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self._path))
+
+    def __repr__(self) -> str:
+        return f"<tegula.Table {self.format} {len(self)} rows × {len(self._names)} columns {self._place!r}>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self)
+
+
+def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Table:
+    metadata = engine.read_metadata(store, path, format)
+    if not isinstance(metadata, GroupMetadata):
+        raise NotFoundError("there is no such table any more", path=path or store.url)
+    return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
