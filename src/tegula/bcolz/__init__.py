@@ -1,0 +1,76 @@
+"""The interface of bcolz 1.x: write ``from tegula import bcolz`` where ``import bcolz`` stood.
+
+Objects in a directory are in the format of bcolz 1.x, which either library reads and changes. Functions and classes
+have bcolz's names, arguments and results.
+
+>>> from tegula import bcolz
+>>> c = bcolz.carray([1, 2, 3])
+>>> c.append([4, 5])
+>>> c.sum(), [n for n in c.where(c[:] > 3)]
+(np.int64(15), [4, 5])
+"""
+
+from tegula import __version__
+from tegula.bcolz.attributes import attrs
+from tegula.bcolz.carrays import carray
+from tegula.bcolz.creating import arange, fill, fromiter, iterblocks, ones, open, walk, zeros
+from tegula.bcolz.ctables import ctable
+from tegula.bcolz.evaluation import eval, evaluate
+from tegula.bcolz.parameters import (
+    BITSHUFFLE,
+    NOSHUFFLE,
+    SHUFFLE,
+    blosc_compressor_list,
+    blosc_set_nthreads,
+    blosc_version,
+    cparams,
+    dask_here,
+    defaults,
+    defaults_ctx,
+    detect_number_of_cores,
+    filters,
+    numexpr_here,
+    pandas_here,
+    print_versions,
+    set_nthreads,
+    tables_here,
+)
+from tegula.bcolz.printing import array2string, get_printoptions, set_printoptions
+
+__all__ = [
+    "BITSHUFFLE",
+    "NOSHUFFLE",
+    "SHUFFLE",
+    "__version__",
+    "arange",
+    "array2string",
+    "attrs",
+    "blosc_compressor_list",
+    "blosc_set_nthreads",
+    "blosc_version",
+    "carray",
+    "cparams",
+    "ctable",
+    "dask_here",
+    "defaults",
+    "defaults_ctx",
+    "detect_number_of_cores",
+    "eval",
+    "fill",
+    "filters",
+    "fromiter",
+    "get_printoptions",
+    "iterblocks",
+    "numexpr_here",
+    "ones",
+    "open",
+    "pandas_here",
+    "print_versions",
+    "set_nthreads",
+    "set_printoptions",
+    "tables_here",
+    "walk",
+    "zeros",
+]
+
+carray._evaluate = staticmethod(evaluate)  # expressions stand above carrays, which are selected from with them

@@ -1,0 +1,65 @@
+"""The attributes of a carray or ctable, with bcolz's manners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+from tegula.bcolz.errors import ModeError
+
+__all__ = ["attrs"]
+
+
+class attrs:  # noqa: N801
+    """Attributes by name; iterating gives pairs of name and value.
+
+    Parameters
+    ----------
+    values : mutable mapping
+        Where they are: the attributes of a node, or a dict for an object in memory, which takes any values.
+    mode : callable
+        Returns the mode of the object; with ``'r'`` nothing can be changed.
+    """
+
+    def __init__(self, values: MutableMapping[str, Any], mode: Callable[[], str]) -> None:
+        self._values = values
+        self._mode = mode
+
+    def getall(self) -> dict[str, Any]:
+        """Return all attributes as a new dict."""
+        return dict(self._values)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """All attributes, as `getall` returns them."""
+        return self.getall()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._check()
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        self._check()
+        del self._values[name]
+
+    def _check(self) -> None:
+        if self._mode() == "r":
+            raise ModeError("attributes can't be changed: the mode is 'r'")
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._values.items())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __str__(self) -> str:
+        return "".join(f"{name} : {value}" for name, value in self) or "*no attrs*"
+
+    def __repr__(self) -> str:
+        return "".join(f"{name} : {value!r}\n" for name, value in self) or "*no attrs*"

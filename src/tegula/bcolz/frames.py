@@ -1,0 +1,41 @@
+"""ctables from pandas DataFrames and back."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import UnsupportedError
+
+__all__ = ["columns_of_frame", "frame_of_columns"]
+
+
+def _pandas() -> Any:
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise UnsupportedError("pandas is not installed: pip install pandas") from None
+
+
+def columns_of_frame(frame: Any, names: list[str]) -> list[npt.NDArray[Any]]:
+    """Return columns of a DataFrame as arrays; strings, if there is nothing else in a column, get a fixed length."""
+    return [_fixed_length(np.asarray(frame[name])) for name in names]
+
+
+def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if values.dtype != object or not len(values):
+        return values
+    for kind in (str, bytes):
+        if all(type(item) is kind for item in values):
+            fixed = values.astype(kind)
+            # NumPy drops zeros at the end of strings, which are then kept as objects
+            return fixed if not any(item[-1:] in ("\0", b"\0") for item in values) else values
+    return values
+
+
+def frame_of_columns(columns: dict[str, npt.NDArray[Any]], labels: Any, orient: str) -> Any:
+    """Make a DataFrame whose columns, or whose rows if ``orient="index"``, are the given ones."""
+    return _pandas().DataFrame.from_dict(columns, columns=labels if orient == "index" else None, orient=orient)

@@ -1,0 +1,80 @@
+"""ctables from tables in HDF5 files, by PyTables, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tegula.bcolz.errors import ExistsError
+from tegula.bcolz.parameters import BITSHUFFLE, SHUFFLE, cparams
+from tegula.errors import NotFoundError, UnsupportedError
+
+__all__ = ["read_table", "write_table"]
+
+_ROWS = 1 << 16
+
+
+def _tables() -> Any:
+    try:
+        return import_module("tables")
+    except ImportError:
+        raise UnsupportedError("PyTables is not installed: pip install tables") from None
+
+
+def read_table(make: Callable[..., Any], filepath: str, nodepath: str, options: dict[str, Any]) -> Any:
+    """Make a ctable, with the given class, of a table in an HDF5 file, block by block, with its attributes."""
+    tables = _tables()
+    with tables.open_file(filepath) as file:
+        try:
+            source = file.get_node(nodepath)
+        except tables.NoSuchNodeError:
+            raise NotFoundError(f"there is no node {nodepath!r} in the file", path=filepath) from None
+        names = list(options.pop("names", source.colnames))
+        dtypes = [source.dtype.fields[name][0] for name in names]
+        empty = [np.zeros((0, *dtype.shape), dtype.base) for dtype in dtypes]
+        table = make(empty, names, **{"expectedlen": len(source), **options})
+        step = max(_ROWS, source.chunkshape[0])
+        for start in range(0, len(source), step):
+            rows = source[start : start + step]
+            table.append([rows[name] for name in names])
+        for name in source.attrs._f_list():
+            table.attrs[name] = _plain(source.attrs[name])
+    table.flush()
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """Give an attribute the form that JSON has for it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def write_table(table: Any, filepath: str, nodepath: str, mode: str, filters: cparams, cname: str | None) -> None:
+    """Write a ctable with its attributes into an HDF5 file, block by block."""
+    tables = _tables()
+    if os.path.exists(filepath) and mode not in ("a", "r+"):
+        raise ExistsError("the file is there already", path=filepath)
+    unknown = [name for name in table.names if table.cols[name].dtype.kind not in "biufcSV"]
+    if unknown:
+        kind = table.cols[unknown[0]].dtype
+        raise UnsupportedError(f"PyTables has no columns of {kind}", path=f"column {unknown[0]!r}")
+    above, _, name = nodepath.rpartition("/")
+    compression = tables.Filters(
+        complevel=filters.clevel,
+        complib=cname or f"blosc:{filters.cname}",
+        shuffle=filters.shuffle == SHUFFLE,
+        bitshuffle=filters.shuffle == BITSHUFFLE,
+    )
+    with tables.open_file(filepath, mode=mode) as file:
+        node = file.create_table(
+            above or "/", name, table.dtype, filters=compression, expectedrows=len(table), createparents=True
+        )
+        for key, value in table.attrs:
+            node.attrs[key] = value
+        for start in range(0, len(table), _ROWS):
+            node.append(table[start : start + _ROWS])

@@ -1,0 +1,308 @@
+"""Compression parameters, the defaults of new objects, and what there is to say about Blosc and threads."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import numcodecs.blosc
+import numpy as np
+
+import tegula
+from tegula import config
+from tegula.errors import MetadataError
+
+__all__ = [
+    "BITSHUFFLE",
+    "NOSHUFFLE",
+    "SHUFFLE",
+    "Defaults",
+    "blosc_compressor_list",
+    "blosc_set_nthreads",
+    "blosc_version",
+    "cparams",
+    "dask_here",
+    "defaults",
+    "defaults_ctx",
+    "detect_number_of_cores",
+    "filters",
+    "numexpr_here",
+    "pandas_here",
+    "print_versions",
+    "set_nthreads",
+    "tables_here",
+]
+
+NOSHUFFLE, SHUFFLE, BITSHUFFLE = 0, 1, 2
+filters = {NOSHUFFLE: "noshuffle", SHUFFLE: "shuffle", BITSHUFFLE: "bitshuffle"}
+
+numexpr_here = find_spec("numexpr") is not None
+dask_here = find_spec("dask") is not None
+pandas_here = find_spec("pandas") is not None
+tables_here = find_spec("tables") is not None
+
+_ENTRIES = ("clevel", "shuffle", "cname", "quantize")
+
+
+def blosc_compressor_list() -> list[str]:
+    """Return the names of the compressors that Blosc was built with.
+
+    Examples
+    --------
+    >>> "lz4" in blosc_compressor_list()
+    True
+    """
+    return [*numcodecs.blosc.list_compressors()]
+
+
+def blosc_version() -> tuple[str, str]:
+    """Return the version of the Blosc library and its date.
+
+    Examples
+    --------
+    >>> blosc_version()[0].split(".")[0]
+    '1'
+    """
+    return numcodecs.blosc.VERSION_STRING, numcodecs.blosc.VERSION_DATE
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the compression parameters that are given, once they are found to be valid."""
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in ("clevel", "shuffle", "quantize"):
+        if name in given and not isinstance(given[name], int):
+            raise MetadataError(f"{name} must be an int, not {given[name]!r:.80}", field=name)
+    for name in ("clevel", "quantize"):
+        if given.get(name, 0) < 0:
+            raise MetadataError(f"{name} can't be negative: {given[name]}", field=name)
+    if given.get("shuffle", SHUFFLE) not in filters:
+        raise MetadataError(f"shuffle must be one of {[*filters]}, not {given['shuffle']}", field="shuffle")
+    if "cname" in given and given["cname"] not in blosc_compressor_list():
+        raise MetadataError(f"there is no compressor {given['cname']!r:.80} in this build of Blosc", field="cname")
+    return given
+
+
+class cparams:  # noqa: N801
+    """Parameters of compression; those that are not given are taken from `defaults`.
+
+    Parameters
+    ----------
+    clevel : int, optional
+        Level of compression, 0 to 9.
+    shuffle : int, optional
+        `NOSHUFFLE`, `SHUFFLE` or `BITSHUFFLE`.
+    cname : str, optional
+        The compressor within Blosc.
+    quantize : int, optional
+        Significant digits to keep of floating-point numbers; 0 keeps them all.
+
+    Raises
+    ------
+    MetadataError
+        If a value is not valid.
+
+    Examples
+    --------
+    >>> cparams(clevel=9, cname="zstd")
+    cparams(clevel=9, shuffle=1, cname='zstd', quantize=0)
+    """
+
+    def __init__(
+        self,
+        clevel: int | None = None,
+        shuffle: int | None = None,
+        cname: str | None = None,
+        quantize: int | None = None,
+    ) -> None:
+        given = {"clevel": clevel, "shuffle": shuffle, "cname": cname, "quantize": quantize}
+        self._values = {**defaults.cparams, **_checked(given)}
+
+    @classmethod
+    def _of(cls, **values: Any) -> cparams:
+        """Make parameters of what an array was stored with, valid for a new one or not."""
+        made = cls()
+        made._values.update(values)
+        return made
+
+    @property
+    def clevel(self) -> int:
+        """Level of compression."""
+        return int(self._values["clevel"])
+
+    @property
+    def shuffle(self) -> int:
+        """Number of the shuffle filter."""
+        value: int = self._values["shuffle"]
+        return value
+
+    @property
+    def cname(self) -> str:
+        """Name of the compressor."""
+        return str(self._values["cname"])
+
+    @property
+    def quantize(self) -> int:
+        """Significant digits that are kept, or 0."""
+        return int(self._values["quantize"])
+
+    @staticmethod
+    def setdefaults(
+        clevel: int | None = None,
+        shuffle: int | None = None,
+        cname: str | None = None,
+        quantize: int | None = None,
+    ) -> None:
+        """Change the defaults of those parameters that are given; see `cparams`."""
+        given = {"clevel": clevel, "shuffle": shuffle, "cname": cname, "quantize": quantize}
+        defaults.cparams.update(_checked(given))
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, cparams) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values.values()))
+
+    def __repr__(self) -> str:
+        return f"cparams(clevel={self.clevel}, shuffle={self.shuffle}, cname={self.cname!r}, quantize={self.quantize})"
+
+
+class Defaults:
+    """What is taken where an argument is not given; `defaults` is the one in force.
+
+    Examples
+    --------
+    >>> defaults.out_flavor, defaults.allow_pickle
+    ('bcolz', False)
+    """
+
+    def __init__(self) -> None:
+        self._vm = "numexpr" if numexpr_here else "python"
+        self._out_flavor = "bcolz"
+        self._cparams: dict[str, Any] = {"clevel": 5, "shuffle": SHUFFLE, "cname": "lz4", "quantize": 0}
+        self.allow_pickle = False
+
+    @property
+    def vm(self) -> str:
+        """What evaluates expressions: ``"numexpr"``, ``"python"`` or ``"dask"``."""
+        return self._vm
+
+    @vm.setter
+    def vm(self, value: str) -> None:
+        if value not in ("numexpr", "python", "dask"):
+            raise MetadataError(f"vm must be 'numexpr', 'python' or 'dask', not {value!r:.80}", field="vm")
+        if (value == "numexpr" and not numexpr_here) or (value == "dask" and not dask_here):
+            raise MetadataError(f"{value} is not installed", field="vm")
+        self._vm = value
+
+    @property
+    def out_flavor(self) -> str:
+        """What an evaluation returns: ``"bcolz"`` (or ``"carray"``), or ``"numpy"``."""
+        return self._out_flavor
+
+    @out_flavor.setter
+    def out_flavor(self, value: str) -> None:
+        if value not in ("bcolz", "carray", "numpy"):
+            raise MetadataError(f"out_flavor must be 'bcolz', 'carray' or 'numpy', not {value!r:.80}")
+        self._out_flavor = value
+
+    eval_vm = vm
+    eval_out_flavor = out_flavor
+
+    @property
+    def cparams(self) -> dict[str, Any]:
+        """The compression parameters of new objects, by name."""
+        return self._cparams
+
+    @cparams.setter
+    def cparams(self, value: Any) -> None:
+        if isinstance(value, cparams):
+            value = value._values
+        if not isinstance(value, Mapping) or not {*_ENTRIES} <= {*value}:
+            raise MetadataError(f"cparams must be cparams or a dict with {', '.join(_ENTRIES)}, not {value!r:.80}")
+        self._cparams = {**self._cparams, **_checked({name: value[name] for name in _ENTRIES})}
+
+
+defaults = Defaults()
+
+
+@contextmanager
+def defaults_ctx(
+    cparams: Any = None, vm: str | None = None, out_flavor: str | None = None, allow_pickle: bool | None = None
+) -> Iterator[None]:
+    """Change defaults until the block ends.
+
+    Examples
+    --------
+    >>> with defaults_ctx(cparams=cparams(clevel=1)):
+    ...     defaults.cparams["clevel"]
+    1
+    """
+    before = vars(defaults).copy()
+    try:
+        if cparams is not None:
+            defaults.cparams = cparams
+        for name, value in (("vm", vm), ("out_flavor", out_flavor), ("allow_pickle", allow_pickle)):
+            if value is not None:
+                setattr(defaults, name, value)
+        yield
+    finally:
+        vars(defaults).update(before)
+
+
+_threads = ExitStack()  # holds the setting that blosc_set_nthreads has made
+
+
+def blosc_set_nthreads(nthreads: int) -> int:
+    """Set how many chunks are worked on at once, and return how many it were before.
+
+    Examples
+    --------
+    >>> before = blosc_set_nthreads(2)
+    >>> blosc_set_nthreads(before)
+    2
+    """
+    before = config.current().threads
+    changed = config.configure(threads=nthreads)
+    _threads.close()
+    _threads.enter_context(changed)
+    return before
+
+
+def set_nthreads(nthreads: int) -> int:
+    """Set the number of threads, that of numexpr too, and return how many it were before."""
+    before = blosc_set_nthreads(nthreads)
+    if numexpr_here:
+        importlib.import_module("numexpr").set_num_threads(nthreads)
+    return before
+
+
+def detect_number_of_cores() -> int:
+    """Return the number of cores of this machine.
+
+    Examples
+    --------
+    >>> detect_number_of_cores() >= 1
+    True
+    """
+    return os.cpu_count() or 1
+
+
+def print_versions() -> None:
+    """Print the versions of what this module stands on."""
+    print(f"tegula version:    {tegula.__version__}")
+    print(f"NumPy version:     {np.__version__}")
+    print(f"Blosc version:     {' '.join(blosc_version())}")
+    print(f"Blosc compressors: {blosc_compressor_list()}")
+    for name, here in (("numexpr", numexpr_here), ("pandas", pandas_here), ("tables", tables_here)):
+        version = importlib.import_module(name).__version__ if here else "not available"
+        print(f"{name + ' version:':<18} {version}")
+    print(f"Python version:    {sys.version}")
+    print(f"Platform:          {platform.platform()}")
+    print(f"Byte order:        {sys.byteorder}")
+    print(f"Detected cores:    {detect_number_of_cores()}")

@@ -1,0 +1,108 @@
+"""Run the unit tests that the installed bcolz package carries against `tegula.bcolz`.
+
+    python tests/bcolz/upstream.py [--floor N] [test_carray.py …]
+
+The tests are run where they are installed: their ``import bcolz`` finds a module that has the names of `tegula.bcolz`
+and the folder of the real package, whose own modules and extension are never imported. The status is not 0 if fewer
+tests pass than the floor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tegula import bcolz
+
+FILES = (
+    "test_attrs.py",
+    "test_carray.py",
+    "test_carray_objects.py",
+    "test_ctable.py",
+    "test_ndcarray.py",
+    "test_queries.py",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--floor", type=int, default=0, help="how many tests have to pass")
+    parser.add_argument("--traceback", action="store_true", help="show why tests fail")
+    parser.add_argument("-k", default="", help="run only tests whose names match, as in pytest")
+    parser.add_argument("files", nargs="*", default=FILES)
+    options = parser.parse_args()
+    folder = stand_in()
+    results = Results()
+    with tempfile.TemporaryDirectory() as empty:
+        arguments = ["-p", "no:cacheprovider", "-p", "no:xdist", "-c", "/dev/null", "--rootdir", empty]
+        arguments += [f"--confcutdir={folder / 'tests'}", "-k", options.k]
+        arguments += ["-q", "--tb=short"] if options.traceback else ["-qqq", "--tb=no", "--no-summary"]
+        pytest.main([*arguments, *(str(folder / "tests" / name) for name in options.files)], plugins=[results])
+    passed = results.report()
+    return int(passed < options.floor or not passed)
+
+
+class Results:
+    """Counts what comes of each test; a plugin of pytest."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = f"{Path(report.location[0]).name}::{report.nodeid.partition('::')[2]}"
+        if report.when == "call" or report.outcome != "passed":
+            self.outcomes[name] = report.outcome
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.outcomes[f"{Path(report.fspath).name}::"] = "failed"
+            print(report.longreprtext)
+
+    def report(self) -> int:
+        """Print the tests that failed and the numbers, and return how many have passed."""
+        for name, outcome in self.outcomes.items():
+            if outcome == "failed":
+                print(f"FAILED {name}")
+        files = {name.partition("::")[0] for name in self.outcomes}
+        for file in [*sorted(files), ""]:
+            numbers = Counter(
+                what for name, what in self.outcomes.items() if name.startswith(f"{file}::" if file else "")
+            )
+            line = ", ".join(f"{numbers[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped"))
+            print(f"{file or 'total'}: {line}")
+        return sum(1 for outcome in self.outcomes.values() if outcome == "passed")
+
+
+def stand_in() -> Path:
+    """Put a module in the place of ``bcolz``, and return the folder of the real one."""
+    spec = find_spec("bcolz")
+    if spec is None or spec.origin is None:
+        raise SystemExit("bcolz is not installed")
+    folder = Path(spec.origin).parent
+    module = ModuleType("bcolz")
+    vars(module).update({name: value for name, value in vars(bcolz).items() if not name.startswith("__")})
+    module.__file__ = spec.origin
+    module.__path__ = [str(folder)]
+    sys.modules["bcolz"] = module
+    for name, internal in (("utils", "to_ndarray"), ("carray_ext", "chunk")):
+        inner = ModuleType(f"bcolz.{name}")
+        setattr(inner, internal, _internal)
+        setattr(module, name, inner)
+        sys.modules[inner.__name__] = inner
+    return folder
+
+
+def _internal(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError("part of bcolz's insides, which tegula does not have")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
