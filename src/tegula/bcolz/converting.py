@@ -95,10 +95,10 @@ def as_rows(values: Any, dtype: np.dtype[Any], inner: tuple[int, ...]) -> npt.ND
     >>> as_rows(1, np.dtype("i4"), ()), as_rows([1, 2], np.dtype("i4"), (2,)).shape
     (array([1], dtype=int32), (1, 2))
     """
-    fits = type(values) is np.ndarray and values.dtype is dtype and values.ndim and values.shape[1:] == inner
-    if fits and dtype.kind != "O":
-        return values
-    rows = as_values(values, dtype)
+    if isinstance(values, np.ndarray) and values.dtype is dtype and dtype.kind != "O":  # as fast as can be
+        rows = values
+    else:
+        rows = as_values(values, dtype)
     if dtype.kind == "O":
         return _objects(rows)
     if rows.shape[1:] == inner and rows.ndim:
