@@ -315,6 +315,16 @@ class StoreConformance:
             store.delete("a")
             assert store.get("a", with_generation=True) == (None, ABSENT)
 
+    def test_setting_the_same_value_again_is_noticed(self) -> None:
+        """Unless others can be made to wait."""
+        with self.make() as store:
+            old = store.set("a/b", b"1")
+            with store.turn("a/b") as alone:
+                pass
+            new = store.set("a/b", b"1")
+            assert alone or new != old
+            assert alone or store.get("a/b", with_generation=True)[1] == new
+
     def test_conditional_set(self) -> None:
         with self.make() as store:
             first = store.set("a/b", b"1", if_generation=ABSENT)

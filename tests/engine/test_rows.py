@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,48 @@ def test_another_append_may_come_at_any_moment(format: str) -> None:
         append(store, format, 100, 7)
         first, second = [*range(100, 107)], [*range(200, 206)]
         assert table(store) in ([*range(5), *first, *second], [*range(5), *second, *first]), at
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_appends_may_be_under_way_at_once(format: str) -> None:
+    """One goes up to a step, then the other up to one of its own, then the first to its end, then the other."""
+    count = steps(format, lambda store: append(store, format, 100, 7))
+    random = Random(7)
+    for _ in range(60):
+        turns = {"first": random.randint(1, count), "other": random.randint(1, count)}
+        paused = {name: threading.Event() for name in turns}
+        goes_on = {"first": paused["other"], "other": threading.Event()}
+        left = dict(turns)
+
+        class Scheduled(Interrupted):
+            def _step(self, left: Any = left, paused: Any = paused, goes_on: Any = goes_on) -> None:
+                name = threading.current_thread().name
+                if name in left:
+                    left[name] -= 1
+                    if not left[name]:
+                        paused[name].set()
+                        goes_on[name].wait()
+
+        store = Scheduled()
+        make(store, format)
+
+        def first(store: Any = store, paused: Any = paused, goes_on: Any = goes_on) -> None:
+            append(store, format, 100, 7)
+            paused["first"].set()
+            goes_on["other"].set()
+
+        def other(store: Any = store, paused: Any = paused) -> None:
+            paused["first"].wait()
+            append(store, format, 200, 6)
+            paused["other"].set()
+
+        threads = [threading.Thread(target=act, name=act.__name__) for act in (first, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        one, two = [*range(100, 107)], [*range(200, 206)]
+        assert table(store) in ([*range(5), *one, *two], [*range(5), *two, *one]), turns
 
 
 @pytest.mark.parametrize("format", FORMATS)

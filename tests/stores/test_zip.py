@@ -330,7 +330,7 @@ import sys
 from tegula.stores import ZipStore
 store = ZipStore(sys.argv[1], "a")
 print("ready", flush=True)
-turn = 0
+turn = int(store.get("turn") or 0)
 while True:
     turn += 1
     for name in "abcd":

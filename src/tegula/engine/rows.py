@@ -6,7 +6,7 @@ they are written on condition that nobody has touched them since, and the new le
 then. So of several that append at once, one at most goes through and the others begin anew; and one that is killed
 leaves the old length, and behind it rows that nobody sees and the next one overwrites.
 
-Of several arrays the first one leads: its length is claimed for all, and is written last.
+Of several arrays the first one leads: its length is looked at first, holds for all, and is written last.
 """
 
 from __future__ import annotations

@@ -169,7 +169,8 @@ class Store(ABC):
 
         It is for those who do several steps, so that they do not get into each other's way again and again. A store
         that has no means to make others wait, as this one, says so: then several have their turn at once, and only
-        generations keep them apart. It is over when the key gets another value.
+        generations keep them apart, which must then be new with each `set`, of the same bytes too. The turn is over
+        when the key gets another value.
 
         Returns
         -------
