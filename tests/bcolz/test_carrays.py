@@ -69,6 +69,23 @@ def change(array: Any, step: tuple[str, int, int], dtype: str) -> None:
         array.flush()
 
 
+def change_of(values: Any, step: tuple[str, int, int], dtype: str) -> Any:
+    """Make the change to a plain array."""
+    what, first, second = step
+    inner = values.shape[1:]
+    if what == "append":
+        return np.concatenate([values, made_of(dtype, first, second, inner)], dtype=values.dtype)
+    if what == "trim":
+        return values[: len(values) - min(first, len(values))]
+    if what == "resize":
+        zeros = np.zeros((max(0, first - len(values)), *inner), values.dtype)
+        return np.concatenate([values, zeros], dtype=values.dtype)[:first]
+    values = values.copy()
+    if what == "set" or (what == "mask" and not inner):
+        change(values, step, dtype)
+    return values
+
+
 @settings(max_examples=40)
 @given(
     dtype=st.sampled_from(DTYPES),
@@ -82,9 +99,14 @@ def test_the_same_calls_have_the_same_results(
 ) -> None:
     start = made_of(dtype, 15, 1, inner)
     ours, theirs = bcolz.carray(start, chunklen=chunklen), real.carray(start, chunklen=chunklen)
+    model = start
     for step in steps:
         change(ours, step, dtype)
         change(theirs, step, dtype)
+        model = change_of(model, step, dtype)
+    same(ours[:], model)
+    if theirs[:].tobytes() != model.tobytes():
+        return  # bcolz sometimes repeats other rows where a resize in memory has added zeros
     assert (len(ours), ours.shape, ours.dtype, ours.ndim, ours.nbytes) == (
         len(theirs), theirs.shape, theirs.dtype, theirs.ndim, theirs.nbytes,
     )  # fmt: skip
