@@ -204,8 +204,11 @@ def test_a_prefix_with_nodes_below_is_an_implicit_group(format: str) -> None:
     tegula.create_array(outside, shape=3, dtype="i4", format=format)[...] = 5
     for key in outside.list():
         store.set(f"a/x/{key}", outside.get(key) or b"")
-    with pytest.raises(NotFoundError):
-        tegula.open(store)  # what lies two levels down makes no group
+    if format == "zarr1":
+        assert [*tegula.open(store)] == ["a"]
+    else:
+        with pytest.raises(NotFoundError):
+            tegula.open(store)  # what lies two levels down makes no group, where groups have documents
     before = sorted(store.list())
     group = tegula.open(store, "r+", path="a")
     assert isinstance(group, tegula.Group)
@@ -224,6 +227,27 @@ def test_a_prefix_with_nodes_below_is_an_implicit_group(format: str) -> None:
     if format != "zarr1":
         group.create_array("y", shape=2, dtype="i1")
         assert sorted(group) == ["x", "y"]
+
+
+def test_bcolz_nodes_further_down_make_groups_of_all_prefixes_above_them() -> None:
+    store = MemoryStore()
+    for path in ("00/00/000001.bcolz", "00/01/000100.bcolz", "03/a"):
+        tegula.create_table(store, {"open": [1, 2]}, path=path)
+    store.set("metadata.json", b"{}")
+    store.set("junk/below/it", b"")
+    root = tegula.open(store)
+    assert (root.format, [*root], [*root["00"]]) == ("bcolz", ["00", "03"], ["00", "01"])
+    assert [path for path, node in root.walk() if isinstance(node, tegula.Table)] == [
+        "00/00/000001.bcolz", "00/01/000100.bcolz", "03/a",
+    ]  # fmt: skip
+    assert "junk" not in root
+    target = MemoryStore()
+    assert tegula.convert(store, target, format="zarr2", verify=True).ok
+    assert tegula.open_table(target, path="00/01/000100.bcolz")["open"][:].tolist() == [1, 2]
+    deep = MemoryStore()
+    tegula.create_table(deep, {"open": [1]}, path="a/b/c/d/e")
+    with pytest.raises(NotFoundError):
+        tegula.open(deep)  # a directory is not searched to its last corner
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -638,6 +638,25 @@ def test_objects_need_the_opt_in(format: str) -> None:
         tegula.create_table({}, columns, format=format, codecs=codecs)
 
 
+@pytest.mark.parametrize("format", ["bcolz", "zarr2"])
+def test_columns_beside_objects_need_no_opt_in(format: str) -> None:
+    codecs = {"o": {"id": "pickle"}} if format == "zarr2" else "auto"
+    columns = {"o": np.array([None, {1}], object), "i": np.arange(2)}
+    written = tegula.create_table({}, columns, format=format, codecs=codecs, allow_pickle=True)
+    table = tegula.open_table(written.store)
+    assert (len(table), table.lengths(), table.is_consistent) == (2, {"o": 2, "i": 2}, True)
+    assert "2 rows" in repr(table)
+    assert table[["i"]].tolist() == [(0,), (1,)]
+    assert table.read(["i"], 1)["i"].tolist() == [1]
+    assert table.to_pandas(["i"])["i"].tolist() == [0, 1]
+    assert table.where("i > 0", ["i"]).tolist() == [(1,)]
+    for unpickling in (lambda: table[0], lambda: table.where("i > 0"), lambda: table["o"]):
+        with pytest.raises(UnsupportedError, match="allow_pickle"):
+            unpickling()
+    with pytest.raises(NotFoundError, match="there are o, i"):
+        table.where("k > 0", ["i"])
+
+
 def test_what_is_shown(table: tegula.Table) -> None:
     assert repr(table).startswith(f"<tegula.Table {table.format} 20 rows × 3 columns 'memory:")
     info = table.info
@@ -659,3 +678,15 @@ def test_it_can_be_pickled_and_compared(format: str, tmp_path: Path) -> None:
     assert other != 5
     assert other.append({"a": [3]}) == 3
     assert pickle.loads(pickle.dumps(tegula.open_table(tmp_path / "t"))).read_only is not False
+
+
+@pytest.mark.parametrize("values", [["a", "x\0"], [b"a", b"x\0"], np.array(["a", "x\0"], object)])
+def test_text_that_numpy_would_cut_is_refused(values: Any) -> None:
+    table = tegula.create_table({}, {"t": np.array(["a"], "U3")})
+    store = tegula.MemoryStore()
+    with pytest.raises(MetadataError, match="ends in NUL"):
+        table.append({"t": values})
+    with pytest.raises(MetadataError, match="ends in NUL"):
+        tegula.create_table(store, {"t": values})
+    assert len(table) == 1
+    assert [*store.list()] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from threading import Lock
@@ -24,7 +24,7 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.values import as_element, as_records, as_values
 
-__all__ = ["Array", "Indexer"]
+__all__ = ["Array", "Indexer", "change_rows"]
 
 _FEW_CHUNKS = 16  # as many chunks, each within its limit, are read without asking how large the memory is
 MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
@@ -350,13 +350,13 @@ class Array:
         new = as_shape(shape[0] if len(shape) == 1 else shape)
         if len(new) != self.ndim:
             raise MetadataError(
-                f"an array of {self.ndim} axes can't be resized to {new}", path=self._path, field="shape"
+                f"an array of {self.ndim} axes can't be resized to {new}", path=self._place, field="shape"
             )
         self._check_writable()
         if self.metadata.dense:
             if new[1:] != self.shape[1:]:
                 raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
-            self._note_rows(engine.resize_rows([(self._stored, self._path)], new[0]))
+            change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
             return
         while True:
             self.refresh()
@@ -444,12 +444,8 @@ class Array:
             raise SelectionError(
                 f"values of shape {added.shape} can't be appended to {self.shape} along axis 0", path=self._place
             )
-        self._note_rows(engine.append_rows([(self._stored, self._path)], [added]))
+        change_rows([self], lambda columns: engine.append_rows(columns, [added]))
         return self.shape
-
-    def _note_rows(self, changed: list[ArrayMetadata]) -> None:
-        with self._noting():
-            self._stored = replace(self._stored, metadata=changed[0])
 
     def _take_back(self, grown: tuple[int, ...], axis: int, start: int) -> None:
         """Undo the growth of an append that failed, unless somebody has appended behind it."""
@@ -558,6 +554,13 @@ class Array:
 
     def _repr_html_(self) -> str:
         return array_html(self)
+
+
+def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[ArrayMetadata]]) -> None:
+    """Change the number of rows of several arrays as one, by `engine.append_rows` or `engine.resize_rows`."""
+    for array, metadata in zip(arrays, act([(array._stored, array._path) for array in arrays])):
+        with array._noting():
+            array._stored = replace(array._stored, metadata=metadata)
 
 
 def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict[str, Any]) -> Array:

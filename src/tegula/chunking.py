@@ -1,7 +1,7 @@
-"""Shapes, and automatic chunk shapes.
+"""Shapes, automatic chunk shapes, and how many chunks to go through at once.
 
-The rule: a chunk holds at most 1 MiB in memory. Starting from the whole array, the longest axis is cut in half
-(rounding up) until that holds; then each axis is divided into as many chunks as it needs, of lengths as equal as
+The rule for shapes: a chunk holds at most 1 MiB in memory. Starting from the whole array, the longest axis is cut in
+half (rounding up) until that holds; then each axis is divided into as many chunks as it needs, of lengths as equal as
 possible. So a small array is one chunk, chunks are as nearly cubes as the array allows, and none is a thin left-over.
 
 An axis of length 0 is there to grow, and counts as 16,384 long.
@@ -19,7 +19,7 @@ import numpy as np
 
 from tegula.errors import MetadataError
 
-__all__ = ["CHUNK_BYTES", "SHARD_BYTES", "as_shape", "automatic_chunks", "automatic_shards"]
+__all__ = ["CHUNK_BYTES", "SHARD_BYTES", "as_shape", "automatic_chunks", "automatic_shards", "whole_chunks"]
 
 CHUNK_BYTES: Final = 2**20
 SHARD_BYTES: Final = 2**24
@@ -82,3 +82,23 @@ def automatic_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int)
         longest = multiples.index(max(multiples))
         multiples[longest] = -(-multiples[longest] // 2)
     return tuple(multiple * chunk for multiple, chunk in zip(multiples, chunks))
+
+
+def whole_chunks(length: int, row_nbytes: int, nbytes: int) -> int:
+    """Return how many rows to go through at once: those of as many whole chunks as fit, of one at least.
+
+    Parameters
+    ----------
+    length : int
+        Rows of a chunk.
+    row_nbytes : int
+        Bytes of a row in memory.
+    nbytes : int
+        Bytes to hold at once.
+
+    Examples
+    --------
+    >>> whole_chunks(1000, 8, 2**16), whole_chunks(1000, 8, 2**10)
+    (8000, 1000)
+    """
+    return length * max(1, nbytes // (length * max(1, row_nbytes)))

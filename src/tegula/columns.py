@@ -11,16 +11,14 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.array import Array
-from tegula.chunking import automatic_chunks
-from tegula.creation import create_node, delete_node, new_array
+from tegula.creation import create_node, delete_node, new_array, usual_chunks
 from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
-from tegula.rows import as_columns, fitted
+from tegula.rows import as_column, as_columns, fitted
 from tegula.stores import MemoryStore, Store
 from tegula.stores.interface import is_key
-from tegula.values import as_data
 
 __all__ = ["ORDER", "arrays_of_one_length", "check_name", "column_names", "new_column", "new_table", "with_names"]
 
@@ -108,10 +106,9 @@ def new_column(
             inner, data_type = data_type.numpy.shape, as_data_type(data_type.numpy.base)
         shape = (rows if expectedlen is None else expectedlen, *inner)
         if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, bool):
-            chunks = (int(chunks), *(max(1, size) for size in inner))
+            chunks = [int(chunks)]  # the other axes stay whole
         elif chunks is None or (isinstance(chunks, str) and chunks == "auto"):
-            rule = find_format(format).automatic_chunks or automatic_chunks
-            chunks = tuple(max(1, size) for size in rule(shape, data_type.itemsize))
+            chunks = usual_chunks(find_format(format), shape, data_type.itemsize)
         # the rows are added afterwards, since some formats store every chunk
         array = new_array(
             store, path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
@@ -164,10 +161,8 @@ def new_table(
         raise ReadOnlyError("the store was opened for reading", path=store.url)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
-    blank = GroupMetadata(format=format, attributes=dict(attributes or {}), members=())
-    understood = item.parse(item.serialize(blank))  # tells whether the format has a place for the names
-    listed = isinstance(understood, GroupMetadata) and understood.members is not None
-    metadata = with_names(blank if listed else replace(blank, members=None), ())
+    members = () if item.has_tables else None
+    metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
     data = _new_data(columns, format)
     unknown = [name for name in fill_values or {} if name not in data]
     if unknown:
@@ -201,7 +196,7 @@ def new_table(
 def _new_data(columns: Any, format: str) -> dict[str, Any]:
     if isinstance(columns, (np.dtype, list)):
         columns = np.empty(0, _as_dtype(columns))
-    data = {check_name(name, format): as_data(values) for name, values in as_columns(columns).items()}
+    data = {check_name(name, format): as_column(values) for name, values in as_columns(columns).items()}
     lengths = {name: values.shape[0] if values.ndim else None for name, values in data.items()}
     if len({*lengths.values()}) > 1 or None in lengths.values():
         raise MetadataError(f"the columns differ in length: {lengths}"[:400], field="columns")

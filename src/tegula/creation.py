@@ -22,11 +22,13 @@ from tegula.stores import Store
 __all__ = [
     "array_metadata",
     "codec_specs",
+    "create_node",
     "delete_node",
     "new_array",
     "new_array_of",
     "new_group",
     "sharded",
+    "usual_chunks",
 ]
 
 
@@ -290,10 +292,15 @@ def _codec_json(codec: CodecSpec) -> dict[str, Any]:
     return {"name": codec.name, "configuration": configuration} if configuration else {"name": codec.name}
 
 
+def usual_chunks(item: Format, shape: tuple[int, ...], itemsize: int) -> list[int]:
+    """Return the shape of automatic chunks, by the format's own rule if it has one."""
+    rule = item.automatic_chunks or automatic_chunks
+    return [max(1, chunk) for chunk in rule(shape, itemsize)]
+
+
 def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> ChunkGrid:
     if value is None or value is True or (isinstance(value, str) and value == "auto"):
-        rule = item.automatic_chunks or automatic_chunks
-        return regular_grid([max(1, chunk) for chunk in rule(shape, itemsize)])
+        return regular_grid(usual_chunks(item, shape, itemsize))
     if value is False:
         return regular_grid([max(1, size) for size in shape])
     is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)

@@ -11,12 +11,19 @@ import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
 
-__all__ = ["columns_of_arrow", "columns_of_pandas", "is_pandas", "to_arrow", "to_pandas"]
+__all__ = ["columns_of_arrow", "columns_of_pandas", "is_pandas", "optional_module", "to_arrow", "to_pandas"]
 
 Array = npt.NDArray[Any]
 
 
-def _module(name: str) -> Any:
+def optional_module(name: str) -> Any:
+    """Import a package that not everyone has installed.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is not there; says how to get it.
+    """
     try:
         return import_module(name)
     except ImportError:
@@ -27,7 +34,7 @@ def is_pandas(value: Any) -> bool:
     """Return whether something is a DataFrame, without importing pandas for anything else."""
     if type(value).__module__.partition(".")[0] != "pandas":
         return False
-    return isinstance(value, _module("pandas").DataFrame)
+    return isinstance(value, optional_module("pandas").DataFrame)
 
 
 def columns_of_pandas(frame: Any) -> dict[str, Array]:
@@ -46,7 +53,7 @@ def columns_of_pandas(frame: Any) -> dict[str, Array]:
 
 
 def _of_series(name: Any, series: Any) -> Array:
-    pandas = _module("pandas")
+    pandas = optional_module("pandas")
     dtype = series.dtype
     if isinstance(dtype, pandas.CategoricalDtype):
         if series.isna().any():
@@ -78,7 +85,7 @@ def columns_of_arrow(table: Any) -> dict[str, Array]:
     MetadataError, UnsupportedError
         As for `columns_of_pandas`.
     """
-    arrow = _module("pyarrow")
+    arrow = optional_module("pyarrow")
     if not isinstance(table, arrow.Table):
         table = arrow.table(table)
     if len({*table.column_names}) < len(table.column_names):
@@ -87,7 +94,7 @@ def columns_of_arrow(table: Any) -> dict[str, Array]:
 
 
 def _of_chunked(name: str, column: Any) -> Array:
-    arrow = _module("pyarrow")
+    arrow = optional_module("pyarrow")
     kind = column.type
     if arrow.types.is_dictionary(kind):
         return _of_chunked(name, column.cast(kind.value_type))
@@ -118,7 +125,7 @@ def to_pandas(columns: Mapping[str, Array]) -> Any:
     UnsupportedError
         If pandas is not installed, or has no form for a column.
     """
-    pandas = _module("pandas")
+    pandas = optional_module("pandas")
     series = {}
     for name, values in columns.items():
         if values.ndim > 1:
@@ -140,7 +147,7 @@ def to_arrow(columns: Mapping[str, Array]) -> Any:
     UnsupportedError
         If pyarrow is not installed, or has no form for a column.
     """
-    arrow = _module("pyarrow")
+    arrow = optional_module("pyarrow")
     parts = {}
     for name, values in columns.items():
         try:

@@ -63,7 +63,8 @@ class Group(MutableMapping[str, Any]):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration goes over the names of the direct members. A prefix without a document
-    of its own can be opened by name if there are nodes directly below it (an implicit group), but is not listed.
+    of its own can be opened by name if there are nodes directly below it (an implicit group), but is listed only where
+    no group has documents: in bcolz and Zarr v1, in which it may also have nodes further down only.
 
     Examples
     --------
@@ -207,7 +208,9 @@ class Group(MutableMapping[str, Any]):
             return
         item = find_format(self.format)
         for child in self._store.list_dir(prefix)[1]:
-            if engine.has_node(self._store, child, item):
+            if engine.has_node(self._store, child, item) or (
+                not item.has_groups and engine.implicit_group(self._store, child[:-1], self.format)
+            ):
                 yield child[len(prefix) : -1]
 
     def __len__(self) -> int:

@@ -74,7 +74,7 @@ def open(
     path : str
         Path of the node in the store.
     format : str, optional
-        ``"zarr1"``, ``"zarr2"`` or ``"zarr3"``: looks for this format only, and creates in it.
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``: looks for this format only, and creates in it.
     allow_pickle : bool
         Whether chunks may be unpickled, which can run any code; leave it off for files you did not write.
     **creation
@@ -280,21 +280,22 @@ def create_array(
         Anything NumPy takes, ``"bfloat16"`` and its kin, ``str`` or ``bytes`` for elements of any length.
     chunks : "auto", int, or sequence
         Length of a chunk along each axis; ``-1`` or ``None`` for a whole axis, a list of lengths for an axis whose
-        chunks differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of `tegula.chunking`.
+        chunks differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of `tegula.chunking`, and
+        bcolz's own for bcolz.
     shards : None, "auto", or sequence of int
         Shape of the shards, multiples of the chunks (Zarr v3 only).
     fill_value : scalar or None
         Value of elements that were never written; ``None`` leaves it undefined where the format can say so.
     codecs : "auto", None, codec or sequence of codecs
         Names, Zarr v3 objects, numcodecs configurations or objects, from the array to the bytes; ``None`` for no
-        compression. ``"auto"`` is what the format's reference implementation uses: zstd for v3, Blosc with LZ4 before.
+        compression. ``"auto"`` is what the format's reference implementation uses: zstd for v3, else Blosc with LZ4.
     order : {"C", "F"}
         Order of the elements within a chunk.
     dimension_names : sequence of str or None, optional
         Names of the axes.
     attributes : mapping, optional
         The user's attributes.
-    format : {"zarr3", "zarr2", "zarr1"}
+    format : {"zarr3", "zarr2", "zarr1", "bcolz"}
         Storage format.
     path : str
         Path of the array in the store; groups above it are created.

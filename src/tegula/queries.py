@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
+from tegula.chunking import whole_chunks
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.expressions import Expression, compile_expression
 
-__all__ = ["Hits", "chosen_rows", "is_number", "read_into", "row_dtype", "rows_that_match"]
+__all__ = [
+    "Hits",
+    "OpenedByName",
+    "chosen_rows",
+    "is_number",
+    "is_sparse",
+    "read_into",
+    "row_dtype",
+    "rows_at",
+    "rows_that_match",
+]
 
 _BLOCK_BYTES = 2**23
 _SMALL_BYTES = 2**18  # less is read at once, without the detour over threads
-_DENSE = 32  # if one in so many rows is wanted, all of them are read
+_DENSE = 16  # if one in so many rows is wanted, all of them are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +37,55 @@ class Hits:
     """Rows of one block that match: the block's first row, their numbers in it, and the columns read to find out."""
 
     start: int
-    stop: int
     inside: npt.NDArray[np.intp]
     read: Mapping[str, npt.NDArray[Any]]
 
     def rows(self, columns: Mapping[str, Array]) -> npt.NDArray[Any]:
         """Gather some columns of the rows."""
         out = np.empty(len(self.inside), row_dtype(columns))
-        missing = [name for name in columns if name not in self.read]
-        dense = len(self.inside) * _DENSE > self.stop - self.start
-        numbers: Any = self.inside + self.start if missing and not dense else None
+        numbers = self.inside + self.start
         for name, column in columns.items():
-            if name in self.read:
-                out[name] = self.read[name][self.inside]
-            else:
-                out[name] = column[self.start : self.stop][self.inside] if dense else column[numbers]
+            out[name] = self.read[name][self.inside] if name in self.read else rows_at(column, numbers)
         return out
+
+
+def is_sparse(numbers: npt.NDArray[np.intp]) -> bool:
+    """Return whether rows, given by their ascending numbers, are better read one by one than with all between them."""
+    return len(numbers) > 0 and bool(numbers[-1] - numbers[0] >= _DENSE * len(numbers))
+
+
+def rows_at(column: Any, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """Read rows of one column, at least one, by their ascending numbers.
+
+    Examples
+    --------
+    >>> rows_at(np.arange(100) * 2, np.array([3, 5, 90]))
+    array([  6,  10, 180])
+    """
+    if is_sparse(numbers):
+        return np.asarray(column[numbers])
+    first = int(numbers[0])
+    found = np.asarray(column[first : int(numbers[-1]) + 1])
+    return found if len(found) == len(numbers) else found[numbers - first]
+
+
+class OpenedByName(Mapping[str, Array]):
+    """The columns of a table, each opened when it is asked for."""
+
+    def __init__(self, names: Sequence[str], column: Callable[[str], Array]) -> None:
+        self._names = names
+        self._column = column
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._column(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def row_dtype(columns: Mapping[str, Array]) -> np.dtype[Any]:
@@ -153,7 +198,7 @@ def rows_that_match(
             inside = inside[:limit]
             limit -= len(inside)
         if len(inside):
-            yield Hits(start, stop, inside, read)
+            yield Hits(start, inside, read)
 
 
 def _count(value: Any, field: str) -> int | None:
@@ -184,10 +229,9 @@ def _variable(name: str, value: Any, length: int) -> Any:
 
 def _block_rows(columns: Mapping[str, Array]) -> int:
     """Return how many rows to look at in one go: whole chunks of the longest, several if they are small."""
-    row = sum(column.dtype.itemsize * int(np.prod(column.shape[1:], dtype=np.int64)) for column in columns.values())
-    rows = max(1, _BLOCK_BYTES // max(1, row))
-    longest = max((column.metadata.grid.axes[0].longest() for column in columns.values()), default=rows)
-    return max(1, rows // longest) * longest
+    row = sum(column.dtype.itemsize * prod(column.shape[1:]) for column in columns.values())
+    longest = max((column.metadata.grid.axes[0].longest() for column in columns.values()), default=_BLOCK_BYTES)
+    return whole_chunks(longest, row, _BLOCK_BYTES)
 
 
 def _mask(result: Any, length: int) -> npt.NDArray[Any]:

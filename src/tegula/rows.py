@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tegula.frames import columns_of_arrow, columns_of_pandas, is_pandas
 from tegula.metadata.data_types import DataType
 from tegula.values import as_data, as_values
 
-__all__ = ["as_columns", "as_rows", "fitted", "fitted_rows"]
+__all__ = ["as_column", "as_columns", "as_rows", "fitted", "fitted_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -133,7 +133,7 @@ def fitted(name: str, values: Any, data_type: DataType) -> Array:
     try:
         if data_type.variable:
             return _variable(as_values(values, data_type, data_type.numpy), data_type)
-        array = _plain_text(as_data(values))
+        array = _plain_text(as_column(values))
         dtype = data_type.numpy
         if array.dtype == dtype:
             return array
@@ -148,13 +148,39 @@ def fitted(name: str, values: Any, data_type: DataType) -> Array:
         raise MetadataError(f"values don't fit the column, which is {data_type}: {error}", field=name) from error
 
 
+def as_column(values: Any) -> Array:
+    """Make an array of the values of a new column.
+
+    Raises
+    ------
+    MetadataError
+        If they form no array, or NumPy would cut something off.
+
+    Examples
+    --------
+    >>> as_column(["a", "bc"])
+    array(['a', 'bc'], dtype='<U2')
+    """
+    if isinstance(values, (list, tuple)):
+        _refuse_nul(values)
+    return as_data(values)
+
+
 def _plain_text(array: Array) -> Array:
     """Give text in Python objects, or of NumPy's variable-width type, a fixed width."""
     if array.dtype.kind == "T" or (array.dtype.kind == "O" and array.size):
         kinds = {type(item) for item in array.flat}
         if kinds <= {str, np.str_} or kinds <= {bytes, np.bytes_}:
+            _refuse_nul(array.flat)
             return np.array(array.tolist())
     return array
+
+
+def _refuse_nul(items: Iterable[Any]) -> None:
+    """Refuse text that NumPy would cut, since it fills what is shorter than its width with NUL."""
+    for item in items:
+        if isinstance(item, (str, bytes)) and item[-1:] in ("\0", b"\0"):
+            raise MetadataError(f"{item!r:.60} ends in NUL, which NumPy would cut off")
 
 
 def _variable(array: Array, data_type: DataType) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
-from tegula.array import Array
+from tegula.array import Array, change_rows
 from tegula.attributes import Attributes
 from tegula.columns import ORDER, arrays_of_one_length, check_name, column_names, new_column, new_table, with_names
 from tegula.creation import delete_node
@@ -28,7 +28,7 @@ from tegula.frames import to_arrow, to_pandas
 from tegula.info import Info, table_html, table_info
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.places import clean, creating
-from tegula.queries import chosen_rows, is_number, read_into, row_dtype, rows_that_match
+from tegula.queries import OpenedByName, chosen_rows, is_number, read_into, row_dtype, rows_that_match
 from tegula.rows import as_rows, fitted, fitted_rows
 from tegula.stores import Store
 from tegula.values import as_data
@@ -66,6 +66,7 @@ class Table:
         self._read_only = read_only or store.read_only
         self._allow_pickle = allow_pickle
         self._opened: dict[str, Array] = {}
+        self._described: dict[str, ArrayMetadata] = {}
         self._names = self._find_names()
 
     # --- what it is
@@ -83,13 +84,18 @@ class Table:
                     f"there is no column {name!r:.80}; there are {', '.join(self._names)}"[:400], path=self._place
                 )
             path = f"{self._path}/{name}" if self._path else name
-            metadata = engine.read_metadata(self._store, path, self.format)
-            if not isinstance(metadata, ArrayMetadata) or not metadata.shape:
-                raise MetadataError(f"the column {name!r:.80} is missing, or no array of rows", path=self._place)
-            stored = engine.stored_array(self._store, path, metadata, allow_pickle=self._allow_pickle)
+            stored = engine.stored_array(self._store, path, self._description(name), allow_pickle=self._allow_pickle)
             column = Array(stored, path, read_only=self._read_only, allow_pickle=self._allow_pickle)
             self._opened[name] = column
         return column
+
+    def _description(self, name: str) -> ArrayMetadata:
+        if name not in self._opened and name not in self._described:
+            found = engine.read_metadata(self._store, f"{self._path}/{name}" if self._path else name, self.format)
+            if not isinstance(found, ArrayMetadata) or not found.shape:
+                raise MetadataError(f"the column {name!r:.80} is missing, or no array of rows", path=self._place)
+            self._described[name] = found
+        return self._opened[name].metadata if name in self._opened else self._described[name]
 
     def _columns(self, names: Sequence[str] | None = None) -> dict[str, Array]:
         if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
@@ -167,7 +173,7 @@ class Table:
 
     def lengths(self) -> dict[str, int]:
         """Return the length of each column; they differ after an append was interrupted, or by another program."""
-        return {name: column.shape[0] for name, column in self._columns().items()}
+        return {name: self._description(name).shape[0] for name in self._names}
 
     def __len__(self) -> int:
         """Return the number of rows: the length of the shortest column."""
@@ -309,7 +315,7 @@ class Table:
         """Yield the rows where an expression is true, in blocks that fit into memory; otherwise as `where`."""
         wanted = self._columns(columns)
         with self._locating():
-            known = self._columns()
+            known = OpenedByName(self._names, self._column)
             for hits in rows_that_match(known, len(self), expression, variables or {}, limit=limit, skip=skip):
                 yield hits.rows(wanted)
 
@@ -415,7 +421,7 @@ class Table:
     def _together(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
         columns = [*self._columns().values()]
         try:
-            changed = act([(column._stored, column.path) for column in columns])
+            change_rows(columns, act)
         except MetadataError as error:
             self.refresh()
             if not self.is_consistent:
@@ -424,8 +430,6 @@ class Table:
                     f"the columns differ in length ({lengths}); repair() cuts them to the shortest"
                 ) from error
             raise
-        for column, metadata in zip(columns, changed):
-            column._note_rows([metadata])
 
     def resize(self, rows: int) -> None:
         """Change the number of rows: those that are cut off are gone, those that are added hold the fill values.
@@ -537,6 +541,7 @@ class Table:
                 lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self._names if n != name])
             )
             self._opened.pop(name, None)
+            self._described.pop(name, None)
             delete_node(self._store, column.path)
 
     def refresh(self) -> None:
@@ -553,6 +558,7 @@ class Table:
         self._metadata = found
         self._names = self._find_names()
         self._opened = {name: column for name, column in self._opened.items() if name in self._names}
+        self._described = {}
         for column in self._opened.values():
             column.refresh()
 

@@ -203,6 +203,7 @@ def test_where_names_come_from() -> None:
     a = np.array([9, 9, 9])
     assert [row.a for row in t.where("a > 1")] == [2, 3]
     assert t["a < open"]["a"].tolist() == [1, 2, 3]
+    assert [row.open for row in t["a > 1"]] == [row.open for row in t[np.array([False, True, True])]] == [5, 6]
     assert t.eval("a + open")[:].tolist() == [13, 14, 15]  # the variable comes first, but no function does
     assert t.fetchwhere("a >= least", user_dict={"least": 3}, out_flavor="numpy")["a"].tolist() == [3]
     assert a.sum() == 27

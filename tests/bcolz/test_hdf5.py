@@ -57,7 +57,7 @@ def test_several_in_one_file(table: bcolz.ctable, tmp_path: Path) -> None:
 def test_what_has_no_form_in_a_file(tmp_path: Path) -> None:
     for values in (["text"], np.array(["2020"], "M8[D]"), np.array([[1]], object)):
         place = tmp_path / "file.h5"
-        with pytest.raises(TegulaError, match="column 'f0'"):
+        with pytest.raises(TegulaError, match="field 'f0'"):
             bcolz.ctable([values]).tohdf5(str(place))
         assert not place.exists()
 

@@ -106,6 +106,34 @@ def test_defaults_that_are_not_equal_to_themselves() -> None:
         assert fill != fill  # noqa: PLR0124
 
 
+@pytest.mark.parametrize(
+    ("fields", "value", "dflt"),
+    [
+        ([("t", "M8[s]"), ("d", "m8[D]")], (5, "NaT"), [5, None]),
+        ([("z", "c8"), ("s", "S2", (2,))], (1.5, [b"\xff", b"a"]), [1.5, ["ÿ", "a"]]),
+        ([("m", ">i4", (1, 2)), ("n", [("v", "V2")])], ([[1, 2]], (b"\0\1",)), [[[1, 2]], ["\0\1"]]),
+    ],
+)
+def test_defaults_of_fields_of_any_type_are_written_and_read(fields: Any, value: Any, dflt: Any) -> None:
+    fill = np.array(value, fields)
+    a = tegula.create_array({}, shape=2, dtype=fields, fill_value=fill, format="bcolz")
+    assert json.loads(a.store.get("meta/storage") or b"")["dflt"] == dflt
+    assert a.metadata.fill_value is not None
+    assert a.metadata.fill_value.tobytes() == fill.tobytes()
+    assert a[:].tobytes() == 2 * fill.tobytes()
+
+
+@pytest.mark.parametrize("dflt", [[5], [[1]], [[1, 2, 3]], [3], ["x"]])
+def test_defaults_that_do_not_fit_their_fields_are_refused(dflt: Any) -> None:
+    with pytest.raises(MetadataError, match="dflt"):
+        parsed({"dtype": "[('m', '<i4', (2,))]", "dflt": dflt})
+
+
+def test_no_zero_is_written_for_times_without_a_unit() -> None:
+    a = tegula.create_array({}, shape=2, dtype="M8", format="bcolz")
+    assert json.loads(a.store.get("meta/storage") or b"")["dflt"] is None
+
+
 def test_a_default_that_differs_within_a_row_is_kept_but_no_fill_value() -> None:
     metadata = parsed({"dflt": [1, 2]}, {"shape": [25, 2]})
     assert metadata.fill_value is None

@@ -13,7 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+import tegula
 from tegula import engine
+from tegula.array import change_rows
 from tegula.bcolz import storage
 from tegula.bcolz.carrays import carray
 from tegula.bcolz.converting import as_new_rows, as_rows, as_values
@@ -21,7 +23,6 @@ from tegula.bcolz.errors import ExistsError, MissingError
 from tegula.bcolz.parameters import cparams
 from tegula.errors import MetadataError, NotFoundError
 from tegula.formats import find_format
-from tegula.group import Group
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import LocalStore
 
@@ -86,7 +87,8 @@ def values_of_rows(rows: Any, columns: Mapping[str, carray]) -> dict[str, npt.ND
         try:
             values[name] = as_rows(value, dtype, inner)
         except MetadataError as error:
-            raise error.within(path=f"column {name!r}") from None
+            error.within(field=name)
+            raise
     if len({len(value) for value in values.values()}) > 1:
         raise MetadataError("all columns must get the same number of values")
     return values
@@ -96,6 +98,15 @@ def is_inside(path: Any, folder: Any) -> bool:
     """Return whether a path is that of a folder or leads into it."""
     inner, outer = os.path.realpath(os.fspath(path)), os.path.realpath(os.fspath(folder))
     return bool(inner == outer or inner.startswith(outer + os.sep))
+
+
+def _node(rootdir: str, mode: str) -> tegula.Table:
+    """Return the table in a directory, for its attributes and the order of its columns."""
+    store = LocalStore(rootdir, read_only=mode == "r")
+    found = engine.read_metadata(store, "", _FORMAT.name)
+    if not isinstance(found, GroupMetadata):
+        raise MissingError("there is no ctable", path=rootdir)
+    return tegula.Table(store, "", found, read_only=mode == "r")
 
 
 class Columns(Mapping[str, carray]):
@@ -112,7 +123,7 @@ class Columns(Mapping[str, carray]):
     (['a', 'b'], array([5, 6]))
     """
 
-    def __init__(self, columns: dict[str, carray], rootdir: str | None, mode: str, node: Group | None) -> None:
+    def __init__(self, columns: dict[str, carray], rootdir: str | None, mode: str, node: tegula.Table | None) -> None:
         self.names = [*columns]
         self.rootdir = rootdir
         self.mode = mode
@@ -124,15 +135,12 @@ class Columns(Mapping[str, carray]):
     @classmethod
     def open(cls, rootdir: str, mode: str, allow_pickle: bool | None) -> Columns:
         """Open the columns in a table's directory."""
-        store = LocalStore(rootdir, read_only=mode == "r")
-        found = engine.read_metadata(store, "", "bcolz")
-        if not isinstance(found, GroupMetadata):
-            raise MissingError("there is no ctable", path=rootdir)
+        node = _node(rootdir, mode)
         columns = {
             name: carray(rootdir=os.path.join(rootdir, name), mode=mode, allow_pickle=allow_pickle)
-            for name in found.members or ()
+            for name in node.names
         }
-        return cls(columns, rootdir, mode, Group(store, "", found, read_only=mode == "r"))
+        return cls(columns, rootdir, mode, node)
 
     @classmethod
     def create(cls, values: dict[str, Any], rootdir: str | None, mode: str, options: dict[str, Any]) -> Columns:
@@ -157,17 +165,13 @@ class Columns(Mapping[str, carray]):
                 name: carray(column, rootdir=os.path.join(rootdir, name), mode=mode, **options)
                 for name, column in rows.items()
             }
-            store = LocalStore(rootdir)
-            metadata = GroupMetadata(format="bcolz", members=tuple(columns))
-            engine.create_documents(store, "", _FORMAT, metadata, overwrite=True)
-            found = engine.read_metadata(store, "", "bcolz")
+            metadata = GroupMetadata(format=_FORMAT.name, members=tuple(columns))
+            engine.create_documents(LocalStore(rootdir), "", _FORMAT, metadata, overwrite=True)
+            return cls(columns, rootdir, mode, _node(rootdir, mode))
         except BaseException:
             with suppress(OSError):
                 shutil.rmtree(rootdir)
             raise
-        if not isinstance(found, GroupMetadata):
-            raise MissingError("the ctable has been deleted while it was made", path=rootdir)
-        return cls(columns, rootdir, mode, Group(store, "", found, read_only=False))
 
     @property
     def length(self) -> int:
@@ -215,12 +219,12 @@ class Columns(Mapping[str, carray]):
 
     def append(self, values: Mapping[str, npt.NDArray[Any]], at_once: bool) -> None:
         """Add rows to all columns; if they are to be stored at once, then to all columns or to none."""
-        rows_of = {name: column._rows for name, column in self._columns.items()}
+        rows_of = {name: column._rows for name, column in self.in_order().items()}
         lengths = [*map(len, rows_of.values())]
         at_once = at_once and not self._waiting()
         if lengths and (lengths[0] if at_once else max(lengths)) > min(lengths):
             raise MetadataError(
-                f"the columns differ in length: {dict(zip(self._columns, lengths))}; "
+                f"the columns differ in length: {dict(zip(rows_of, lengths))}; "
                 f"resize({min(lengths)}) cuts them to the shortest",
                 path=self.rootdir,
             )
@@ -253,9 +257,9 @@ class Columns(Mapping[str, carray]):
 
     def _together(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
         rows = [self._columns[name]._rows for name in self.names]
-        changed = act([(item.array._stored, item.array.path) for item in rows])
-        for item, metadata in zip(rows, changed):
-            item.changing()._note_rows([metadata])
+        change_rows([item.array for item in rows], act)
+        for item in rows:
+            item.forget()
 
     def add(self, name: str, position: int, values: Any, move: bool, options: dict[str, Any]) -> None:
         """Put a new column at a position; in a directory its data come first, its name after them."""

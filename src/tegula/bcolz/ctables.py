@@ -14,7 +14,7 @@ from tegula.bcolz import frames, hdf5
 from tegula.bcolz.attributes import attrs
 from tegula.bcolz.carrays import carray
 from tegula.bcolz.columns import Columns, as_columns, is_inside, values_of_rows
-from tegula.bcolz.converting import as_values
+from tegula.bcolz.converting import as_count, as_index, as_values
 from tegula.bcolz.errors import ExistsError, ModeError
 from tegula.bcolz.parameters import cparams as CParams  # noqa: N812
 from tegula.bcolz.printing import array2string, human_readable_size
@@ -24,7 +24,6 @@ from tegula.bcolz.queries import (
     checked_names,
     gathered,
     row_dtype,
-    row_index,
     row_numbers,
     rows_of_slice,
 )
@@ -68,8 +67,8 @@ class ctable(Queries):  # noqa: N801
     >>> import numpy as np
     >>> from tegula import bcolz
     >>> t = bcolz.ctable([np.arange(4), np.arange(4) / 2], names=["n", "half"])
-    >>> t["n > 1"]
-    array([(2, 1. ), (3, 1.5)], dtype=[('n', '<i8'), ('half', '<f8')])
+    >>> t["n > 1"].tolist()
+    [(2, 1.0), (3, 1.5)]
     >>> [row.half for row in t.where("n > 1")]
     [1.0, 1.5]
     """
@@ -193,7 +192,7 @@ class ctable(Queries):  # noqa: N801
         >>> len(t)
         1
         """
-        self.resize(self.len - int(nitems))
+        self.resize(self.len - as_count(nitems))
 
     def resize(self, nitems: int) -> None:
         """Cut the table off after `nitems` rows, or add rows of the columns' default values.
@@ -207,9 +206,10 @@ class ctable(Queries):  # noqa: N801
         np.void((0,), dtype=[('f0', '<i8')])
         """
         self._check_writable()
-        if int(nitems) < 0:
-            raise MetadataError(f"a table can't have {nitems} rows")
-        self.cols.resize(int(nitems))
+        length = as_count(nitems)
+        if length < 0:
+            raise MetadataError(f"a table can't have {length} rows", field="nitems")
+        self.cols.resize(length)
 
     def addcol(
         self, newcol: Any, name: str | None = None, pos: int | None = None, move: bool = False, **options: Any
@@ -436,7 +436,7 @@ class ctable(Queries):  # noqa: N801
                 raise SelectionError("a table has one axis")
             key = key[0]
         if isinstance(key, (int, np.integer)):
-            index = row_index(int(key), self.len)
+            index = as_index(int(key), self.len)
             row = np.empty(1, self.dtype)
             row[0] = tuple([self.cols[name][index] for name in self.names])
             return row[0]
@@ -444,15 +444,15 @@ class ctable(Queries):  # noqa: N801
             name = self._column_name(key)
             if name in self.cols:
                 return self.cols[name]
-            return gathered(self.cols, self.names, self._rows_where(name, sys._getframe(1)))
+            return _with_attributes(gathered(self.cols, self.names, self._rows_where(name, sys._getframe(1))))
         if isinstance(key, list) and key and all(isinstance(item, (str, bytes)) for item in key):
             names = [self._column_name(item) for item in key]
             return ctable([self.cols[name] for name in names], names)
         if isinstance(key, slice):
             return gathered(self.cols, self.names, rows_of_slice(key, self.len))
         rows = row_numbers(key, self.len)
-        if rows.dtype == bool:
-            return gathered(self.cols, self.names, np.flatnonzero(rows))
+        if getattr(key, "dtype", None) == np.bool_:  # so that they ascend
+            return _with_attributes(gathered(self.cols, self.names, rows))
         out = np.empty(len(rows), self.dtype)
         for name in self.names:
             out[name] = self.cols[name][rows]
@@ -469,14 +469,13 @@ class ctable(Queries):  # noqa: N801
                 return
             key = self._rows_where(name, sys._getframe(1))
         elif isinstance(key, (int, np.integer)):
-            index = row_index(int(key), self.len)
+            index = as_index(int(key), self.len)
             key = slice(index, index + 1)
         elif isinstance(key, slice):
             rows = rows_of_slice(key, self.len)
             key = slice(rows.start, rows.stop, rows.step)
         else:
             key = row_numbers(key, self.len)
-            key = np.flatnonzero(key) if key.dtype == bool else key
         rows_to_set = as_values(value, self.dtype).reshape(-1)
         for name in self.names:
             self.cols[name][key] = rows_to_set[name]
@@ -535,6 +534,11 @@ class ctable(Queries):  # noqa: N801
         if self.rootdir:
             lines.append(f"  rootdir := '{self.rootdir}'")
         return "\n".join([*lines, str(self)])
+
+
+def _with_attributes(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Let each row have its fields as attributes too."""
+    return rows.view(np.dtype((np.record, rows.dtype)))
 
 
 def _parts(rows: Any) -> Iterator[Any]:

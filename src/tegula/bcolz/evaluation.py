@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tegula.bcolz.carrays import carray
 from tegula.bcolz.errors import NotImplementedHereError
-from tegula.bcolz.parameters import defaults
+from tegula.bcolz.parameters import checked_flavor, defaults
+from tegula.chunking import whole_chunks
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
 from tegula.expressions import REDUCTIONS, Expression, compile_expression
 
@@ -107,9 +108,7 @@ def evaluate(
 ) -> Any:
     """Do what `eval` does, with names looked up in `scope`."""
     machine = _machine(vm)
-    flavor = defaults.out_flavor if out_flavor is None else out_flavor
-    if flavor not in ("bcolz", "carray", "numpy"):
-        raise MetadataError(f"out_flavor must be 'bcolz', 'carray' or 'numpy', not {flavor!r}")
+    flavor = checked_flavor(defaults.out_flavor if out_flavor is None else out_flavor)
     expression = compile_expression(text)
     variables = {name: _find(name, scope) for name in expression.names}
     length = _common_length(variables)
@@ -183,7 +182,7 @@ def _find(name: str, scope: Scope) -> Any:
         # functions and modules that happen to be called like a column are passed over
         if name in values and not callable(values[name]) and not isinstance(values[name], ModuleType):
             return _checked(name, values[name])
-    raise UnknownNameError(f"variable name ``{name}`` not found")
+    raise UnknownNameError(f"there is no variable {name!r:.80}", field="expression")
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -203,7 +202,7 @@ def _common_length(variables: Mapping[str, Any]) -> int | None:
     """Return the number of rows, ``None`` if there are only scalars; arrays of one row go with any."""
     lengths = {len(value) for value in variables.values() if _is_array(value)}
     if len(lengths - {1}) > 1:
-        raise MetadataError("arrays must have the same length")
+        raise MetadataError(f"the arrays differ in length: {sorted(lengths)}"[:400], field="expression")
     return max(lengths - {1}, default=1) if lengths else None
 
 
@@ -212,7 +211,7 @@ def _block_length(variables: Mapping[str, Any]) -> int:
     arrays = [value for value in variables.values() if _is_array(value)]
     nbytes: int = sum(value.dtype.itemsize * prod(value.shape[1:]) for value in arrays)
     chunk: int = max((value.chunklen for value in arrays if isinstance(value, carray)), default=1)
-    return chunk * max(1, _BLOCK // max(1, nbytes * chunk))
+    return whole_chunks(chunk, nbytes, _BLOCK)
 
 
 def _part(value: Any, start: int, stop: int) -> Any:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import UnsupportedError
+from tegula.frames import optional_module
 
 __all__ = ["columns_of_frame", "frame_of_columns"]
-
-
-def _pandas() -> Any:
-    try:
-        return import_module("pandas")
-    except ImportError:
-        raise UnsupportedError("pandas is not installed: pip install pandas") from None
 
 
 def columns_of_frame(frame: Any, names: list[str]) -> list[npt.NDArray[Any]]:
@@ -38,4 +30,5 @@ def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def frame_of_columns(columns: dict[str, npt.NDArray[Any]], labels: Any, orient: str) -> Any:
     """Make a DataFrame whose columns, or whose rows if ``orient="index"``, are the given ones."""
-    return _pandas().DataFrame.from_dict(columns, columns=labels if orient == "index" else None, orient=orient)
+    labels = labels if orient == "index" else None
+    return optional_module("pandas").DataFrame.from_dict(columns, columns=labels, orient=orient)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,16 @@ import numpy as np
 from tegula.bcolz.errors import ExistsError
 from tegula.bcolz.parameters import BITSHUFFLE, SHUFFLE, cparams
 from tegula.errors import NotFoundError, UnsupportedError
+from tegula.frames import optional_module
 
 __all__ = ["read_table", "write_table"]
 
 _ROWS = 1 << 16
 
 
-def _tables() -> Any:
-    try:
-        return import_module("tables")
-    except ImportError:
-        raise UnsupportedError("PyTables is not installed: pip install tables") from None
-
-
 def read_table(make: Callable[..., Any], filepath: str, nodepath: str, options: dict[str, Any]) -> Any:
     """Make a ctable, with the given class, of a table in an HDF5 file, block by block, with its attributes."""
-    tables = _tables()
+    tables = optional_module("tables")
     with tables.open_file(filepath) as file:
         try:
             source = file.get_node(nodepath)
@@ -56,13 +49,13 @@ def _plain(value: Any) -> Any:
 
 def write_table(table: Any, filepath: str, nodepath: str, mode: str, filters: cparams, cname: str | None) -> None:
     """Write a ctable with its attributes into an HDF5 file, block by block."""
-    tables = _tables()
+    tables = optional_module("tables")
     if os.path.exists(filepath) and mode not in ("a", "r+"):
         raise ExistsError("the file is there already", path=filepath)
     unknown = [name for name in table.names if table.cols[name].dtype.kind not in "biufcSV"]
     if unknown:
         kind = table.cols[unknown[0]].dtype
-        raise UnsupportedError(f"PyTables has no columns of {kind}", path=f"column {unknown[0]!r}")
+        raise UnsupportedError(f"PyTables has no columns of {kind}", field=unknown[0])
     above, _, name = nodepath.rpartition("/")
     compression = tables.Filters(
         complevel=filters.clevel,

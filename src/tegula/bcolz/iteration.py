@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.bcolz.rows import Rows
+from tegula.queries import rows_at
 
 __all__ = ["Going", "as_items", "each", "hits", "limited", "rows_where"]
 
@@ -66,8 +67,4 @@ def rows_where(rows: Rows, mask: Any) -> Iterator[npt.NDArray[Any]]:
     """Yield the rows at which a mask is true, an array of them for each block that has any."""
     array = rows.stored()
     for positions in hits(mask, len(rows), rows.block):
-        first, last = int(positions[0]), int(positions[-1]) + 1
-        if 4 * positions.size > last - first or last - first <= array.chunks[0]:
-            yield array[first:last][positions - first]
-        else:
-            yield array[positions]
+        yield rows_at(array, positions)

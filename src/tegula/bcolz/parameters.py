@@ -26,6 +26,7 @@ __all__ = [
     "blosc_compressor_list",
     "blosc_set_nthreads",
     "blosc_version",
+    "checked_flavor",
     "cparams",
     "dask_here",
     "defaults",
@@ -172,6 +173,13 @@ class cparams:  # noqa: N801
         return f"cparams(clevel={self.clevel}, shuffle={self.shuffle}, cname={self.cname!r}, quantize={self.quantize})"
 
 
+def checked_flavor(value: str) -> str:
+    """Return the name of what results are to be, if it is one."""
+    if value not in ("bcolz", "carray", "numpy"):
+        raise MetadataError(f"out_flavor must be 'bcolz', 'carray' or 'numpy', not {value!r:.80}", field="out_flavor")
+    return value
+
+
 class Defaults:
     """What is taken where an argument is not given; `defaults` is the one in force.
 
@@ -207,9 +215,7 @@ class Defaults:
 
     @out_flavor.setter
     def out_flavor(self, value: str) -> None:
-        if value not in ("bcolz", "carray", "numpy"):
-            raise MetadataError(f"out_flavor must be 'bcolz', 'carray' or 'numpy', not {value!r:.80}")
-        self._out_flavor = value
+        self._out_flavor = checked_flavor(value)
 
     eval_vm = vm
     eval_out_flavor = out_flavor

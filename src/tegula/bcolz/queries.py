@@ -19,10 +19,12 @@ from tegula.bcolz.columns import Columns
 from tegula.bcolz.errors import NotImplementedHereError
 from tegula.bcolz.evaluation import evaluate, mask_of, scope_of_table
 from tegula.bcolz.iteration import as_items
-from tegula.bcolz.parameters import defaults
+from tegula.bcolz.parameters import checked_flavor, defaults
+from tegula.chunking import whole_chunks
 from tegula.errors import MetadataError, SelectionError
+from tegula.queries import chosen_rows, is_sparse, rows_at
 
-__all__ = ["Queries", "checked_names", "gathered", "row_dtype", "row_index", "row_numbers", "rows_of_slice", "take"]
+__all__ = ["Queries", "checked_names", "gathered", "row_dtype", "row_numbers", "rows_of_slice", "take"]
 
 ROW_NUMBER: Final = "nrow__"
 """The name that stands for the number of the row among the columns that are asked for."""
@@ -33,8 +35,6 @@ _BYTES: Final = 2**24
 """How many rows, and bytes of them, become Python objects at once."""
 _WINDOW: Final = 2**20
 """Bytes of a column that are read at once, in whole chunks."""
-_SPARSE: Final = 16
-"""How many rows there may be for each one wanted, for all of them to be read."""
 
 Rows = npt.NDArray[np.intp] | range
 
@@ -54,13 +54,6 @@ def checked_names(names: Any, known: Sequence[str]) -> list[str]:
     return [str(name) for name in names]
 
 
-def row_index(index: int, length: int) -> int:
-    """Return the number of a row that is not negative."""
-    if not -length <= index < length:
-        raise SelectionError(f"row {index} is not one of {length}")
-    return index + length if index < 0 else index
-
-
 def rows_of_slice(key: slice, length: int) -> range:
     """Return the numbers of the rows in a slice."""
     if key.step is not None and key.step <= 0:
@@ -68,8 +61,8 @@ def rows_of_slice(key: slice, length: int) -> range:
     return range(*key.indices(length))
 
 
-def row_numbers(key: Any, length: int) -> npt.NDArray[Any]:
-    """Return a list or an array of row numbers with none negative; a mask of all rows as it is."""
+def row_numbers(key: Any, length: int) -> npt.NDArray[np.intp]:
+    """Return the numbers of the rows in a list, an array or a mask; none is negative."""
     if isinstance(key, list):
         try:
             key = np.array(key, np.intp)
@@ -77,16 +70,7 @@ def row_numbers(key: Any, length: int) -> npt.NDArray[Any]:
             raise SelectionError(f"{key!r:.80} are no numbers of rows") from error
     if getattr(key, "dtype", None) is None:
         raise NotImplementedHereError(f"{key!r:.80} can't select rows of a table")
-    if key.dtype.kind not in "biu" or key.ndim != 1:
-        raise SelectionError(f"rows are selected by 1-d arrays of integers or booleans, not {key!r:.80}")
-    if key.dtype == np.bool_:
-        if len(key) != length:
-            raise SelectionError(f"{len(key)} booleans do not choose from {length} rows")
-        return np.asarray(key)
-    rows = np.asarray(key).astype(np.intp)
-    if len(rows) and not -length <= rows.min() <= rows.max() < length:
-        raise SelectionError(f"there are only {length} rows")
-    return np.where(rows < 0, rows + length, rows)
+    return np.asarray(chosen_rows(np.asarray(key), length))
 
 
 def row_dtype(columns: Mapping[str, Any], names: Iterable[str]) -> np.dtype[Any]:
@@ -109,29 +93,17 @@ def take(column: Any, rows: Rows) -> npt.NDArray[Any]:
     """Return the elements of a column in some rows, given by ascending numbers."""
     if isinstance(rows, range):
         return np.asarray(column[rows.start : rows.stop : rows.step])
+    if is_sparse(rows):
+        return np.asarray(column[rows])
     out = np.empty((len(rows), *column.shape[1:]), column.dtype)
-    width = _window(column)
+    width = whole_chunks(column.chunklen, column.dtype.itemsize * prod(column.shape[1:]), _WINDOW)
     start = 0
     while start < len(rows):
         first = int(rows[start])
         stop = int(np.searchsorted(rows, (first // width + 1) * width))
-        part = rows[start:stop]
-        span = int(part[-1]) + 1 - first
-        if span == len(part):
-            out[start:stop] = column[first : first + span]
-        elif span <= _SPARSE * len(part) or column.dtype != object:
-            out[start:stop] = np.asarray(column[first : first + span])[part - first]
-        else:
-            out[start:stop] = column[part]
+        out[start:stop] = rows_at(column, rows[start:stop])
         start = stop
     return out
-
-
-def _window(column: Any) -> int:
-    """Return a number of rows, a multiple of those in a chunk."""
-    chunk: int = column.chunklen
-    nbytes: int = column.dtype.itemsize * prod(column.shape[1:]) * chunk
-    return chunk * max(1, _WINDOW // max(1, nbytes))
 
 
 def gathered(columns: Mapping[str, Any], names: Sequence[str], rows: Rows) -> npt.NDArray[Any]:
@@ -321,9 +293,7 @@ class Queries:
         >>> t.fetchwhere("a > 1", out_flavor="numpy")
         array([(2,), (3,)], dtype=[('a', '<i8')])
         """
-        flavor = defaults.out_flavor if out_flavor is None else out_flavor
-        if flavor not in ("bcolz", "carray", "numpy"):
-            raise MetadataError(f"out_flavor must be 'bcolz', 'carray' or 'numpy', not {flavor!r:.80}")
+        flavor = checked_flavor(defaults.out_flavor if out_flavor is None else out_flavor)
         names = checked_names(outcols, self.names)
         rows = self._rows_where(expression, sys._getframe(1), limit, skip, user_dict, vm)
         if flavor == "numpy":

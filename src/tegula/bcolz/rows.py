@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tegula
+from tegula.chunking import whole_chunks
 
 __all__ = ["Rows"]
 
@@ -40,13 +41,10 @@ class Rows:
         """Rows of a chunk, which for Python objects, each stored for itself, is but a number."""
         self.inner = array.shape[1:]
         self.dtype = array.dtype
-        row_nbytes = max(1, prod(self.inner) * self.dtype.itemsize)
-        chunk_nbytes = array.chunks[0] * row_nbytes if self.dtype.kind != "O" else _OBJECT_BYTES
+        row_nbytes = prod(self.inner) * self.dtype.itemsize if self.dtype.kind != "O" else _OBJECT_BYTES
         waiting = _WAITING_BYTES if isinstance(array.store, tegula.MemoryStore) else _FAR_BYTES
-        self._step = array.chunks[0] * max(1, waiting // chunk_nbytes)
-        self.block = array.chunks[0] * max(1, _BLOCK_BYTES // chunk_nbytes)
-        self._seen: Any = None
-        self._stored_rows = 0
+        self._step = whole_chunks(array.chunks[0], row_nbytes, waiting)
+        self.block = whole_chunks(array.chunks[0], row_nbytes, _BLOCK_BYTES)
         self._waiting = 0
         self._buffer = np.empty((0, *self.inner), self.dtype)
         self._lock = threading.RLock()
@@ -55,19 +53,12 @@ class Rows:
         """First row, end, and a function that returns a row by its number, of the chunk read last."""
 
     def __len__(self) -> int:
-        return self._count() + self._waiting
-
-    def _count(self) -> int:
-        """Return how many rows are stored; asked for with every row that is appended, so not of the array itself."""
-        stored = self.array._stored
-        if stored is not self._seen:
-            self._seen, self._stored_rows = stored, stored.metadata.shape[0]
-        return self._stored_rows
+        return self.array.metadata.shape[0] + self._waiting
 
     def append(self, rows: npt.NDArray[Any]) -> None:
         """Add rows: to those that wait, and together with them to the stored ones as soon as chunks are full."""
         with self._lock:
-            room = self._step - self._count() % self._step - self._waiting
+            room = self._step - self.array.metadata.shape[0] % self._step - self._waiting
             if len(rows) < room:
                 self._wait(rows)
                 return

@@ -30,7 +30,14 @@ _FORMAT = "bcolz"
 
 
 def create(
-    rootdir: Any, inner: tuple[int, ...], dtype: np.dtype[Any], chunklen: int, *, cparams: cparams, **options: Any
+    rootdir: Any,
+    inner: tuple[int, ...],
+    dtype: np.dtype[Any],
+    chunklen: int,
+    *,
+    cparams: cparams,
+    fill_value: Any,
+    expectedlen: int,
 ) -> tegula.Array:
     """Create an array without rows.
 
@@ -46,8 +53,10 @@ def create(
         Rows of a chunk.
     cparams : cparams
         How to compress.
-    **options
-        ``fill_value`` and ``expectedlen``.
+    fill_value : scalar
+        Value of the elements that are added without one.
+    expectedlen : int
+        How many rows there will be, to be kept with the array.
 
     Raises
     ------
@@ -63,7 +72,7 @@ def create(
         {"id": "blosc", "cname": cparams.cname, "clevel": min(cparams.clevel, 9), "shuffle": int(cparams.shuffle)}
     )
     objects = dtype.kind == "O"
-    extra = {"expectedlen": options["expectedlen"]}
+    extra = {"expectedlen": expectedlen}
     if objects:
         extra["chunklen"] = chunklen
     return new_array(
@@ -72,7 +81,7 @@ def create(
         shape=(0, *inner),
         dtype=dtype,
         chunks=(1 if objects else chunklen, *inner),
-        fill_value=options["fill_value"],
+        fill_value=fill_value,
         codecs=codecs,
         format=_FORMAT,
         allow_pickle=objects,

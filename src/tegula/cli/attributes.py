@@ -23,7 +23,7 @@ def get_attributes(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as is done anyway.")] = False,
 ) -> None:
     """Print the attributes, or the value of one, as JSON."""
-    with opened(place) as node:
+    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
         print_json(node.attrs.asdict() if name is None else node.attrs[name])
 
 
@@ -36,13 +36,13 @@ def set_attributes(
     A VALUE is JSON; what is not valid JSON is text: 0.5 is a number, K is text, and so is '"0.5"'.
     """
     changes = _changes(words)
-    with opened(place, "r+") as node:
+    with opened(place, "r+", allow_pickle=True) as node:
         node.attrs.update(changes)
 
 
 def unset_attribute(place: Place, name: _Name) -> None:
     """Remove an attribute."""
-    with opened(place, "r+") as node:
+    with opened(place, "r+", allow_pickle=True) as node:
         del node.attrs[name]
 
 

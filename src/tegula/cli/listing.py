@@ -23,7 +23,7 @@ Node = Array | Group | Table
 
 def info(place: Place, as_json: AsJson = False) -> None:
     """Print the facts of an array, a group or a table."""
-    with opened(place) as node:
+    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
         if as_json:
             print_json(_facts(node))
         else:
@@ -91,7 +91,7 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """Draw a group or a table with all that is in it."""
-    with opened(place) as node:
+    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
         if as_json:
             print_json(_branch(node.name, node, depth))
         elif not isinstance(node, Array):
@@ -129,7 +129,7 @@ def ls(
     """List the names of a group's members, or of a table's columns."""
     failed = False
     found: list[dict[str, Any]] = []
-    with opened(place) as node:
+    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
         if not isinstance(node, Array) and not (recursive or long or as_json):
             for name in _names(node):
                 typer.echo(name)

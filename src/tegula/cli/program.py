@@ -64,7 +64,7 @@ def _program(
         bool, typer.Option("--version", help="Show the version and end.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Look at, print and convert the chunked arrays of Zarr v1, v2 and v3.
+    """Look at, print and convert the chunked arrays of bcolz and Zarr v1, v2 and v3.
 
     A PATH is that of a directory or a zip archive, or a file: URL; PATH::inner/path means a node inside it.
     """

@@ -17,8 +17,7 @@ from tegula.codecs.blosc import check_frame
 from tegula.codecs.bytes import Bytes
 from tegula.codecs.chain import CodecChain
 from tegula.codecs.stages import Data, Decoder, Shape, flat
-from tegula.codecs.zstd import _walk as walk_frame
-from tegula.codecs.zstd import content_size
+from tegula.codecs.zstd import content_size, walk_frame
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
@@ -27,7 +26,7 @@ __all__ = ["Transfer", "decode_alike", "transfer"]
 
 _CHEAP: Final = frozenset(
     {
-        *("blpk", "crc32c", "numcodecs.crc32c", "numcodecs.crc32", "numcodecs.adler32"),
+        *("blpk", "crc32c", "numcodecs.crc32", "numcodecs.adler32"),
         *("numcodecs.fletcher32", "numcodecs.jenkins_lookup3"),
     }
 )
@@ -38,7 +37,7 @@ _SELF_DESCRIBING: Final = frozenset(
         "numcodecs.pickle",
     }
 )
-_UNTYPED: Final = _CHEAP | {"bytes", "transpose", "numcodecs.blosc", "numcodecs.gzip", "numcodecs.zstd"}
+_UNTYPED: Final = _CHEAP | _SELF_DESCRIBING | {"bytes", "transpose"}
 _OF_ELEMENTS: Final = frozenset({"numcodecs.quantize", "numcodecs.delta", "numcodecs.fixedscaleoffset"})
 """Filters that do the same to the elements of an array and to those of a little-endian buffer."""
 
@@ -71,10 +70,16 @@ def decode_alike(one: Codecs, one_type: DataType, other: Codecs, other_type: Dat
     return first is not None and first == second
 
 
+def _name(codec: CodecSpec) -> str:
+    """Return the name of a codec; of two that mean the same, the one of Zarr v3."""
+    plain = codec.name.removeprefix("numcodecs.")
+    return plain if plain in _TWO_NAMES else codec.name
+
+
 def _core(codecs: Codecs) -> Codecs:
     """Return a chain without the containers and checksums at its end."""
     end = len(codecs)
-    while end and codecs[end - 1].name in _CHEAP:
+    while end and _name(codecs[end - 1]) in _CHEAP:
         end -= 1
     return codecs[:end]
 
@@ -85,9 +90,7 @@ def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
     if any(not codec.must_understand or codec.name == "sharding_indexed" for codec in core):
         return None
     dtype = data_type.numpy
-    typed = any(
-        codec.name not in _SELF_DESCRIBING | _UNTYPED for codec in core
-    )  # it takes elements as they lie in memory
+    typed = any(_name(codec) not in _UNTYPED for codec in core)  # it takes elements as they lie in memory
     steps: list[Any] = [(dtype if typed else dtype.newbyteorder("="), data_type.variable)]
     early = _early_filters(core, dtype)
     for codec in core:
@@ -114,8 +117,7 @@ def _early_filters(core: Codecs, dtype: np.dtype[Any]) -> Codecs:
 
 def _step(codec: CodecSpec, dtype: np.dtype[Any]) -> Any:
     """Say what has to be known of a codec to decode with it."""
-    name = codec.name.removeprefix("numcodecs.")
-    name = name if name in _TWO_NAMES else codec.name
+    name = _name(codec)
     if name in _SELF_DESCRIBING:
         return name
     options: Mapping[str, Any] = {key: value for key, value in codec.configuration.items() if value is not None}
@@ -202,15 +204,14 @@ def transfer(source: CodecChain, codecs: Codecs, target: CodecChain, target_code
     depth = len(source._buffers) - tail
     strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz believes that type size when it reads
     typesize = target_core[-1].configuration.get("typesize") if strict else None
-    return Transfer(source, max(0, depth - 1), undo, redo, _check_of(core[-1].name, typesize))
+    return Transfer(source, max(0, depth - 1), undo, redo, _check_of(_name(core[-1]), typesize))
 
 
 def _check_of(name: str, typesize: int | None) -> Check | None:
     """Return what tells from a few bytes whether data is as long as it should be; ``None`` if nothing does."""
-    kind = name.removeprefix("numcodecs.")
-    if kind == "blosc":
+    if name == "blosc":
         return _blosc_check(typesize)
-    return {"bytes": _is_of_size, "zstd": _is_zstd, "gzip": _is_gzip}.get(kind)
+    return {"bytes": _is_of_size, "zstd": _is_zstd, "gzip": _is_gzip}.get(name)
 
 
 def _blosc_check(typesize: int | None) -> Check:

@@ -24,7 +24,7 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["Zstd", "build", "content_size"]
+__all__ = ["Zstd", "build", "content_size", "walk_frame"]
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
@@ -93,7 +93,7 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
             continue
         if bytes(view[:4]) != _MAGIC:
             raise CodecError("this is not a zstd frame", codec=name)
-        end, bound = _walk(view, name)
+        end, bound = walk_frame(view, name)
         known = content_size(view)
         if (bound if known is None else known) > limit:
             raise CodecError(f"the zstd frame may hold more than the {limit} bytes of a chunk", codec=name)
@@ -109,7 +109,7 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
         yield found
 
 
-def _walk(view: memoryview, name: str) -> tuple[int, int]:
+def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
     """Return where a frame ends, and how many bytes its blocks can hold at most."""
     position, bound, last = _CONTENT_FIELDS[view[4]][1], 0, False
     while not last:

@@ -22,9 +22,6 @@ from tegula.table import Table
 
 __all__ = ["Job"]
 
-_WITH_TABLES: Final = frozenset({"bcolz"})
-"""Formats in which a table is a node of its own, and columns stand where other formats have a group."""
-
 _REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
 
 
@@ -141,7 +138,7 @@ class Job:
 
     def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
         item, path, overwrite = self._options.item, self._place(name), self._options.overwrite
-        if not item.has_groups and not (table and item.name in _WITH_TABLES):
+        if not item.has_groups and not (table and item.has_tables):
             if attributes:
                 self.report.failed[name] = f"{item.name} has no groups, so no place for their attributes"
             return None
@@ -158,7 +155,7 @@ class Job:
         if isinstance(node, Table):
             found = ((column, self._column(node, name, column)) for column in node.names)
             return {column: array for column, array in found if array is not None}
-        if self._options.item.name not in _WITH_TABLES or ORDER not in node.attrs:
+        if not self._options.item.has_tables or ORDER not in node.attrs:
             return None
         try:
             names = column_names(node.metadata) or ()
@@ -181,11 +178,8 @@ class Job:
         """Convert the columns as far as all of them go, and return the names of those that could be converted."""
         item = self._options.item
         rows = min((column.shape[0] for column in columns.values()), default=0)
-        notes = (
-            []
-            if item.has_groups or item.name in _WITH_TABLES
-            else ["the order of the columns has no place in the format"]
-        )
+        kept = item.has_groups or item.has_tables
+        notes = [] if kept else ["the order of the columns has no place in the format"]
         done = []
         for column, source in columns.items():
             path = f"{name}/{column}".lstrip("/")

@@ -12,6 +12,8 @@ from tegula.array import Array
 from tegula.creation import array_metadata, codec_specs, sharded
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
+from tegula.formats.bcolz1 import portable
+from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
@@ -79,7 +81,7 @@ def target_metadata(source: Array, axes: list[Axis | int], options: Options) -> 
         codecs = _inner_codecs(codecs[0])
         grid = regular_grid(source.chunks)
     if item.name != old.format:
-        codecs = _portable(codecs)
+        codecs = portable(codecs)
         if old.dense and old.data_type.variable:  # each object is a chunk of its own there
             grid = regular_grid([old.extra.get("chunklen", 1)])
     if (item.name == "zarr3") != (old.format == "zarr3"):
@@ -115,7 +117,7 @@ def keeps_codecs(source: Array, metadata: ArrayMetadata, options: Options) -> bo
     if options.codecs is None:
         return True
     try:
-        own = replace(source.metadata, codecs=_portable(source.metadata.codecs), grid=metadata.grid, documents={})
+        own = replace(source.metadata, codecs=portable(source.metadata.codecs), grid=metadata.grid, documents={})
         return options.item.adapt(own).codecs == metadata.codecs
     except UnsupportedError:
         return False
@@ -129,20 +131,6 @@ def _grid(source: Array, grid: ChunkGrid, shape: tuple[int, ...], kept: list[int
     chunks = [grid.largest_chunk()[position] for position in kept]
     drop = not whole and grid.is_regular and options.chunks is None
     return array_metadata(options.item, shape, source.metadata.data_type, chunks if drop else given, codecs=None).grid
-
-
-def _portable(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
-    """Return the codecs without what only bcolz has: its container, its pickles, and the type size it insists on."""
-    out = []
-    for codec in codecs:
-        if codec.name == "bcolz.pickle":
-            out.append(CodecSpec("numcodecs.pickle"))
-        elif codec.name == "numcodecs.blosc" and "typesize" in codec.configuration:
-            kept = {name: value for name, value in codec.configuration.items() if name != "typesize"}
-            out.append(CodecSpec(codec.name, kept))
-        elif codec.name != "blpk":
-            out.append(codec)
-    return tuple(out)
 
 
 def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
@@ -205,8 +193,7 @@ def _replaced(
 
 
 def _object_codecs(codecs: tuple[CodecSpec, ...]) -> list[CodecSpec]:
-    names = ("vlen-utf8", "vlen-bytes", "vlen-array", "json2", "json", "msgpack2", "msgpack", "categorize", "pickle")
-    return [codec for codec in codecs if codec.name.removeprefix("numcodecs.") in names]
+    return [codec for codec in codecs if f"numcodecs.{codec.name.removeprefix('numcodecs.')}" in OBJECT_CODECS]
 
 
 def _inner_codecs(codec: CodecSpec) -> tuple[CodecSpec, ...]:

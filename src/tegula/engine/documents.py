@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,6 +25,8 @@ __all__ = [
 ]
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
+# a directory that holds anything else is not searched to its last corner
+_DEPTH, _BREADTH = 3, 100
 Node = TypeVar("Node", bound=NodeMetadata)
 
 
@@ -91,14 +93,32 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
 
 
 def implicit_group(store: Store, path: str, format: str | None) -> GroupMetadata | None:
-    """Return a group without documents if there are nodes directly below the path."""
-    prefix = f"{path}/" if path else ""
+    """Return a group without documents if there are nodes directly below the path.
+
+    Of formats that have no documents for any group, nodes further down make one too.
+    """
     wanted = [find_format(format)] if format else [*FORMATS.values()]
-    for child in store.list_dir(prefix)[1]:
+    found = _format_below(store, f"{path}/" if path else "", wanted, _DEPTH)
+    return None if found is None else GroupMetadata(format=found.name)
+
+
+def _format_below(store: Store, prefix: str, wanted: Sequence[Format], depth: int) -> Format | None:
+    """Return the format of the first node found, at most so many prefixes in between."""
+    try:
+        children = [*store.list_dir(prefix)[1]]
+    except StoreError:
+        if depth == _DEPTH:
+            raise
+        return None
+    for child in children:
         for item in wanted:
             if has_node(store, child, item):
-                return GroupMetadata(format=item.name)
-    return None
+                return item
+    further = [item for item in wanted if not item.has_groups]
+    if not further or not depth:
+        return None
+    below = (_format_below(store, child, further, depth - 1) for child in children[:_BREADTH])
+    return next((item for item in below if item is not None), None)
 
 
 def has_node(store: Store, prefix: str, item: Format) -> bool:

@@ -33,6 +33,8 @@ class Format:
         Those of which one makes a node.
     has_groups, writable : bool
         Whether it knows groups, and whether arrays are written in it.
+    has_tables : bool
+        Whether it knows tables: groups that list their columns in order.
     shape_key : str
         The one whose document says the shape of an array.
     automatic_chunks : callable, optional
@@ -49,6 +51,7 @@ class Format:
     compressors: tuple[CodecSpec, ...]
     has_groups: bool = True
     writable: bool = True
+    has_tables: bool = False
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None = None
     consolidated_key: str = ""
     consolidated: Callable[[Documents], dict[str, dict[str, bytes]] | None] | None = None
@@ -83,7 +86,7 @@ FORMATS: Final[Mapping[str, Format]] = {
             parse=zarr1.parse_old,
             writable=False,
         ),
-        _format(bcolz1, has_groups=False, automatic_chunks=bcolz1.automatic_chunks),
+        _format(bcolz1, has_groups=False, has_tables=True, automatic_chunks=bcolz1.automatic_chunks),
     )
 }
 """Every format by name, in the order in which they are looked for."""

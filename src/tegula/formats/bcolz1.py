@@ -37,6 +37,7 @@ __all__ = [
     "automatic_chunklen",
     "automatic_chunks",
     "parse",
+    "portable",
     "serialize",
 ]
 
@@ -175,6 +176,26 @@ def _chain(data_type: DataType, compressor: CodecSpec, quantize: int) -> tuple[C
     dtype = data_type.numpy
     filters = [CodecSpec(_QUANTIZE, {"digits": quantize, "dtype": dtype.str})] if quantize and dtype.kind == "f" else []
     return (byte_order_codec(dtype), *filters, frame, _CONTAINER)
+
+
+def portable(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
+    """Return codecs without what only bcolz has: its container, its pickles, and the type size it insists on.
+
+    Examples
+    --------
+    >>> portable((CodecSpec("numcodecs.blosc", {"clevel": 5, "typesize": 8}), CodecSpec("blpk")))
+    (CodecSpec(name='numcodecs.blosc', configuration={'clevel': 5}, must_understand=True),)
+    """
+    out = []
+    for codec in codecs:
+        if codec.name == _PICKLE.name:
+            out.append(CodecSpec("numcodecs.pickle"))
+        elif codec.name == "numcodecs.blosc" and "typesize" in codec.configuration:
+            kept = {name: value for name, value in codec.configuration.items() if name != "typesize"}
+            out.append(CodecSpec(codec.name, kept))
+        elif codec.name != _CONTAINER.name:
+            out.append(codec)
+    return tuple(out)
 
 
 def _typesize(data_type: DataType) -> int:

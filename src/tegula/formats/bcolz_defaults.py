@@ -65,12 +65,17 @@ def _as_record(value: Any, dtype: np.dtype[Any]) -> Any:
     names = dtype.names or ()
     if not isinstance(value, list) or len(value) != len(names):
         raise ValueError("it is not a list of as many values as there are fields")
-    return tuple(
-        _as_record(item, dtype[name]) if dtype[name].names is not None
-        else item if dtype[name].subdtype is not None
-        else _as_scalar(item, dtype[name])
-        for name, item in zip(names, value)
-    )  # fmt: skip
+    return tuple(_as_field(item, dtype[name]) for name, item in zip(names, value))
+
+
+def _as_field(value: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.subdtype is not None:
+        if not isinstance(value, list) or len(value) != dtype.shape[0]:
+            raise ValueError(f"{value!r:.60} has not the shape {dtype.shape}")
+        return [_as_field(item, np.dtype((dtype.base, dtype.shape[1:]))) for item in value]
+    if dtype.names is not None:
+        return _as_record(value, dtype)
+    return value if dtype.kind in "Mm" else _as_scalar(value, dtype)
 
 
 def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
@@ -79,17 +84,24 @@ def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     dtype = data_type.numpy
     if dtype.kind in "Mm":
         number = int(fill.astype(dtype.newbyteorder("=")).view("i8"))
-        return None if number == -(2**63) else number
+        # bcolz can't read 0 where there is no unit
+        return None if number == -(2**63) or (number == 0 and dtype == np.dtype("M8")) else number
     if dtype.kind == "c":
         if fill[()].imag:
             raise UnsupportedError(f"bcolz has no default {fill[()]!r:.60}", field="fill_value")
         return float(fill[()].real)
-    return _plain(fill.tolist() if dtype.kind != "V" or dtype.names else fill.tobytes(), data_type)
+    if dtype.names is not None:
+        return [_field_to_json(fill[name], dtype[name]) for name in dtype.names]
+    return _plain(fill.tolist() if dtype.kind != "V" else fill.tobytes(), data_type)
+
+
+def _field_to_json(value: npt.NDArray[Any], dtype: np.dtype[Any]) -> Any:
+    if dtype.subdtype is None:
+        return default_to_json(value, DataType(dtype))
+    return [_field_to_json(item, np.dtype((dtype.base, dtype.shape[1:]))) for item in value]
 
 
 def _plain(value: Any, data_type: DataType) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_plain(item, data_type) for item in value]
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, (bool, int, float, str)):

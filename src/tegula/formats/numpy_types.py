@@ -1,4 +1,4 @@
-"""The type strings and field lists of NumPy's array protocol, as Zarr v1 and v2 documents hold them."""
+"""NumPy's data types in documents: type strings and field lists of its array protocol, and what `str` gives of one."""
 
 from __future__ import annotations
 
@@ -39,11 +39,15 @@ def dtype_from_json(value: Any, key: str) -> DataType:
         dtype = _parse(value, 0)
     except (TypeError, ValueError, OverflowError) as error:
         raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
+    return DataType(_checked(dtype, key))
+
+
+def _checked(dtype: np.dtype[Any], key: str) -> np.dtype[Any]:
     if dtype.itemsize > MAX_ITEMSIZE:
         raise UnsupportedError(f"an element of {dtype.itemsize} bytes is too large", key=key, field="dtype")
-    if dtype.hasobject:
+    if dtype.hasobject and dtype.names is not None:
         raise UnsupportedError("fields that hold Python objects can't be read", key=key, field="dtype")
-    return DataType(dtype)
+    return dtype
 
 
 def _parse(value: Any, depth: int) -> np.dtype[Any]:
@@ -94,13 +98,9 @@ def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
         dtype = np.dtype(_literal(value) if value[:1] in ("[", "{") else _plain_name(value))
     except (TypeError, ValueError, OverflowError, SyntaxError, RecursionError, MemoryError, KeyError) as error:
         raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
-    if dtype.itemsize > MAX_ITEMSIZE:
-        raise UnsupportedError(f"an element of {dtype.itemsize} bytes is too large", key=key, field="dtype")
     if dtype.itemsize == 0 or dtype.subdtype is not None or dtype.kind == "T":
         raise UnsupportedError(f"no chunk holds elements of type {value!r:.80}", key=key, field="dtype")
-    if dtype.hasobject and dtype.names is not None:
-        raise UnsupportedError("fields that hold Python objects can't be read", key=key, field="dtype")
-    return dtype
+    return _checked(dtype, key)
 
 
 def _plain_name(value: str) -> str:
