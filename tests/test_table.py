@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -690,3 +691,27 @@ def test_text_that_numpy_would_cut_is_refused(values: Any) -> None:
         tegula.create_table(store, {"t": values})
     assert len(table) == 1
     assert [*store.list()] == []
+
+
+@pytest.mark.parametrize("format", ["bcolz", "zarr3"])
+def test_names_and_rows_can_be_selected_together(format: str) -> None:
+    values = {"a": np.arange(9), "b": np.arange(9.0), "c": np.arange(18).reshape(9, 2)}
+    table = tegula.create_table({}, values, format=format)
+    for rows in (slice(2, 7, 2), slice(None, None, -1), [3, 1], np.arange(9) % 2 == 0):
+        np.testing.assert_array_equal(table["c", rows], values["c"][rows])
+        np.testing.assert_array_equal(table[["c", "a"], rows], table[rows][["c", "a"]])
+    assert table["b", 4] == 4.0
+    assert table[["b"], -1].tolist() == (8.0,)
+    for wrong in ((["a"], 1, 2), (["a", 5], 1), ([], 1), (1, 2)):
+        with pytest.raises(SelectionError):
+            table[wrong]
+
+
+def test_a_column_whose_directory_is_gone_can_be_removed(tmp_path: Any) -> None:
+    tegula.create_table(tmp_path / "t", {"a": [1, 2], "b": [3, 4]})
+    shutil.rmtree(tmp_path / "t" / "a")
+    table = tegula.open_table(tmp_path / "t", "r+")
+    with pytest.raises(MetadataError, match="'a'"):
+        len(table)
+    table.remove_column("a")
+    assert tegula.open_table(tmp_path / "t")[:].tolist() == [(3,), (4,)]

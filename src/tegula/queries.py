@@ -22,9 +22,11 @@ __all__ = [
     "is_number",
     "is_sparse",
     "read_into",
+    "read_rows",
     "row_dtype",
     "rows_at",
     "rows_that_match",
+    "split_names",
 ]
 
 _BLOCK_BYTES = 2**23
@@ -86,6 +88,19 @@ class OpenedByName(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def split_names(selection: Any) -> tuple[str | list[str] | None, Any]:
+    """Tell the names of columns in a selection from the rows.
+
+    Examples
+    --------
+    >>> split_names(["a", "b"]), split_names(("a", 5)), split_names([1, 2])
+    ((['a', 'b'], slice(None, None, None)), ('a', 5), (None, [1, 2]))
+    """
+    names, rows = selection if isinstance(selection, tuple) and len(selection) == 2 else (selection, slice(None))
+    listed = isinstance(names, list) and names and all(isinstance(item, str) for item in names)
+    return (names, rows) if listed or isinstance(names, str) else (None, selection)
 
 
 def row_dtype(columns: Mapping[str, Array]) -> np.dtype[Any]:
@@ -155,6 +170,17 @@ def read_into(
         except TegulaError as error:
             error.within(field=name)
             raise
+
+
+def read_rows(columns: Mapping[str, Array], chosen: slice | npt.NDArray[np.intp], length: int) -> npt.NDArray[Any]:
+    """Return rows of a table of that length as records."""
+    count = len(chosen) if isinstance(chosen, np.ndarray) else len(range(*chosen.indices(length)))
+    try:
+        rows = np.empty(count, row_dtype(columns))
+    except (MemoryError, ValueError) as error:
+        raise SelectionError(f"{count} rows do not fit into memory") from error
+    read_into(columns, chosen, rows)
+    return rows
 
 
 def rows_that_match(

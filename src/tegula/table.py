@@ -28,7 +28,15 @@ from tegula.frames import to_arrow, to_pandas
 from tegula.info import Info, table_html, table_info
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.places import clean, creating
-from tegula.queries import OpenedByName, chosen_rows, is_number, read_into, row_dtype, rows_that_match
+from tegula.queries import (
+    OpenedByName,
+    chosen_rows,
+    is_number,
+    read_rows,
+    row_dtype,
+    rows_that_match,
+    split_names,
+)
 from tegula.rows import as_rows, fitted, fitted_rows
 from tegula.stores import Store
 from tegula.values import as_data
@@ -42,7 +50,8 @@ class Table:
     """Columns of one length under one path; made by `tegula.open_table` and `tegula.create_table`.
 
     A column is a `tegula.Array`: ``t["price"]``. Rows are structured arrays of NumPy: ``t[5]`` is one record;
-    ``t[10:20]``, ``t[[3, 1]]`` and ``t[mask]`` are arrays of them, ``t[["day", "price"]]`` has some columns only.
+    ``t[10:20]``, ``t[[3, 1]]`` and ``t[mask]`` are arrays of them, ``t[["day", "price"]]`` has some columns only, and
+    ``t[["day", "price"], 10:20]`` some rows of these.
     Iterating yields one record after the other, but ``"price" in t`` tells whether there is a column.
 
     Examples
@@ -213,25 +222,22 @@ class Table:
     def __getitem__(self, selection: Any) -> Any:
         if isinstance(selection, str):
             return self._column(selection)
-        if isinstance(selection, list) and selection and all(isinstance(item, str) for item in selection):
-            return self._rows(slice(0, len(self), 1), self._columns(selection))
+        names, selection = split_names(selection)
+        if isinstance(names, str):
+            return self._column(names)[selection]
+        columns = self._columns(names)
         if is_number(selection):
             start = self._chosen(selection)
-            return self._rows(slice(start, start + 1, 1), self._columns())[0]
-        return self._rows(self._chosen(selection), self._columns())
+            return self._rows(slice(start, start + 1, 1), columns)[0]
+        return self._rows(self._chosen(selection), columns)
 
     def _chosen(self, selection: Any) -> Any:
         with self._locating():
             return chosen_rows(selection, len(self))
 
     def _rows(self, chosen: slice | npt.NDArray[np.intp], columns: Mapping[str, Array]) -> npt.NDArray[Any]:
-        count = len(chosen) if isinstance(chosen, np.ndarray) else len(range(*chosen.indices(len(self))))
-        try:
-            rows = np.empty(count, row_dtype(columns))
-        except (MemoryError, ValueError) as error:
-            raise SelectionError(f"{count} rows do not fit into memory", path=self._place) from error
-        read_into(columns, chosen, rows)
-        return rows
+        with self._locating():
+            return read_rows(columns, chosen, len(self))
 
     def read(
         self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
@@ -535,14 +541,15 @@ class Table:
             If there is no such column.
         """
         self._check_writable()
-        column = self._column(name)
+        if name not in self._names:
+            raise NotFoundError(f"there is no column {name!r:.80}", path=self._place)
         with self._locating():
             self._update(
                 lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self._names if n != name])
             )
             self._opened.pop(name, None)
             self._described.pop(name, None)
-            delete_node(self._store, column.path)
+            delete_node(self._store, f"{self._path}/{name}".lstrip("/"))
 
     def refresh(self) -> None:
         """Read the metadata of the table and its columns again, to see what others have changed.

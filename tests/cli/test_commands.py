@@ -191,6 +191,21 @@ def test_cat_of_other_elements(tmp_path):
 # --- places
 
 
+@pytest.mark.parametrize("format", ["bcolz", "zarr2"])
+def test_cat_of_a_table(tmp_path, format):
+    values = {"n": np.arange(5), "x": [0.5, 1.5, 2.5, 3.5, 4.5], "o": np.array([1, "a", None, (), 2], object)}
+    if format == "zarr2":
+        del values["o"]
+    tegula.create_table(tmp_path / "t", values, format=format, allow_pickle=True)
+    if format == "bcolz":
+        assert "allow" in run("cat", tmp_path / "t", code=1).stderr
+        assert run("cat", f"{tmp_path / 't'}[:2]", "--allow-pickle").stdout.split() == ["n,x,o", "0,0.5,1", "1,1.5,a"]
+        part = f"{tmp_path / 't'}[['x', 'n'], ::-2]"
+        assert run("cat", part, "--allow-pickle").stdout.split() == ["x,n", "4.5,4", "2.5,2", "0.5,0"]
+    else:
+        assert "a group" in run("cat", tmp_path / "t", code=1).stderr
+
+
 def test_places(place, tmp_path, monkeypatch):
     url = Path(place).as_uri()
     assert run("cat", f"{url}::names[0]").stdout == "a\n"

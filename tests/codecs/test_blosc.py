@@ -10,9 +10,8 @@ from tegula.codecs.blosc import check_frame
 from tegula.errors import CodecError, UnsupportedError
 
 CNAMES = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
-# eight int32 0..7 as c-blosc 1.10 wrote them: one block, compressed with zstd 0.7 and with snappy (first bytes only)
+# eight int32 0..7 as c-blosc 1.10 wrote them: one block, compressed with zstd 0.7 (first bytes only)
 ZSTD_07 = bytes.fromhex("02018104 00020000 00020000 30000000 14000000 18000000 27b52ffd".replace(" ", "")) + bytes(20)
-SNAPPY = bytes.fromhex("02014104 00020000 00020000 30000000 14000000 18000000 8004".replace(" ", "")) + bytes(22)
 
 
 @settings(deadline=None, max_examples=60)
@@ -104,15 +103,14 @@ def test_a_stored_frame_needs_no_library():
     assert not check_frame(numcodecs.Blosc().encode(bytes(1000)), 1000, 1000)
 
 
-@pytest.mark.parametrize("frame", [ZSTD_07, SNAPPY])
-def test_frames_that_need_the_kernel(build, frame):
+def test_frames_that_need_the_kernel(build):
     with pytest.raises(UnsupportedError, match="kernel"):
-        build(["bytes", "numcodecs.blosc"], "<i4").decode(frame, (128,))
+        build(["bytes", "numcodecs.blosc"], "<i4").decode(ZSTD_07, (128,))
 
 
 def test_snappy_can_not_be_written(build):
     chain = build(["bytes", ("numcodecs.blosc", {"cname": "snappy"})], "u1")
-    with pytest.raises(UnsupportedError, match="kernel"):
+    with pytest.raises(UnsupportedError, match="only read"):
         chain.encode(np.zeros(9, "u1"))
 
 

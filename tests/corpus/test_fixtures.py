@@ -135,7 +135,7 @@ def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, A
 @of_kind("unsupported")
 def test_what_needs_an_older_library_says_so(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     array = open_case(unpacked / archive, case)
-    with pytest.raises(tegula.UnsupportedError, match=r"zstd|snappy"):
+    with pytest.raises(tegula.UnsupportedError, match="zstd"):
         array[...]
 
 

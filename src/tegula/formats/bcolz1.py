@@ -355,6 +355,8 @@ def _adapted_blosc(name: str, options: dict[str, Any], data_type: DataType) -> C
         shuffle = 2 if data_type.numpy.itemsize == 1 else 1
     if options.get("blocksize"):
         raise UnsupportedError("bcolz has no block size", codec=name)
+    if options.get("cname") == "snappy":
+        raise UnsupportedError("bcolz no longer reads snappy, so it is not written", codec=name)
     return CodecSpec(
         "numcodecs.blosc",
         {"cname": options.get("cname", "lz4"), "clevel": options.get("clevel", 5), "shuffle": shuffle},
