@@ -443,3 +443,28 @@ def test_a_group_is_no_value_to_assign() -> None:
     g = tegula.create_group({})
     with pytest.raises(tegula.MetadataError, match="group"):
         g["copy"] = tegula.create_group({})
+
+
+def test_nodes_deep_below_are_no_reason_to_delete_what_is_above_them(tmp_path):
+    tegula.save(tmp_path / "a" / "b" / "c" / "old.bcolz", [1, 2], format="bcolz")
+    (tmp_path / "a" / "letters.txt").write_text("dear")
+    assert isinstance(tegula.open(tmp_path), tegula.Group)
+    tegula.create_group(tmp_path, overwrite=True)
+    tegula.save(tmp_path / "a", [1, 2, 3], format="zarr3")
+    assert (tmp_path / "a" / "letters.txt").read_text() == "dear"
+    assert tegula.load(tmp_path / "a" / "b" / "c" / "old.bcolz").tolist() == [1, 2]
+
+
+def test_looking_for_nodes_deep_below_comes_to_an_end(tmp_path, monkeypatch):
+    for number in range(300):
+        (tmp_path / f"{number}" / "x" / "y").mkdir(parents=True)
+        (tmp_path / f"{number}" / "x" / "meta").write_text("no document")
+        (tmp_path / f"{number}" / "x" / "y" / "file").write_text("")
+    listed = []
+    list_dir = tegula.LocalStore.list_dir
+    monkeypatch.setattr(
+        tegula.LocalStore, "list_dir", lambda self, prefix: listed.append(prefix) or list_dir(self, prefix)
+    )
+    with pytest.raises(tegula.NotFoundError):
+        tegula.open(tmp_path)
+    assert 100 < len(listed) < 500

@@ -44,7 +44,7 @@ def open_node(
     """Open what is stored at a path, an implicit group where only members are; ``None`` if there is nothing."""
     metadata = engine.read_metadata(store, path, format)
     if metadata is None:
-        metadata = engine.implicit_group(store, path, format)
+        metadata = engine.implicit_group(store, path, format, deep=True)
     return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
 
 
@@ -191,7 +191,7 @@ class Group(MutableMapping[str, Any]):
             return path in self._known
         try:
             return (
-                engine.read_metadata(self._store, path) or engine.implicit_group(self._store, path, None)
+                engine.read_metadata(self._store, path) or engine.implicit_group(self._store, path, None, deep=True)
             ) is not None
         except (MetadataError, UnsupportedError):
             return True  # it is there, and can be deleted, though not opened
@@ -209,7 +209,7 @@ class Group(MutableMapping[str, Any]):
         item = find_format(self.format)
         for child in self._store.list_dir(prefix)[1]:
             if engine.has_node(self._store, child, item) or (
-                not item.has_groups and engine.implicit_group(self._store, child[:-1], self.format)
+                not item.has_groups and engine.implicit_group(self._store, child[:-1], self.format, deep=True)
             ):
                 yield child[len(prefix) : -1]
 
@@ -479,7 +479,7 @@ class Group(MutableMapping[str, Any]):
 def _reopen(
     store: Store, path: str, format: str, read_only: bool, allow_pickle: bool, known: Documents | None
 ) -> Group:
-    metadata = engine.read_metadata(store, path, format) or engine.implicit_group(store, path, format)
+    metadata = engine.read_metadata(store, path, format) or engine.implicit_group(store, path, format, deep=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("there is no such group any more", path=path or store.url)
     return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ __all__ = [
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 # a directory that holds anything else is not searched to its last corner
-_DEPTH, _BREADTH = 3, 100
+_DEPTH, _LISTINGS = 4, 200
 Node = TypeVar("Node", bound=NodeMetadata)
 
 
@@ -92,33 +92,43 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
         raise
 
 
-def implicit_group(store: Store, path: str, format: str | None) -> GroupMetadata | None:
+def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:
     """Return a group without documents if there are nodes directly below the path.
 
-    Of formats that have no documents for any group, nodes further down make one too.
+    Of formats that have no documents for any group, nodes further down make one too if `deep`; not everything below is
+    looked through for them.
     """
     wanted = [find_format(format)] if format else [*FORMATS.values()]
-    found = _format_below(store, f"{path}/" if path else "", wanted, _DEPTH)
-    return None if found is None else GroupMetadata(format=found.name)
+    level = [f"{path}/" if path else ""]
+    listings = _LISTINGS
+    for depth in range(_DEPTH if deep else 1):
+        below: list[str] = []
+        for prefix in level[:listings]:
+            try:
+                children = store.list_dir(prefix)[1]
+            except StoreError:
+                if depth:
+                    continue  # a directory of others
+                raise
+            for child in children:
+                for item in wanted:
+                    if has_node(store, child, item) and (not depth or _is_node(store, child, item)):
+                        return GroupMetadata(format=item.name)
+            below += children
+        wanted = [item for item in wanted if not item.has_groups]
+        listings -= len(level)
+        level = below
+        if not wanted or listings <= 0:
+            break
+    return None
 
 
-def _format_below(store: Store, prefix: str, wanted: Sequence[Format], depth: int) -> Format | None:
-    """Return the format of the first node found, at most so many prefixes in between."""
+def _is_node(store: Store, prefix: str, item: Format) -> bool:
+    """Return whether the documents under a prefix are those of a node, and no other files of that name."""
     try:
-        children = [*store.list_dir(prefix)[1]]
-    except StoreError:
-        if depth == _DEPTH:
-            raise
-        return None
-    for child in children:
-        for item in wanted:
-            if has_node(store, child, item):
-                return item
-    further = [item for item in wanted if not item.has_groups]
-    if not further or not depth:
-        return None
-    below = (_format_below(store, child, further, depth - 1) for child in children[:_BREADTH])
-    return next((item for item in below if item is not None), None)
+        return item.parse(fetch_documents(store, prefix[:-1], item.keys)) is not None
+    except TegulaError:
+        return False
 
 
 def has_node(store: Store, prefix: str, item: Format) -> bool:
