@@ -10,7 +10,7 @@ from tegula.bcolz.errors import ModeError
 __all__ = ["attrs"]
 
 
-class attrs:  # noqa: N801
+class attrs:
     """Attributes by name; iterating gives pairs of name and value.
 
     Parameters

@@ -28,7 +28,7 @@ __all__ = ["carray"]
 _MAX_ROW = 2**31
 
 
-class carray:  # noqa: N801
+class carray:
     """A compressed array that grows along its first axis.
 
     Rows that are appended wait in memory until there are whole chunks of them; `flush`, leaving a ``with`` block, any

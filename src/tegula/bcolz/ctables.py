@@ -16,7 +16,7 @@ from tegula.bcolz.carrays import carray
 from tegula.bcolz.columns import Columns, as_columns, is_inside, values_of_rows
 from tegula.bcolz.converting import as_count, as_index, as_values
 from tegula.bcolz.errors import ExistsError, ModeError
-from tegula.bcolz.parameters import cparams as CParams  # noqa: N812
+from tegula.bcolz.parameters import cparams as CParams
 from tegula.bcolz.printing import array2string, human_readable_size
 from tegula.bcolz.queries import (
     Queries,
@@ -35,7 +35,7 @@ _BLOCK: Final = 1 << 16
 """Rows that are copied at once from one table to another."""
 
 
-class ctable(Queries):  # noqa: N801
+class ctable(Queries):
     """A table of compressed columns.
 
     Parameters

@@ -89,7 +89,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-class cparams:  # noqa: N801
+class cparams:
     """Parameters of compression; those that are not given are taken from `defaults`.
 
     Parameters

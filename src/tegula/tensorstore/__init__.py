@@ -1,0 +1,143 @@
+"""TensorStore's Python interface over tegula's arrays: programs written for it run by changing one import."""
+
+from tegula.tensorstore.adapters import (
+    DownsampleMethod,
+    array,
+    cast,
+    concat,
+    downsample,
+    overlay,
+    stack,
+    virtual_chunked,
+)
+from tegula.tensorstore.aliases import DimSelectionLike, NumpyIndexingSpec, NumpyIndexTerm, RecheckCacheOption
+from tegula.tensorstore.batch import Batch
+from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.codec_spec import CodecSpec
+from tegula.tensorstore.context import Context
+from tegula.tensorstore.dim import Dim, inf
+from tegula.tensorstore.dim_expressions import DimExpression, DimSelection, d
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
+from tegula.tensorstore.dtypes import (
+    DTypeLike,
+    bfloat16,
+    bool,
+    byte,
+    char,
+    complex64,
+    complex128,
+    dtype,
+    float4_e2m1fn,
+    float8_e3m4,
+    float8_e4m3b11fnuz,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int2,
+    int4,
+    int8,
+    int16,
+    int32,
+    int64,
+    json,
+    string,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    ustring,
+)
+from tegula.tensorstore.future import Future, FutureLike, Promise, WriteFutures
+from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.numpy_terms import newaxis
+from tegula.tensorstore.opening import open
+from tegula.tensorstore.output_maps import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
+from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.spec import OpenMode, Spec
+from tegula.tensorstore.store import TensorStore
+from tegula.tensorstore.transaction import Transaction
+from tegula.tensorstore.transform import Indexable, IndexTransform
+from tegula.tensorstore.unit import Unit
+
+__all__ = [
+    "Batch",
+    "ChunkLayout",
+    "CodecSpec",
+    "Context",
+    "DTypeLike",
+    "Dim",
+    "DimExpression",
+    "DimSelection",
+    "DimSelectionLike",
+    "DownsampleMethod",
+    "Future",
+    "FutureLike",
+    "IndexDomain",
+    "IndexTransform",
+    "Indexable",
+    "KvStore",
+    "NumpyIndexTerm",
+    "NumpyIndexingSpec",
+    "OpenMode",
+    "OutputIndexMap",
+    "OutputIndexMaps",
+    "OutputIndexMethod",
+    "Promise",
+    "RecheckCacheOption",
+    "Schema",
+    "Spec",
+    "TensorStore",
+    "Transaction",
+    "Unit",
+    "VirtualChunkedReadParameters",
+    "VirtualChunkedWriteParameters",
+    "WriteFutures",
+    "array",
+    "bfloat16",
+    "bool",
+    "byte",
+    "cast",
+    "char",
+    "complex64",
+    "complex128",
+    "concat",
+    "d",
+    "downsample",
+    "dtype",
+    "float4_e2m1fn",
+    "float8_e3m4",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
+    "inf",
+    "int2",
+    "int4",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "json",
+    "newaxis",
+    "open",
+    "overlay",
+    "stack",
+    "string",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "ustring",
+    "virtual_chunked",
+]

@@ -1,0 +1,310 @@
+"""Values of one data type as values of another, element by element; which conversions there are.
+
+Types are given by name. Numbers convert as in C: integers wrap around, fractions are cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tegula.tensorstore.errors import status, type_error
+
+__all__ = ["convert", "convertible", "implicit"]
+
+_TEXTS = frozenset(("string", "ustring"))
+_OPAQUE = frozenset(("byte", "char"))
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
+_NUMBER = re.compile(
+    r"\s*[+-]?(0[xX](?P<hex>[0-9a-fA-F]*\.?[0-9a-fA-F]*([pP][+-]?[0-9]+)?)|[0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?"
+    r"|\.[0-9]+([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN])\s*"
+)
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+_SIGNIFICANT = {
+    "float8_e8m0fnu": 1,
+    "float4_e2m1fn": 2,
+    "float8_e5m2": 3,
+    "float8_e5m2fnuz": 3,
+    "float8_e4m3fn": 4,
+    "float8_e4m3fnuz": 4,
+    "float8_e4m3b11fnuz": 4,
+    "float8_e3m4": 5,
+    "bfloat16": 8,
+    "float16": 11,
+    "float32": 24,
+    "float64": 53,
+}
+_BYTES = frozenset(name for name in _SIGNIFICANT if name.startswith("float8"))
+_FLOATS = frozenset(("bfloat16", "float16", "float32", "float64"))
+_WIDER = {
+    "float4_e2m1fn": (_BYTES - {"float8_e8m0fnu"}) | _FLOATS,
+    "float8_e5m2": frozenset(("float8_e5m2fnuz",)),
+    "bfloat16": frozenset(("float32", "float64")),
+    "float16": frozenset(("float32", "float64")),
+    "float32": frozenset(("float64",)),
+}
+_Function = Callable[[Any], Any]
+
+
+def convertible(source: str, target: str) -> bool:
+    """Say whether values of type `source` can be converted to type `target`.
+
+    Examples
+    --------
+    >>> convertible("int32", "string"), convertible("string", "int32")
+    (True, False)
+    """
+    if source == target:
+        return True
+    if source in _OPAQUE or target in _OPAQUE:
+        return False
+    if _is_numpy_only(source) or _is_numpy_only(target):
+        return _numpy_convertible(source, target)
+    if source == "json":
+        return not target.startswith("complex")
+    if source in _TEXTS:
+        return target in _TEXTS or target == "json"
+    if target in _TEXTS:
+        return source != "bool"
+    return not (source.startswith("complex") and target == "bool")
+
+
+def implicit(source: str, target: str) -> bool:
+    """Say whether a conversion loses nothing, so that writing does it without being asked.
+
+    Examples
+    --------
+    >>> implicit("uint8", "float32"), implicit("int32", "float32"), implicit("float32", "json")
+    (True, False, True)
+    """
+    if source == target or source == "bool":
+        return True
+    if _is_numpy_only(source) or _is_numpy_only(target):
+        return False
+    if target == "json" or source in _TEXTS:
+        return source != "string" and target in ("json", "string")
+    if target in _PARTS:
+        return implicit(source, _PARTS[target]) or source == "complex64"
+    if source in _SIGNIFICANT:
+        if target == "float16" and source in ("float8_e5m2fnuz", "float8_e8m0fnu"):
+            return False
+        return target in _WIDER.get(source, ()) or (source in _BYTES and target in _FLOATS)
+    if "int" not in source:
+        return False
+    bits, signed = int(source.lstrip("uint")), not source.startswith("u")
+    if target in _SIGNIFICANT:
+        return bits - signed <= _SIGNIFICANT[target]
+    if "int" not in target:
+        return False
+    width, keeps_sign = int(target.lstrip("uint")), not target.startswith("u")
+    return bits + (keeps_sign and not signed) <= width and (keeps_sign or not signed)
+
+
+def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Convert an array.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        Values of type `source`.
+    source, target : str
+        Names of two types with ``convertible(source, target)``.
+    result : numpy.dtype
+        NumPy's type for `target`.
+
+    Raises
+    ------
+    ValueError
+        If an element has no value of that type, which only JSON and bytes that are not UTF-8 can do.
+
+    Examples
+    --------
+    >>> convert(np.array([300, -1]), "int64", "uint8", np.dtype("uint8"))
+    array([ 44, 255], dtype=uint8)
+    >>> convert(np.array([0.5, 1e20]), "float64", "ustring", np.dtype(object)).tolist()
+    ['0.5', '1e+20']
+    """
+    if source == target:
+        return values
+    if _is_numpy_only(source) or _is_numpy_only(target):
+        return _numpy_convert(values, source, target, result)
+    if source == "json":
+        return _each(values, _from_json(target), result)
+    if target == "json":
+        return _each(values, _to_json(source), result)
+    if source in _TEXTS:
+        return _each(values, _encode if target == "string" else _decode, result)
+    if target in _TEXTS:
+        written = _to_text(source)
+        return _each(values, (lambda value: written(value).encode()) if target == "string" else written, result)
+    return _numbers(values, source, result)
+
+
+def _each(values: np.ndarray[Any, Any], function: _Function, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    converted = np.empty(values.shape, result)
+    flat = converted.reshape(-1)
+    for number, value in enumerate(values.reshape(-1)):
+        flat[number] = function(value)
+    return converted
+
+
+# --- numbers
+
+
+def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if values.dtype.kind == "c" and result.kind != "c":
+        values = values.real
+    with np.errstate(all="ignore"):
+        if result.name in ("int2", "int4"):
+            if values.dtype.kind == "f" or "float" in source:
+                # The low bits of a wider integer, which is what is left of a number too large.
+                values = values.astype(np.float64).astype(np.int64)
+            width = int(result.name[3:])
+            low = values.astype(np.int64) & ((1 << width) - 1)
+            return (low - ((low >> (width - 1)) << width)).astype(np.int8).astype(result)
+        if source in ("int2", "int4"):
+            values = values.astype(np.int8)
+        elif "float8_e8m0fnu" in (source, result.name) or (_is_new(values) and _is_odd(source, result)):
+            values = values.astype(np.float32)
+        return values.astype(result)
+
+
+def _is_new(values: np.ndarray[Any, Any]) -> bool:
+    """Whether NumPy learnt the type from a library and so does not know all of its conversions."""
+    return bool(values.dtype.isbuiltin != 1)
+
+
+def _is_odd(source: str, result: np.dtype[Any]) -> bool:
+    return bool(result.isbuiltin != 1) or source == "bfloat16"
+
+
+# --- texts
+
+
+def _encode(value: Any) -> bytes:
+    encoded: bytes = value.encode()
+    return encoded
+
+
+def _decode(value: Any) -> str:
+    try:
+        if not isinstance(value, bytes):
+            raise type_error(f"expected bytes, {type(value).__name__} found")
+        decoded: str = value.decode()
+    except UnicodeDecodeError:
+        raise status("INVALID_ARGUMENT", "Invalid UTF-8 sequence encountered") from None
+    return decoded
+
+
+def _to_text(source: str) -> Callable[[Any], str]:
+    if source.startswith("complex"):
+        return lambda value: f"({_six_digits(value.real)},{_six_digits(value.imag)})"
+    return _six_digits if "float" in source else lambda value: str(int(value))
+
+
+def _six_digits(value: Any) -> str:
+    return format(float(value), ".6g")
+
+
+# --- JSON
+
+
+def _to_json(source: str) -> _Function:
+    if source == "string":
+        return _decode
+    if source.startswith("complex"):
+        return lambda value: [float(value.real), float(value.imag)]
+    if "float" in source:
+        return float
+    return {"bool": bool, "ustring": str}.get(source, int)
+
+
+def _from_json(target: str) -> _Function:
+    if target == "bool":
+        return _json_to_bool
+    if target in _TEXTS:
+        return _json_to_bytes if target == "string" else _json_to_text
+    return _json_to_float if "float" in target else _json_to_integer(target)
+
+
+def _expected(what: str, value: Any) -> Exception:
+    shown = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return status("INVALID_ARGUMENT", f"Expected {what}, but received: {shown}")
+
+
+def _json_to_bool(value: Any) -> bool:
+    if value in ("true", "false"):
+        return bool(value == "true")
+    if not isinstance(value, bool):
+        raise _expected("boolean", value)
+    return value
+
+
+def _json_to_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _expected("string", value)
+    return value
+
+
+def _json_to_bytes(value: Any) -> bytes:
+    return _json_to_text(value).encode()
+
+
+def _json_to_float(value: Any) -> float:
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)):
+        return float.fromhex(value.strip()) if match["hex"] else float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _expected("64-bit floating-point number", value)
+    return float(value)
+
+
+def _json_to_integer(target: str) -> _Function:
+    bits = int(target.lstrip("uint"))
+    low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if bits == 64:
+        expected = f"64-bit {'unsigned' if low == 0 else 'signed'} integer"
+    else:
+        expected = f"integer in the range [{low}, {high}]"
+
+    def function(value: Any) -> int:
+        number = None
+        if (isinstance(value, str) and _INTEGER.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
+            number = int(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            number = value
+        if number is None or not low <= number <= high:
+            raise _expected(expected, value)
+        return number
+
+    return function
+
+
+# --- what only NumPy has: dates, strings of a fixed length, records
+
+
+def _is_numpy_only(name: str) -> bool:
+    return name[0] in "<>|["
+
+
+def _numpy_convertible(source: str, target: str) -> bool:
+    kinds = {
+        name[1] if _is_numpy_only(name) else "T" if name in _TEXTS else "J" if name == "json" else "n"
+        for name in (source, target)
+    }
+    return kinds <= set("SUTJ") or (kinds <= set("Mmn") and "complex" not in source + target)
+
+
+def _numpy_convert(
+    values: np.ndarray[Any, Any], source: str, target: str, result: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    if target in _TEXTS or target == "json":
+        text = values.dtype.kind == "S"
+        decoded = _each(values, _decode if text and target != "string" else lambda value: value, np.dtype(object))
+        return _each(decoded, _encode, result) if target == "string" and not text else decoded
+    if source == "string" and result.kind == "U":
+        values = _each(values, _decode, np.dtype(object))
+    return values.astype(result)

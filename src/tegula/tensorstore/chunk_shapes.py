@@ -1,0 +1,203 @@
+"""The arithmetic of choosing chunk shapes: from constraints and extents to a shape, as TensorStore chooses it.
+
+Everything here works on plain numbers. A size of 0 is one that is not given, a size of -1 stands for the whole extent,
+an extent of None is unbounded. The search is a bisection over one common factor ``f``: each open dimension gets
+``aspect_ratio * f`` elements, at most its extent. The path of the bisection shows in the result, so it is part of the
+definition.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+
+from tegula.tensorstore.errors import status
+
+__all__ = ["DEFAULT_ELEMENTS", "choose_shape", "choose_shard_shapes", "nearest_divisor", "nearest_multiple"]
+
+DEFAULT_ELEMENTS = 1024 * 1024
+_UNBOUNDED = float(2**62)
+_LARGEST_OFFSET = 1_000_000
+
+Extents = Sequence[int | None]
+
+
+def choose_shape(
+    shape: Sequence[int], aspect_ratio: Sequence[float], elements: int | None, extents: Extents
+) -> tuple[int, ...]:
+    """Choose one chunk shape.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The size of each dimension, 0 where it is to be chosen, -1 for the whole extent.
+    aspect_ratio : sequence of float
+        How the sizes to be chosen relate to each other; 0 means 1.
+    elements : int, optional
+        The number of elements not to exceed; by default about a million.
+    extents : sequence of (int or None)
+        The shape of the array; None where it is unbounded.
+
+    Raises
+    ------
+    ValueError
+        When a dimension without bounds is to be covered by one chunk.
+
+    Examples
+    --------
+    >>> choose_shape([0, 0, 0], [0, 0, 0], None, [1000, 2000, 3000])
+    (101, 101, 101)
+    >>> choose_shape([0, 0, 0], [1, 2, 2], 2_000_000, [1000, 2000, 3000])
+    (79, 159, 159)
+    >>> choose_shape([-1, 10, 0], [0, 0, 0], None, [1000, 2000, 3000])
+    (1000, 10, 104)
+    """
+    return _complete(_begin(shape, extents), aspect_ratio, elements, extents)
+
+
+def choose_shard_shapes(
+    read: tuple[Sequence[int], Sequence[float], int | None],
+    write: tuple[Sequence[int], Sequence[float], int | None],
+    extents: Extents,
+    hard: tuple[Sequence[bool], Sequence[bool]],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Choose the shape of the chunks that are read and that of the shards that are written, a multiple of the former.
+
+    Parameters
+    ----------
+    read, write : (shape, aspect_ratio, elements)
+        The constraints on each, as for `choose_shape`.
+    extents : sequence of (int or None)
+        The shape of the array.
+    hard : (sequence of bool, sequence of bool)
+        For each dimension whether the read and the write size must be kept; the other one yields.
+
+    Raises
+    ------
+    ValueError
+        When two hard sizes don't divide, or an unbounded dimension is to be covered by one chunk.
+
+    Examples
+    --------
+    >>> nothing = ([0, 0], [0, 0], None)
+    >>> choose_shard_shapes(([0, 0], [0, 0], 100), ([60, 0], [0, 0], None), [1000, 1000], ([False] * 2, [True] * 2))
+    ((10, 10), (60, 1000))
+    """
+    inner, outer = _begin(read[0], extents), _begin(write[0], extents)
+    for axis, (small, large) in enumerate(zip(inner, outer, strict=True)):
+        if not small or not large or not large % small:
+            continue
+        if not hard[0][axis]:
+            inner[axis] = nearest_divisor(large, small)
+        elif not hard[1][axis]:
+            outer[axis] = nearest_multiple(small, large)
+        else:
+            raise status(
+                "INVALID_ARGUMENT",
+                f"Incompatible chunk size constraints for dimension {axis}: "
+                f"read size of {small}, write size of {large}",
+            )
+    # a size depends on its axis only through the other shape, so each adjustment is a function of both
+    chosen = _complete(
+        inner, read[1], read[2], extents, lambda axis, size: nearest_divisor(outer[axis], size) if outer[axis] else size
+    )
+    return chosen, _complete(
+        outer, write[1], write[2], extents, lambda axis, size: nearest_multiple(chosen[axis], size)
+    )
+
+
+def nearest_divisor(dividend: int, size: int) -> int:
+    """Return the divisor of ``dividend`` that is nearest to ``size``, the smaller one of two equally near.
+
+    Examples
+    --------
+    >>> nearest_divisor(60, 7), nearest_divisor(60, 100), nearest_divisor(97, 40)
+    (6, 60, 1)
+    """
+    if size >= dividend:
+        return dividend
+    for offset in range(_LARGEST_OFFSET):
+        if size > offset and not dividend % (size - offset):
+            return size - offset
+        if not dividend % (size + offset):
+            return size + offset
+    return dividend
+
+
+def nearest_multiple(divisor: int, size: int) -> int:
+    """Return the positive multiple of ``divisor`` that is nearest to ``size``, the smaller one of two equally near.
+
+    Examples
+    --------
+    >>> nearest_multiple(10, 15), nearest_multiple(10, 16), nearest_multiple(10, 3)
+    (10, 20, 10)
+    """
+    if size <= divisor:
+        return divisor
+    below = size // divisor * divisor
+    return below if size - below <= below + divisor - size else below + divisor
+
+
+def _begin(shape: Sequence[int], extents: Extents) -> list[int]:
+    begun = []
+    for axis, (size, extent) in enumerate(zip(shape, extents, strict=True)):
+        if size == -1 and extent is None:
+            raise status(
+                "INVALID_ARGUMENT", f"Cannot match chunk size for dimension {axis} to unbounded domain (-inf, +inf)"
+            )
+        begun.append(max(1, extent) if size == -1 and extent is not None else size)
+    return begun
+
+
+def _complete(
+    shape: Sequence[int],
+    aspect_ratio: Sequence[float],
+    elements: int | None,
+    extents: Extents,
+    adjust: Callable[[int, int], int] | None = None,
+) -> tuple[int, ...]:
+    if all(shape):
+        return tuple(shape)
+    target = DEFAULT_ELEMENTS if elements is None else elements
+    fixed = math.prod(size for size in shape if size)
+    still_open = [axis for axis, size in enumerate(shape) if not size]
+    ratios = [float(aspect_ratio[axis] or 1) for axis in still_open]
+    # only how they relate matters, but what overflows decides about extreme ones
+    unit = max(ratios)
+    searched = [
+        (axis, ratio / unit, min(float(target), _largest(extents[axis])))
+        for axis, ratio in zip(still_open, ratios, strict=True)
+    ]
+
+    def sizes(factor: float) -> list[int]:
+        raw = [max(1, int(min(ratio * factor, largest))) for _, ratio, largest in searched]
+        if adjust is None:
+            return raw
+        return [adjust(axis, size) for (axis, _, _), size in zip(searched, raw, strict=True)]
+
+    chosen = iter(sizes(_bisect(searched, lambda factor: fixed * math.prod(sizes(factor)), target)))
+    return tuple(size or next(chosen) for size in shape)
+
+
+def _largest(extent: int | None) -> float:
+    return _UNBOUNDED if extent is None else float(max(1, extent))
+
+
+def _bisect(searched: list[tuple[int, float, float]], total: Callable[[float], int], target: int) -> float:
+    least_step = min(1.0 / ratio for _, ratio, _ in searched if ratio) / 2
+    low = least_step
+    high = max(largest / ratio if ratio else math.inf for _, ratio, largest in searched) * 2
+    high = min(high, sys.float_info.max)
+    high_total = total(high)
+    while low + least_step < high:
+        # halving the exponent first keeps extreme ratios from taking a thousand steps
+        middle = math.sqrt(low * high) if high > 4 * low else low + (high - low) / 2
+        if middle <= low or middle >= high:
+            break
+        reached = total(middle)
+        if reached >= target:
+            high, high_total = middle, reached
+        if reached <= target:
+            low = middle
+    return high if high_total == target else low

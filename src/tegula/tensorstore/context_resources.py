@@ -1,0 +1,221 @@
+"""The kinds of resources that a context may hold: what their JSON may say and what is the default.
+
+Most of them only tune what tegula does in its own way (its pools and locks); they are read, checked and given back.
+What counts is ``memory_key_value_store``, whose identity is that of the values in memory, and ``file_io_sync``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tegula.tensorstore.json_binding import boolean, expected, invalid, known_only, member, obj, one_of
+
+__all__ = ["KINDS", "Kind", "kind_of", "split_reference"]
+
+Reader = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of resource.
+
+    Attributes
+    ----------
+    name : str
+        The first part of its identifiers.
+    members : mapping of str to (reader, default)
+        What its JSON object may say; empty if anything, `None` if it is no object but a boolean.
+    private : bool
+        Whether it is only a setting, so that there is nothing to share.
+    """
+
+    name: str
+    members: Mapping[str, tuple[Reader, Any]] | None = field(default_factory=dict)
+    private: bool = False
+    opaque: bool = False
+
+    def read(self, json: Any) -> Any:
+        """Return what a JSON value says that is not the default.
+
+        Raises
+        ------
+        ValueError
+            If it is not valid.
+        """
+        if self.members is None:
+            return boolean(json)
+        rest = obj(json)
+        if self.opaque:
+            return rest
+        said = {}
+        for name, (read, default) in self.members.items():
+            if name in rest:
+                with member(name):
+                    value = read(rest.pop(name))
+                if value != default:
+                    said[name] = value
+        known_only(rest)
+        return dict(sorted(said.items()))
+
+    @property
+    def default(self) -> Any:
+        """What a context has that says nothing."""
+        return True if self.members is None else {}
+
+    def with_defaults(self, said: Any) -> Any:
+        """Return the JSON value with what it does not say; a default of ``None`` is not shown."""
+        if not self.members:
+            return said
+        shown = {name: default for name, (_, default) in self.members.items() if default is not None}
+        return dict(sorted({**shown, **said}.items()))
+
+
+_DURATION = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|ms|s|m|h))+").fullmatch
+_PARTS = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|ms|s|m|h)").findall
+_UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def _duration(value: Any) -> str:
+    """Read a duration and write it in the shortest way: ``90s`` is ``1m30s``."""
+    if not isinstance(value, str) or not (value == "0" or _DURATION(value)):
+        raise expected('Duration formatted as a string using time units "ns", "us" "ms", "s", "m", or "h".', value)
+    left = sum(round(float(number) * _UNITS[unit]) for number, unit in _PARTS(value))
+    sign = "-" if value.startswith("-") and left else ""
+    if left == 0:
+        return "0"
+    if left < _UNITS["s"]:
+        unit = next(unit for unit in ("ms", "us", "ns") if left >= _UNITS[unit])
+        return f"{sign}{_decimal(left, _UNITS[unit])}{unit}"
+    hours, left = divmod(left, _UNITS["h"])
+    minutes, left = divmod(left, _UNITS["m"])
+    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else "", f"{_decimal(left, _UNITS['s'])}s"]
+    return sign + "".join(part for part in parts if part != "0s")
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, fraction = divmod(value, unit)
+    digits = f"{fraction:0{len(str(unit)) - 1}d}".rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _limit(value: Any) -> Any:
+    if value == "shared":
+        return value
+    return _whole(value, 1, 2**64 - 1)
+
+
+def _whole(value: Any, least: int, most: int) -> int:
+    number = _integral(value)
+    if number is None or not least <= number <= most:
+        raise expected(f"integer in the range [{least}, {most}]", value)
+    return number
+
+
+def _bytes_limit(value: Any) -> int:
+    number = _integral(value)
+    if number is None or not 0 <= number < 2**64:
+        raise expected("64-bit unsigned integer", value)
+    return number
+
+
+def _integral(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _locking_timeout(value: Any) -> str | None:
+    timeout = _duration(value)
+    return None if timeout == "1m" else timeout
+
+
+def _mode(*names: str) -> Reader:
+    return lambda value: None if one_of(value, names) == names[0] else value
+
+
+def _retries(most: int) -> dict[str, tuple[Reader, Any]]:
+    return {
+        "max_retries": (lambda value: _whole(value, 0, 2**63 - 1), most),
+        "initial_delay": (_duration, "1s"),
+        "max_delay": (_duration, "32s"),
+    }
+
+
+_CONCURRENCY: Final[dict[str, tuple[Reader, Any]]] = {"limit": (_limit, "shared")}
+
+KINDS: Final[dict[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        Kind("cache_pool", {"total_bytes_limit": (_bytes_limit, 0)}),
+        Kind("data_copy_concurrency", _CONCURRENCY),
+        Kind("file_io_concurrency", _CONCURRENCY),
+        Kind("file_io_sync", None, private=True),
+        Kind(
+            "file_io_locking",
+            {
+                "mode": (_mode("os", "lockfile", "none", "non_atomic"), None),
+                "acquire_timeout": (_locking_timeout, None),
+            },
+            private=True,
+        ),
+        Kind("file_io_mode", {"mode": (_mode("default", "memmap", "direct"), None)}, private=True),
+        Kind("file_io_retries", _retries(0), private=True),
+        Kind("memory_key_value_store"),
+        *(Kind(f"{name}_request_concurrency", _CONCURRENCY) for name in ("gcs", "http", "s3")),
+        *(Kind(f"{name}_request_retries", _retries(32), private=True) for name in ("gcs", "http", "s3", "tsgrpc")),
+        *(
+            Kind(name, opaque=True)
+            for name in (
+                "aws_credentials",
+                "experimental_gcs_grpc_credentials",
+                "experimental_gcs_rate_limiter",
+                "experimental_s3_rate_limiter",
+                "gcs_user_project",
+                "grpc_client_credentials",
+                "ocdbt_coordinator",
+            )
+        ),
+    )
+}
+"""Every kind by its name; those of storage that tegula has no driver for may be named in a context all the same."""
+
+
+def kind_of(identifier: str) -> Kind:
+    """Return the kind of a resource by its identifier, ``kind`` or ``kind#id``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind.
+    """
+    kind = KINDS.get(identifier.partition("#")[0])
+    if kind is None:
+        raise invalid(f'Invalid context resource identifier: "{identifier}"')
+    return kind
+
+
+def split_reference(kind: Kind, json: Any) -> Any:
+    """Return a reference as it is, and what any other JSON value says.
+
+    Raises
+    ------
+    ValueError
+        If it is neither the identifier of a resource of that kind nor a valid description of one.
+
+    Examples
+    --------
+    >>> split_reference(KINDS["cache_pool"], "cache_pool#a")
+    'cache_pool#a'
+    >>> split_reference(KINDS["cache_pool"], {"total_bytes_limit": 5.0})
+    {'total_bytes_limit': 5}
+    """
+    if not isinstance(json, str):
+        return kind.read(json)
+    if json.partition("#")[0] == kind.name:
+        return json
+    what = "boolean" if kind.members is None else "object"
+    wrong = f'(Expected {what}, but received: "{json}")'
+    raise invalid(f'Invalid spec or reference to "{kind.name}" resource: "{json}" {wrong}')

@@ -1,0 +1,233 @@
+"""Blocks of an array reduced to one value each: by stride, mean, median, mode, minimum or maximum."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["METHODS", "downsample_values", "downsampled_bounds", "supports"]
+
+METHODS = ("stride", "mean", "min", "max", "median", "mode")
+"""The names of all methods, in the order in which a message lists them."""
+
+_NARROW_FLOATS = frozenset(("bfloat16", "float16"))
+
+
+def supports(method: str, dtype: np.dtype[Any]) -> bool:
+    """Say whether a method is defined for a type: any has a mode, only numbers a mean, only ordered ones the rest."""
+    if method in ("stride", "mode"):
+        return True
+    if dtype.kind in "OSUVmM" and not _is_extension(dtype):
+        return False
+    return method == "mean" or dtype.kind != "c"
+
+
+def downsampled_bounds(lower: int, upper: int, factor: int, method: str) -> tuple[int, int]:
+    """Return the bounds of the blocks that an interval touches; with strides, of those that begin in it."""
+    if upper <= lower:
+        start = -(-lower // factor) if method == "stride" else lower // factor
+        return start, start
+    return (-(-lower // factor) if method == "stride" else lower // factor), -(-upper // factor)
+
+
+def downsample_values(
+    values: np.ndarray[Any, Any], origin: Sequence[int], factors: Sequence[int], method: str
+) -> np.ndarray[Any, Any]:
+    """Reduce every block of an array to one value.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        The cells of the base.
+    origin : sequence of int
+        The coordinates of its first cell; blocks begin at multiples of the factors, so the outer ones may be cut.
+    factors : sequence of int
+        The shape of a block.
+    method : str
+        One of `METHODS`.
+
+    Examples
+    --------
+    >>> downsample_values(np.array([6, 1, 3, 0, 5, 9, 2], np.uint8), [0], [2], "mean")
+    array([4, 2, 7, 2], dtype=uint8)
+    >>> downsample_values(np.array([1, 0, 7, 1]), [1], [2], "stride")
+    array([0, 1])
+    """
+    bounds = [
+        downsampled_bounds(start, start + size, factor, method)
+        for start, size, factor in zip(origin, values.shape, factors, strict=True)
+    ]
+    if method == "stride":
+        steps: list[Any] = [
+            slice(low * factor - start, None, factor)
+            for (low, _), start, factor in zip(bounds, origin, factors, strict=True)
+        ]
+        return values[(*steps, ...)].copy()
+    result = np.empty([high - low for low, high in bounds], values.dtype)
+    reduce = _REDUCTIONS[method]
+    pieces = (_pieces(*axis) for axis in zip(origin, values.shape, factors, strict=True))
+    for piece in itertools.product(*pieces):
+        target = tuple(part[0] for part in piece)
+        chosen: tuple[Any, ...] = (*(part[1] for part in piece), ...)
+        cells = np.asarray(values[chosen])
+        result[target] = _reduce_piece(cells, [part[2] for part in piece], reduce)
+    return result
+
+
+def _pieces(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, int]]:
+    """Yield the runs of blocks of one extent along an axis: ``(blocks, cells, extent)``."""
+    if size == 0:
+        return
+    first = start // factor
+    cell, stop, block = start, start + size, first
+    if cell % factor:
+        end = min((first + 1) * factor, stop)
+        yield slice(0, 1), slice(0, end - start), end - start
+        cell, block = end, first + 1
+    whole = (stop - cell) // factor
+    if whole:
+        cells = slice(cell - start, cell - start + whole * factor)
+        yield slice(block - first, block - first + whole), cells, factor
+        cell, block = cell + whole * factor, block + whole
+    if cell < stop:
+        yield slice(block - first, block - first + 1), slice(cell - start, size), stop - cell
+
+
+def _reduce_piece(cells: np.ndarray[Any, Any], extents: Sequence[int], reduce: _Reduction) -> np.ndarray[Any, Any]:
+    split = [part for size, extent in zip(cells.shape, extents, strict=True) for part in (size // extent, extent)]
+    outer, inner = range(0, len(split), 2), range(1, len(split), 2)
+    blocks = tuple(split[axis] for axis in outer)
+    moved = cells.reshape(split).transpose(*outer, *inner)
+    return reduce(moved.reshape((*blocks, int(np.prod(extents, dtype=np.int64)))))
+
+
+def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    dtype, count = cells.dtype, cells.shape[-1]
+    if dtype.kind in "biu" or dtype.name.startswith("int"):
+        return _integer_mean(cells).astype(dtype)
+    wide = np.dtype(np.float32) if dtype.name in _NARROW_FLOATS or _is_extension(dtype) else dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        # One after another, since a sum in another order is another number.
+        if count <= 64:
+            total = cells[..., 0].astype(wide)
+            for number in range(1, count):
+                total = total + cells[..., number].astype(wide)
+        else:
+            total = np.add.accumulate(cells.astype(wide), axis=-1)[..., -1]
+        total = np.asarray(total)
+        if dtype.kind == "c":  # part by part; NumPy's division of complex numbers rounds otherwise
+            total.real /= count
+            total.imag /= count
+            return total
+        return np.asarray(total / wide.type(count)).astype(dtype)
+
+
+def _integer_mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Mean rounded to the nearest integer, ties to the even one; no sum of it can overflow."""
+    count = cells.shape[-1]
+    wide = np.uint64 if cells.dtype.kind in "bu" else np.int64
+    small = cells.astype(np.int8) if _is_extension(cells.dtype) else cells
+    quotients, remainders = np.divmod(small.astype(wide), wide(count))
+    carry, rest = np.divmod(remainders.sum(axis=-1, dtype=wide), wide(count))
+    floor = quotients.sum(axis=-1, dtype=wide) + carry
+    twice = rest * wide(2)
+    up = (twice > wide(count)) | ((twice == wide(count)) & ((floor & wide(1)) == wide(1)))
+    return np.asarray(floor + up.astype(wide))
+
+
+def _median(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    middle = (cells.shape[-1] - 1) // 2
+    if _is_extension(cells.dtype):
+        return np.sort(_widened(cells), axis=-1)[..., middle].astype(cells.dtype)
+    return np.asarray(np.partition(cells, middle, axis=-1)[..., middle])
+
+
+def _minimum(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    wide = _widened(cells)
+    if wide.dtype.kind == "f":
+        return np.asarray(np.fmin.reduce(wide, axis=-1, initial=np.inf), cells.dtype)
+    return np.asarray(wide.min(axis=-1)).astype(cells.dtype)
+
+
+def _maximum(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    wide = _widened(cells)
+    if wide.dtype.kind == "f":
+        return np.asarray(np.fmax.reduce(wide, axis=-1, initial=-np.inf), cells.dtype)
+    return np.asarray(wide.max(axis=-1)).astype(cells.dtype)
+
+
+def _mode(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The most frequent value; the smallest of several."""
+    if cells.dtype.kind in "OV" and not _is_extension(cells.dtype):
+        return _mode_of_objects(cells)
+    ordered = np.sort(_widened(cells), axis=-1)
+    if ordered.shape[-1] > 64:
+        return _mode_of_long_blocks(ordered).astype(cells.dtype)
+    best = ordered[..., 0].copy()
+    length = np.ones(best.shape, np.int64)
+    longest = length.copy()
+    for number in range(1, ordered.shape[-1]):
+        value = ordered[..., number]
+        length = np.where(value == ordered[..., number - 1], length + 1, 1)
+        better = length > longest
+        np.copyto(best, value, where=better)
+        np.copyto(longest, length, where=better)
+    return best.astype(cells.dtype)
+
+
+def _mode_of_long_blocks(ordered: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    result = np.empty(ordered.shape[:-1], ordered.dtype)
+    for place in np.ndindex(result.shape):
+        found, counts = np.unique(ordered[place], return_counts=True)
+        result[place] = found[counts.argmax()]
+    return result
+
+
+def _mode_of_objects(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    result = np.empty(cells.shape[:-1], cells.dtype)
+    for place in np.ndindex(result.shape):
+        block = sorted(cells[place].tolist(), key=_json_order)
+        runs = [list(run) for _, run in itertools.groupby(block, key=_json_order)]
+        result[place] = max(runs, key=len)[0]
+    return result
+
+
+def _json_order(value: Any) -> tuple[Any, ...]:
+    """A key that sorts any JSON values: null, booleans, numbers, objects, arrays, strings."""
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return (1, value)
+    if isinstance(value, (int, float)):
+        return (2, value)
+    if isinstance(value, dict):
+        return (3, [(name, _json_order(member)) for name, member in sorted(value.items())])
+    if isinstance(value, (list, tuple)):
+        return (4, [_json_order(member) for member in value])
+    return (5, value)
+
+
+def _is_extension(dtype: np.dtype[Any]) -> bool:
+    """Whether it is a number type that NumPy learnt from ml_dtypes: these have kind V or are no builtin."""
+    return dtype.isbuiltin != 1 and dtype.names is None and dtype.type.__module__.startswith("ml_dtypes")
+
+
+def _widened(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same values in a type of NumPy's own, so that they can be ordered and reduced."""
+    if not _is_extension(cells.dtype):
+        return cells
+    return cells.astype(np.int8 if "int" in cells.dtype.name else np.float32)
+
+
+_Reduction = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+
+_REDUCTIONS: dict[str, _Reduction] = {
+    "mean": _mean,
+    "median": _median,
+    "mode": _mode,
+    "min": _minimum,
+    "max": _maximum,
+}

@@ -1,0 +1,218 @@
+"""The ``array`` driver: a NumPy array in memory."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore import dtypes
+from tegula.tensorstore.arguments import braces
+from tegula.tensorstore.casting import convert, convertible
+from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.context import Bindings, Context, SpecBuilder
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, mode_of
+from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
+from tegula.tensorstore.drivers.virtual import VirtualSpec, default_context
+from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.json_binding import MISSING, dump, invalid, member
+from tegula.tensorstore.output_maps import OutputIndexMap
+from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.transform import IndexTransform
+from tegula.tensorstore.views import select
+
+__all__ = ["ArrayDriver", "ArraySpec"]
+
+_Values = npt.NDArray[Any]
+
+
+class ArraySpec(VirtualSpec):
+    """The spec of an array in memory, elements and all."""
+
+    name: ClassVar[str] = "array"
+    values: _Values
+
+    @classmethod
+    def of(cls, values: _Values, dtype: dtypes.dtype, bindings: Bindings) -> ArraySpec:
+        """Return the spec of an array."""
+        self = cls()
+        self.bindings = bindings
+        self.values = values
+        self.schema = Schema(dtype=dtype, rank=values.ndim)
+        return self
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        dtype = self.schema.dtype
+        if dtype is None:
+            raise invalid("dtype must be specified")
+        with member("array"):
+            self.values = _parse(members.pop("array", MISSING), dtype, self.schema.rank)
+        if self.schema.rank is None:
+            self.schema.set_rank(self.values.ndim, "rank")
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        dtype = self.schema.dtype
+        assert dtype is not None
+        if not convertible(dtype.name, "json"):
+            raise status(
+                "INVALID_ARGUMENT",
+                f'Error converting object member "array": Conversion from {dtype.name} to JSON is not implemented',
+            )
+        return {"array": convert(self.values, dtype.name, "json", np.dtype(object)).tolist()}
+
+    def get_schema(self) -> Schema:
+        schema = self.schema.copy()
+        schema.update(domain=self.get_domain(), chunk_layout=_layout(self.values))
+        return schema
+
+    def get_domain(self) -> IndexDomain:
+        return IndexDomain(shape=self.values.shape)
+
+    def open(
+        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
+    ) -> Driver:
+        schema = self.schema
+        domain = self.get_domain()
+        if schema.domain is not None and schema.domain.shape != domain.shape:
+            text = "{origin={" + ", ".join("0" * domain.rank) + "}, shape={" + ", ".join(map(str, domain.shape)) + "}}"
+            raise invalid(f"Mismatch between domain in schema {{ {schema.domain} }} and array {{ {text} }}")
+        if schema.fill_value is not None:
+            raise invalid("fill_value not supported")
+        if schema.codec is not None:
+            raise invalid("codec not supported")
+        if any(grid.shape for grid in (schema.chunk_layout.read_chunk, schema.chunk_layout.write_chunk)):
+            raise invalid("chunking not supported")
+        assert schema.dtype is not None
+        driver = ArrayDriver(self.values.copy(), schema.dtype)
+        driver.bindings = self.bindings
+        if not driver.bindings.resources:
+            driver.bindings = self.bindings.bound(self.bindings.home(context))
+        driver.dimension_units = schema.dimension_units
+        driver.mode = mode_of(read, write)
+        return driver
+
+
+class ArrayDriver(Driver):
+    """The driver of an array in memory.
+
+    Parameters
+    ----------
+    values : ndarray
+        The array, which is not copied.
+    dtype : dtype
+        Its data type.
+    """
+
+    name = "array"
+    resizes = False
+
+    def __init__(self, values: _Values, dtype: dtypes.dtype) -> None:
+        self.values = values
+        self.dtype = dtype
+        self.bindings: Bindings | None = None
+        self.domain = IndexDomain(shape=values.shape)
+        self.chunk_layout = _layout(values)
+
+    def read(self, indices: Indices) -> _Values:
+        selection, joint = numpy_selection(indices)
+        found = self.values[(*selection, ...)]
+        return joint_first(found, selection, joint) if joint else found.copy()
+
+    def write(self, indices: Indices, values: _Values) -> None:
+        selection, joint = numpy_selection(indices)
+        self.values[(*selection, ...)] = joint_in_place(values, selection, joint) if joint else values
+
+    def spec_members(self) -> dict[str, Any]:
+        return {}
+
+    def _bound(self) -> Bindings:
+        """Return the resources it is bound to, those of a context of its own if it was given none."""
+        if self.bindings is None:
+            self.bindings = Bindings(ArraySpec.resource_kinds).bound(default_context())
+        return self.bindings
+
+    def spec(self, *, minimal: bool = False) -> DriverSpec:
+        return ArraySpec.of(self.values, self.dtype, self._bound())
+
+    def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
+        """Return a spec with those elements only that a view shows, and the transform to it."""
+        selection = select(view, self.domain)
+        chosen, joint = numpy_selection(selection.indices)
+        found = self.values[(*chosen, ...)]
+        shown = selection.present(joint_first(found, chosen, joint) if joint else found)
+        origin = view.domain.inclusive_min
+        if shown.size:
+            axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
+            kept = shown[tuple(slice(None) if axis in axes else 0 for axis in range(shown.ndim))]
+            output = [OutputIndexMap(input_dimension=axis, offset=-origin[axis]) for axis in axes]
+        else:
+            kept, output = np.empty(0, shown.dtype), [OutputIndexMap(offset=0)]
+        spec = ArraySpec.of(np.asarray(kept), self.dtype, self._bound())
+        if self.dimension_units is not None and any(unit is not None for unit in self.dimension_units):
+            spec.schema.update(dimension_units=self.dimension_units)
+        return spec, IndexTransform(domain=view.domain, output=output)
+
+    def with_transaction(self, transaction: Any) -> Driver:
+        return self
+
+    def storage_statistics(
+        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
+    ) -> dict[str, Any]:
+        found = {}
+        if query_not_stored:
+            found["not_stored"] = False
+        if query_fully_stored:
+            found["fully_stored"] = True
+        return found
+
+
+def _layout(values: _Values) -> ChunkLayout:
+    rank = values.ndim
+    order = sorted(range(rank), key=lambda axis: -abs(values.strides[axis]))
+    return ChunkLayout(rank=rank, grid_origin=[0] * rank, inner_order=order)
+
+
+def _parse(value: Any, dtype: dtypes.dtype, rank: int | None) -> _Values:
+    """Read nested arrays of JSON."""
+    if dtype.name.startswith("complex") or not convertible("json", dtype.name):
+        raise invalid(f"Conversion from JSON to {dtype.name} is not implemented")
+    shape: list[int] = []
+    item = value
+    while isinstance(item, list) and (rank is None or len(shape) < rank or dtype != dtypes.json):
+        shape.append(len(item))
+        if not item:
+            break
+        item = item[0]
+    if rank is not None and len(shape) != rank:
+        raise invalid(f"Array rank ({len(shape)}) does not match expected rank ({rank})")
+    missing = value is MISSING
+    values = np.empty(shape, object)
+    _fill(values, value, (), tuple(shape))
+    out = np.empty(shape, dtype.numpy_dtype)
+    for place in np.ndindex(*shape):
+        single = np.empty(1, object)
+        single[0] = None if missing else values[place]
+        try:
+            out[place] = convert(single, "json", dtype.name, dtype.numpy_dtype)[0]
+        except StatusError as error:
+            raise annotate(error, f"Error parsing array element at position {braces(place)}") from None
+    return out
+
+
+def _fill(values: _Values, value: Any, place: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if len(place) == len(shape):
+        values[place] = value
+        return
+    if not isinstance(value, list):
+        raise invalid(
+            f"Expected rank-{len(shape)} array, but found non-array element {dump(value)} at position {braces(place)}."
+        )
+    if len(value) != shape[len(place)]:
+        raise invalid(
+            f"Expected array of shape {braces(shape)}, but found array element {dump(value)} of length {len(value)} "
+            f"at position {braces(place)}."
+        )
+    for number, inner in enumerate(value):
+        _fill(values, inner, (*place, number), shape)

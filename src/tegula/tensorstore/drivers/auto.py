@@ -1,0 +1,103 @@
+"""The ``auto`` driver: opens what is there, in whatever format the keys show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tegula.errors import StoreError, TegulaError
+from tegula.stores import Store
+from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.drivers.interface import URL_SCHEMES, Driver, OpenFlags, find_driver
+from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
+from tegula.tensorstore.dtypes import dtype
+from tegula.tensorstore.errors import annotate, as_status, status
+from tegula.tensorstore.json_binding import invalid, known_only, obj
+from tegula.tensorstore.kvstore import KvStore
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.batch import Batch
+    from tegula.tensorstore.transaction import Transaction
+
+__all__ = ["AutoSpec"]
+
+_FORMATS: Final = {
+    "zarr.json": "zarr3",
+    ".zarray": "zarr2",
+    "meta/storage": "bcolz",
+    "__rootdirs__": "bcolz",
+    "meta": "zarr1",
+}
+"""Keys that only arrays of a format have, beneath the array's path, and the scheme of URLs for it."""
+
+
+class AutoSpec(StoredSpec):
+    """The spec of an array of some format that exists."""
+
+    name: ClassVar[str] = "auto"
+    directory: ClassVar[bool] = False
+    resource_kinds: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def from_json(cls, json: dict[str, Any]) -> AutoSpec:
+        members = obj(json)
+        self = cls()
+        self.schema = read_schema(members)
+        self.bindings.take(members)
+        self._read_kvstore(members)
+        known_only(members)
+        return self
+
+    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        whole = super().write(builder, include_defaults)
+        names = ("driver", "kvstore", "context", "schema", "dtype")
+        return {name: whole[name] for name in names if name in whole}
+
+    def merge(self, *, flags: OpenFlags | None = None, **options: Any) -> AutoSpec:
+        if flags is not None and flags.create and not flags.open:
+            raise invalid("create mode not compatible with format auto-detection")
+        other = super().merge(flags=flags, **options)
+        assert isinstance(other, AutoSpec)
+        return other
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> AutoSpec:
+        return self  # never asked: what is opened has a driver of its own
+
+    def url_suffix(self) -> str:
+        """Return what a URL says of the array after where it is."""
+        return "auto:"
+
+    def open(
+        self,
+        context: Context,
+        transaction: Transaction | None = None,
+        read: bool = True,
+        write: bool = True,
+        batch: Batch | None = None,
+    ) -> Driver:
+        if self.kvstore is None:
+            raise invalid('"kvstore" must be specified')
+        kvstore = KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        found = find_driver(URL_SCHEMES[self._detected(kvstore)])
+        spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(context)
+        try:
+            return spec.open(context, transaction, read, write, batch)
+        except TegulaError as error:
+            raise annotate(as_status(error), f'Error opening "{found.name}" driver') from error
+
+    def _detected(self, kvstore: KvStore) -> str:
+        store, path = kvstore._store, kvstore._path
+        prefix = path if not path or path.endswith("/") else f"{path}/"
+        found = sorted({scheme for key, scheme in _FORMATS.items() if _exists(store, prefix + key)})
+        if len(found) == 1:
+            return found[0]
+        what = "Multiple possible formats detected" if found else "Failed to detect format"
+        listed = f": {{{', '.join(found)}}}" if found else ""
+        raise status("FAILED_PRECONDITION", f"{what} for {kvstore.describe_key('')}{listed}")
+
+
+def _exists(store: Store, key: str) -> bool:
+    try:
+        return store.exists(key)
+    except StoreError:
+        return False  # there is a file where the key needs a directory

@@ -1,0 +1,75 @@
+"""The ``bcolz`` driver: arrays of bcolz 1.x and the columns of its tables, which TensorStore does not know."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from typing import Any, ClassVar
+
+import tegula
+from tegula.formats.bcolz1 import automatic_chunklen
+from tegula.tensorstore.codec_spec import CodecSpec
+from tegula.tensorstore.drivers.documented import DocumentedSpec, chunk_shape_of, fill_json, shape_of
+from tegula.tensorstore.json_binding import dump, invalid, member, string
+
+__all__ = ["BcolzSpec"]
+
+_CPARAMS = {"clevel": 5, "shuffle": 1, "cname": "lz4", "quantize": 0}
+
+
+class BcolzSpec(DocumentedSpec):
+    """The spec of an array of bcolz, or of the column that ``field`` names.
+
+    Its ``metadata`` has the members ``shape``, ``dtype``, ``chunklen``, ``cparams``, ``dflt`` and ``expectedlen``.
+    """
+
+    name: ClassVar[str] = "bcolz"
+    key: ClassVar[str] = "meta/storage"
+    metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        if "field" in members:
+            with member("field"):
+                self.field = string(members.pop("field"))
+        super().read_members(members)
+
+    def new_documents(self) -> dict[str, bytes]:
+        wanted = self.schema.dtype
+        if wanted is None:
+            raise invalid("dtype must be specified")
+        shape = shape_of(self)
+        if not shape:
+            raise invalid("bcolz has no arrays without dimensions")
+        layout = self.schema.chunk_layout
+        row = prod(shape[1:]) * wanted.numpy_dtype.itemsize
+        expected = self.metadata.get("expectedlen", shape[0])
+        chunklen = automatic_chunklen(max(expected, 1), max(row, 1))
+        if layout.read_chunk.to_json() or layout.write_chunk.to_json():
+            chunks = chunk_shape_of(self, shape)
+            if any(chunk < size for chunk, size in zip(chunks[1:], shape[1:])):
+                raise invalid("bcolz cuts arrays along the first dimension only")
+            chunklen = chunks[0]
+        codec = {} if self.schema.codec is None else self.schema.codec.members.get("compressor") or {"clevel": 0}
+        storage: dict[str, Any] = {
+            "dtype": str(wanted.numpy_dtype),
+            "cparams": {**_CPARAMS, **{name: value for name, value in codec.items() if name != "id"}},
+            "chunklen": chunklen,
+            "expectedlen": expected,
+            "dflt": fill_json(self, wanted),
+        }
+        given = {name: value for name, value in self.metadata.items() if name != "shape"}
+        if "cparams" in given:
+            given["cparams"] = {**_CPARAMS, **given["cparams"]}
+        sizes = {"shape": [*shape], "nbytes": 0, "cbytes": 0}
+        return {"meta/storage": dump({**storage, **given}).encode(), "meta/sizes": dump(sizes).encode()}
+
+    @classmethod
+    def describe(cls, array: tegula.Array) -> dict[str, Any]:
+        documents = array.metadata.documents
+        storage = json.loads(documents.get("meta/storage", b"{}"))
+        return {"shape": [*array.shape], **{name: storage[name] for name in cls.metadata_members if name in storage}}
+
+    @classmethod
+    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
+        options = {name: value for name, value in described.get("cparams", {}).items() if name != "quantize"}
+        return CodecSpec.of("bcolz", compressor={"id": "blosc", **options})

@@ -1,0 +1,102 @@
+"""Indices cut along the lines of a grid: which part of a result comes from which cell."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore.drivers.interface import Indices
+from tegula.tensorstore.drivers.viewed import array_rank
+
+__all__ = ["cells", "result_shape"]
+
+_Numbers = npt.NDArray[np.int64]
+Part = tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]
+
+
+def result_shape(indices: Indices) -> tuple[int, ...]:
+    """Return the shape of what is read at some indices."""
+    shapes = [item.shape for item in indices if isinstance(item, np.ndarray)]
+    joint = np.broadcast_shapes(*shapes) if shapes else ()
+    return (*joint, *(len(range(s.start, s.stop, s.step)) for s in indices if isinstance(s, slice)))
+
+
+def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[Part]:
+    """Cut indices into those of one cell each.
+
+    Parameters
+    ----------
+    indices : tuple
+        One item for each dimension.
+    locate : callable
+        Returns for a dimension and indices along it the numbers of the cells.
+
+    Yields
+    ------
+    numbers : tuple of int
+        Which cell.
+    part : tuple
+        The indices that lie in it.
+    place : tuple
+        Where in the result they are: ``result[place]`` has the shape that reading the part gives.
+    """
+    arrays = [axis for axis, item in enumerate(indices) if isinstance(item, np.ndarray)]
+    slices = [axis for axis, item in enumerate(indices) if isinstance(item, slice)]
+    fixed = {
+        axis: int(locate(axis, np.asarray([item]))[0]) for axis, item in enumerate(indices) if isinstance(item, int)
+    }
+    joint = array_rank(indices)
+    groups = list(_points(indices, arrays, locate)) if arrays else [((), {}, ())]
+    runs = [list(_runs(indices[axis], axis, locate)) for axis in slices]
+    for at, points, place in groups:
+        for chosen in product(*runs):
+            numbers = [0] * len(indices)
+            part: list[Any] = list(indices)
+            for axis, number in fixed.items():
+                numbers[axis] = number
+            for axis, number in zip(arrays, at):
+                numbers[axis] = number
+                part[axis] = points[axis]
+            for axis, (number, piece, _) in zip(slices, chosen):
+                numbers[axis] = number
+                part[axis] = piece
+            spans = tuple(span for _, _, span in chosen)
+            yield tuple(numbers), tuple(part), (*(place if joint else ()), *spans)
+
+
+def _points(
+    indices: Indices, arrays: list[int], locate: Callable[[int, _Numbers], _Numbers]
+) -> Iterator[tuple[tuple[int, ...], dict[int, _Numbers], tuple[Any, ...]]]:
+    shape = np.broadcast_shapes(*(np.asarray(indices[axis]).shape for axis in arrays))
+    flat = {axis: np.broadcast_to(np.asarray(indices[axis]), shape).reshape(-1) for axis in arrays}
+    if not flat[arrays[0]].size:
+        return
+    numbers = np.stack([locate(axis, flat[axis]) for axis in arrays])
+    unique, groups = np.unique(numbers, axis=1, return_inverse=True)
+    groups = groups.reshape(-1)
+    for number in range(unique.shape[1]):
+        members = np.flatnonzero(groups == number)
+        place = np.unravel_index(members, shape)
+        yield tuple(unique[:, number].tolist()), {axis: flat[axis][members] for axis in arrays}, place
+
+
+def _runs(item: Any, axis: int, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[tuple[int, slice, slice]]:
+    covered = range(item.start, item.stop, item.step)
+    if not covered:
+        return
+    sign = 1 if item.step > 0 else -1
+
+    def cell(place: int) -> int:
+        return sign * int(locate(axis, np.asarray([covered[place]]))[0])
+
+    begin = 0
+    while begin < len(covered):
+        number = cell(begin)
+        end = bisect_right(range(len(covered)), number, lo=begin, key=cell)
+        yield sign * number, slice(covered[begin], covered[end - 1] + sign, item.step), slice(begin, end)
+        begin = end

@@ -1,0 +1,221 @@
+"""The ``json`` driver: a value inside a JSON document, as an array without dimensions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import copy
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.errors import ConflictError, TegulaError
+from tegula.tensorstore import dtypes
+from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.interface import Driver, Indices, OpenFlags, mode_of
+from tegula.tensorstore.drivers.stored import StoredSpec, read_recheck, read_schema
+from tegula.tensorstore.errors import annotate, as_status, status
+from tegula.tensorstore.json_binding import MISSING, dump, invalid, known_only, member, obj, string
+from tegula.tensorstore.json_pointer import parse_pointer, replaced, resolve
+from tegula.tensorstore.json_values import to_json_value
+from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.schema import Schema
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.batch import Batch
+    from tegula.tensorstore.transaction import Transaction
+
+__all__ = ["JsonDriver", "JsonSpec"]
+
+_RETRIES = 10_000
+_SCALAR = IndexDomain(rank=0)
+
+
+class JsonSpec(StoredSpec):
+    """The spec of a value in a JSON document; it is there as soon as it is written."""
+
+    name: ClassVar[str] = "json"
+    directory: ClassVar[bool] = False
+    resource_kinds: ClassVar[Mapping[str, str]] = {
+        "cache_pool": "cache_pool",
+        "data_copy_concurrency": "data_copy_concurrency",
+    }
+    recheck_data: Any = "open"
+    pointer: str = ""
+
+    @classmethod
+    def from_json(cls, json: dict[str, Any]) -> JsonSpec:
+        members = obj(json)
+        self = cls()
+        self.schema = read_schema(members)
+        self.bindings.take(members)
+        self._read_kvstore(members)
+        pointer = members.pop("json_pointer", MISSING)
+        if pointer is not MISSING:
+            with member("json_pointer"):
+                self.pointer = string(pointer)
+                parse_pointer(self.pointer)
+        self.recheck_data = read_recheck(members, "recheck_cached_data", "open")
+        known_only(members)
+        self._check()
+        return self
+
+    def _check(self) -> None:
+        """Refuse what a JSON value can't have, and note what it has."""
+        schema = self.schema
+        schema.set_dtype(dtypes.json)
+        if schema.rank:
+            text = f"Rank specified by rank (0) does not match existing rank specified by schema ({schema.rank})"
+            raise invalid(text)
+        if schema.fill_value is not None:
+            raise invalid("fill_value not supported by json driver")
+        if schema.codec is not None:
+            raise invalid("codec not supported by json driver")
+        if schema.rank is None:
+            schema.set_rank(0, "rank")
+
+    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        json = super().write(builder, include_defaults)
+        for name in (
+            "recheck_cached_metadata recheck_cached_data fill_missing_data_reads store_data_equal_to_fill_value create"
+            " open delete_existing assume_metadata assume_cached_metadata"
+        ).split():
+            json.pop(name, None)
+        if self.recheck_data != "open" or include_defaults:
+            json["recheck_cached_data"] = self.recheck_data
+        if self.pointer or include_defaults:
+            json["json_pointer"] = self.pointer
+        return json
+
+    def get_schema(self) -> Schema:
+        schema = self.schema.copy()
+        if schema.domain is None:
+            schema.set_domain(_SCALAR, "domain")
+        return schema
+
+    def get_domain(self) -> IndexDomain | None:
+        return _SCALAR
+
+    def merge(self, *, schema: Schema | None = None, flags: OpenFlags | None = None, **options: Any) -> JsonSpec:
+        other = super().merge(**options)
+        assert isinstance(other, JsonSpec)
+        if schema is not None:
+            other.schema = schema.copy()
+            other._check()
+            other.schema.merge(self.schema)
+        return other
+
+    def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> JsonSpec:
+        other = copy(self)
+        other.schema = Schema(dtype=data_type, rank=0)
+        return other
+
+    def url_suffix(self) -> str:
+        """Return what a URL says of the value after where the document is."""
+        return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
+
+    def open(
+        self,
+        context: Context,
+        transaction: Transaction | None = None,
+        read: bool = True,
+        write: bool = True,
+        batch: Batch | None = None,
+    ) -> Driver:
+        if self.kvstore is None:
+            raise invalid('"kvstore" must be specified')
+        kvstore = KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        driver = JsonDriver(self, kvstore)
+        driver.mode = mode_of(read, write)
+        return driver
+
+
+class JsonDriver(Driver):
+    """The driver of a value in a JSON document.
+
+    Several drivers may change the same document: each change is made to the document as it is then.
+    """
+
+    name = "json"
+    dtype = dtypes.json
+    domain = _SCALAR
+    kvstore: KvStore
+
+    def __init__(self, source: JsonSpec, kvstore: KvStore) -> None:
+        self.source = source
+        self.kvstore = kvstore
+        self.pointer = source.pointer
+        self.chunk_layout = ChunkLayout(rank=0)
+        self.dimension_units = ()
+
+    def _document(self) -> tuple[Any, Any]:
+        """Return the document, `MISSING` if there is none, and its generation."""
+        raw, generation = self.kvstore._store.get(self.kvstore._path, with_generation=True)
+        if raw is None:
+            return MISSING, generation
+        try:
+            return json.loads(bytes(raw).decode("utf-8-sig"), parse_constant=_no_constant), generation
+        except (ValueError, RecursionError):
+            raise annotate(status("FAILED_PRECONDITION", "Invalid JSON"), self._doing("reading")) from None
+
+    def _doing(self, what: str) -> str:
+        return f"Error {what} {self.kvstore.describe_key('')}"
+
+    def read(self, indices: Indices) -> npt.NDArray[Any]:
+        document, _ = self._document()
+        if document is MISSING:
+            raise status("NOT_FOUND", self._doing("reading"))
+        try:
+            value = resolve(document, self.pointer)
+        except TegulaError as error:
+            raise annotate(error, self._doing("reading")) from None
+        out = np.empty((), object)
+        out[()] = value
+        return out
+
+    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
+        value = _finite(to_json_value(np.asarray(values, object)[()]))
+        store, key = self.kvstore._store, self.kvstore._path
+        if not self.pointer:
+            store.set(key, dump(value).encode())
+            return
+        for _ in range(_RETRIES):
+            document, generation = self._document()
+            try:
+                changed = replaced(document, self.pointer, value)
+            except TegulaError as error:
+                raise annotate(error, self._doing("writing")) from None
+            try:
+                store.set(key, dump(changed).encode(), if_generation=generation)
+                return
+            except ConflictError:
+                continue
+            except TegulaError as error:
+                raise annotate(as_status(error), self._doing("writing")) from error
+        raise status("ABORTED", f"{self._doing('writing')}: it kept changing")
+
+    def spec_members(self) -> dict[str, Any]:
+        return {}
+
+    def with_transaction(self, transaction: Transaction | None) -> Driver:
+        other = copy(self)
+        other.kvstore = self.kvstore.with_transaction(transaction)
+        return other
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null in place of numbers that JSON has no form of."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,253 @@
+"""Arrays that tegula stores: reading and writing them, whole or one field at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tegula
+from tegula.indexing import Plan, vectorized
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.elements import Elements, pick, put
+from tegula.tensorstore.drivers.interface import Driver, Indices, ResizeOptions
+from tegula.tensorstore.drivers.viewed import array_rank, joint_first, joint_in_place, numpy_selection
+from tegula.tensorstore.errors import as_status, status
+from tegula.tensorstore.intervals import MAX_RANK
+
+_MAX_EXTENT = 2**62 - 2
+__all__ = ["NodeDriver", "new_shape"]
+
+_Values = npt.NDArray[Any]
+_FEW_CHUNKS = 64
+
+
+class NodeDriver(Driver):
+    """The driver of an array that tegula stores.
+
+    Those of the formats add what they call themselves, their metadata, chunk layout and codec.
+
+    Parameters
+    ----------
+    array : tegula.Array
+        The array. It keeps the bounds it was opened with; another driver has those it gets.
+    field : str, optional
+        The field to show, of a structure.
+    void : bool
+        Whether elements are shown as bytes.
+    labels : iterable of str, optional
+        Labels of the dimensions.
+    fill_missing : bool
+        Whether a chunk that is not there reads as the fill value; else that is an error.
+
+    Attributes
+    ----------
+    array : tegula.Array
+        What it reads and writes.
+    elements : Elements
+        How its elements are shown.
+    """
+
+    array: tegula.Array
+    elements: Elements
+
+    def __init__(
+        self,
+        array: tegula.Array,
+        *,
+        field: str | None = None,
+        void: bool = False,
+        labels: Iterable[str] | None = None,
+        fill_missing: bool = True,
+    ) -> None:
+        self.array = array
+        self.elements = Elements(array.metadata.data_type, field, void)
+        self.dtype = self.elements.dtype
+        self._fill_missing = fill_missing
+        self._labels = None if labels is None else tuple(labels)
+        self._direct = self.elements.plain and not self.elements.shape and fill_missing and field is None
+        self._note_shape()
+        fill = array.metadata.fill_value
+        if fill is not None and array.metadata.data_type.is_fixed:
+            self.fill_value = self.elements.present(fill if field is None else np.asarray(fill[field]))
+
+    def _note_shape(self) -> None:
+        inner = self.elements.shape
+        outer = self.array.shape
+        shape, upper = (*outer, *inner), (True,) * len(outer) + (False,) * len(inner)
+        rank = len(shape)
+        labels = ("",) * rank if self._labels is None else self._labels
+        if rank > MAX_RANK or max(shape, default=0) > _MAX_EXTENT:
+            self.domain = IndexDomain(shape=shape, implicit_upper_bounds=upper, labels=labels)  # says what is wrong
+        else:
+            self.domain = IndexDomain._make((0,) * rank, shape, (False,) * rank, upper, labels)
+
+    # --- reading and writing
+
+    def read(self, indices: Indices) -> _Values:
+        if self._direct:
+            selection, joint = numpy_selection(indices)
+            return self._get(selection, joint)
+        outer = self.array.ndim
+        selection, joint = numpy_selection(indices[:outer])
+        if not self._fill_missing:
+            self._refuse_missing(selection)
+        return self._picked(selection, joint, indices[outer:])
+
+    def _get(self, selection: tuple[Any, ...], joint: int) -> _Values:
+        array, field = self.array, self.elements.field
+        chosen = selection if field is None else (field, *selection)
+        try:
+            values = array.vindex[chosen] if joint else array[chosen]
+        except tegula.TegulaError as error:
+            raise as_status(error) from error
+        return joint_first(np.asarray(values), selection, joint) if joint else np.asarray(values)
+
+    def _picked(self, selection: tuple[Any, ...], joint: int, inner: Indices) -> _Values:
+        shown = self.elements.present(self._get(selection, joint))
+        return shown if self._is_whole(inner) else pick(shown, array_rank(selection), inner)
+
+    def write(self, indices: Indices, values: _Values) -> None:
+        if self._direct:
+            selection, joint = numpy_selection(indices)
+            self._set(selection, joint, values)
+            return
+        outer = self.array.ndim
+        selection, joint = numpy_selection(indices[:outer])
+        inner = indices[outer:]
+        if not self._is_whole(inner):
+            selection, heads, joint = _once(selection, inner, joint)
+            part, whole = values, tuple(slice(0, size, 1) for size in self.elements.shape)
+            values = self._picked(selection, joint, whole).copy()
+            put(values, heads, inner, part)
+        self._set(selection, joint, self.elements.store(values))
+
+    def _set(self, selection: tuple[Any, ...], joint: int, stored: _Values) -> None:
+        if joint:
+            stored = joint_in_place(stored, selection, joint)
+        field = self.elements.field
+        chosen = selection if field is None else (field, *selection)
+        try:
+            if joint:
+                self.array.vindex[chosen] = stored
+            else:
+                self.array[chosen] = stored
+        except tegula.TegulaError as error:
+            raise as_status(error) from error
+
+    def _is_whole(self, inner: Indices) -> bool:
+        return all(item == slice(0, size, 1) for item, size in zip(inner, self.elements.shape) if _is_slice(item)) and (
+            all(map(_is_slice, inner))
+        )
+
+    # --- chunks
+
+    def _plan(self, selection: tuple[Any, ...]) -> Plan:
+        return vectorized(selection, self.array.shape, self.array.metadata.grid)
+
+    def _refuse_missing(self, selection: tuple[Any, ...]) -> None:
+        stored = self.array._stored
+        for coords, *_ in self._plan(selection):
+            key = stored.key(coords)
+            if not stored.store.exists(key):
+                shown = ", ".join(map(str, coords))
+                name = key.removeprefix(stored.prefix)
+                place = f'"{name}"' if self.kvstore is None else self.kvstore.describe_key(name)
+                raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {place} is missing")
+
+    def storage_statistics(
+        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
+    ) -> dict[str, Any]:
+        selection, _ = numpy_selection(indices[: self.array.ndim])
+        stored = self.array._stored
+        plan = self._plan(selection)
+        if plan.nchunks <= _FEW_CHUNKS:
+            count = sum(stored.store.exists(stored.key(coords)) for coords, *_ in plan)
+        else:
+            count = sum(1 for coords, _ in stored.stored_chunks() if self._touches(coords, selection))
+        found: dict[str, Any] = {}
+        if query_not_stored:
+            found["not_stored"] = count == 0
+        if query_fully_stored:
+            found["fully_stored"] = count == plan.nchunks
+        return found
+
+    def _touches(self, coords: tuple[int, ...], selection: tuple[Any, ...]) -> bool:
+        grid = self.array.metadata.grid
+        joint: Any = True
+        for axis, number, item in zip(grid.axes, coords, selection):
+            start = axis.start(number)
+            end = start + axis.length(number)
+            if isinstance(item, slice):
+                covered = range(*item.indices(end if item.step > 0 else max(end, item.start + 1)))
+                if not _meets(covered, start, end):
+                    return False
+            elif isinstance(item, int):
+                if not start <= item < end:
+                    return False
+            else:
+                joint = joint & (item >= start) & (item < end)
+        return bool(np.any(joint))
+
+    # --- other bounds
+
+    def _check_other_fields(self, options: ResizeOptions) -> None:
+        names = self.array.dtype.names
+        if names is not None and len(names) > 1 and self.elements.field is not None and not options.tied_bounds:
+            raise status(
+                "FAILED_PRECONDITION",
+                "Resize operation would affect other fields but `resize_tied_bounds` was not specified",
+            )
+
+
+def _is_slice(item: Any) -> bool:
+    return isinstance(item, slice)
+
+
+def _meets(covered: range, start: int, end: int) -> bool:
+    if not covered:
+        return False
+    low, step = min(covered[0], covered[-1]), abs(covered.step)
+    first = low if low >= start else low + -(-(start - low) // step) * step
+    return first < end and first <= max(covered[0], covered[-1])
+
+
+def _once(
+    selection: tuple[Any, ...], inner: Indices, joint: int
+) -> tuple[tuple[Any, ...], tuple[npt.NDArray[np.int64], ...], int]:
+    """Return a selection that has each element once, and which of these each index of the arrays means."""
+    if not joint:
+        return selection, (), 0
+    arrays = [item for item in selection if isinstance(item, np.ndarray)]
+    shape = np.broadcast_shapes(*(item.shape for item in (*arrays, *inner) if isinstance(item, np.ndarray)))
+    points = np.stack([np.broadcast_to(array, shape).reshape(-1) for array in arrays])
+    unique, places = np.unique(points, axis=1, return_inverse=True)
+    rows = iter(unique)
+    once = tuple(next(rows) if isinstance(item, np.ndarray) else item for item in selection)
+    return once, (places.reshape(shape),), 1
+
+
+def new_shape(old: tuple[int, ...], bounds: tuple[int | None, ...], options: ResizeOptions) -> tuple[int, ...]:
+    """Return the shape that a resize asks for.
+
+    Raises
+    ------
+    ValueError
+        If it is not possible, or not what the options allow.
+    """
+    shape = tuple(size if bound is None else bound for size, bound in zip(old, bounds))
+    for axis, (before, after) in enumerate(zip(old, shape)):
+        if after < 0:
+            raise status("INVALID_ARGUMENT", f"Resize to a negative extent along output dimension {axis}: {after}")
+        if after > _MAX_EXTENT:
+            raise status("INVALID_ARGUMENT", f"Resize to too large an extent along output dimension {axis}: {after}")
+        word = "shrink" if after < before else "expand"
+        if after != before and getattr(options, "expand_only" if word == "shrink" else "shrink_only"):
+            raise status(
+                "FAILED_PRECONDITION",
+                f"Resize operation would {word} output dimension {axis} from [0, {before}) to [0, {after}) "
+                f"but `{'expand' if word == 'shrink' else 'shrink'}_only` was specified",
+            )
+    return shape

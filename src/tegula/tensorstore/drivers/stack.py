@@ -1,0 +1,292 @@
+"""The ``stack`` driver: arrays laid over and beside each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore import dtypes
+from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.cells import cells, result_shape
+from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, ResizeOptions, mode_of
+from tegula.tensorstore.drivers.viewed import Viewed
+from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, write_spec
+from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.json_binding import MISSING, array, at, invalid, member, obj
+from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.spec import Spec
+from tegula.tensorstore.transform import IndexTransform
+
+__all__ = ["Layer", "StackDriver", "StackSpec", "checked_layers"]
+
+_Values = npt.NDArray[Any]
+
+
+class Layer:
+    """One of the arrays of a stack: open, or a spec that is opened when it is needed.
+
+    Parameters
+    ----------
+    domain : IndexDomain
+        Where in the stack it is.
+    dtype : dtype
+        Its data type.
+    spec : Spec, optional
+        What to open.
+    opened : Viewed, optional
+        What is open.
+    """
+
+    __slots__ = ("_opened", "domain", "dtype", "spec")
+
+    def __init__(
+        self, domain: IndexDomain, dtype: dtypes.dtype | None, spec: Spec | None = None, opened: Viewed | None = None
+    ) -> None:
+        self.domain = domain
+        self.dtype = dtype
+        self.spec = spec
+        self._opened = opened
+
+    @classmethod
+    def of_spec(cls, spec: Spec) -> Layer:
+        """Return the layer of a spec.
+
+        Raises
+        ------
+        ValueError
+            If its domain is not known.
+        """
+        domain = spec.domain
+        if domain is None:
+            raise invalid("Domain must be specified")
+        return cls(domain, spec.dtype, spec=spec)
+
+    @classmethod
+    def of_view(cls, driver: Driver, view: IndexTransform) -> Layer:
+        """Return the layer of an open array."""
+        return cls(view.domain, driver.dtype, opened=Viewed(driver, view))
+
+    def opened(self, context: Context, transaction: Any, mode: tuple[bool, bool]) -> Viewed:
+        """Return the array, opened if need be."""
+        if self._opened is None:
+            assert self.spec is not None
+            self._opened = Viewed(*open_base(self.spec, context, transaction, mode, None))
+        return self._opened
+
+    def described(self, minimal: bool) -> Spec:
+        """Return a spec of it."""
+        if self._opened is None:
+            assert self.spec is not None
+            return self.spec
+        return Spec._of(*driver_spec_of_view(self._opened.driver, self._opened.view, minimal=minimal))
+
+
+class StackSpec(VirtualSpec):
+    """The spec of a stack."""
+
+    name: ClassVar[str] = "stack"
+    layers: list[Spec]
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        layers = []
+        with member("layers"):
+            for position, value in enumerate(array(members.pop("layers", MISSING))):
+                with at(position):
+                    layers.append(Spec(obj(value)))
+        self.layers = layers
+        for number, layer in enumerate(layers):
+            if layer.domain is None:
+                raise invalid(f"Layer {number}: Domain must be specified")
+            if self.schema.dtype is None and layer.dtype is not None:
+                self.schema.set_dtype(layer.dtype)
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        return {"layers": [write_spec(layer, builder, include_defaults) for layer in self.layers]}
+
+    def parts(self) -> dict[str, Any]:
+        return {"layers": self.layers}
+
+    def get_domain(self) -> IndexDomain | None:
+        if self.schema.domain is not None:
+            return self.schema.domain
+        domains = [layer.domain for layer in self.layers]
+        if not domains or any(domain is None for domain in domains):
+            return None
+        return _hull([domain for domain in domains if domain is not None])
+
+    def get_schema(self) -> Schema:
+        schema = self.schema.copy()
+        domain = self.get_domain()
+        if domain is not None and schema.domain is None:
+            schema.update(domain=domain)
+        return schema
+
+    def open(
+        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
+    ) -> Driver:
+        layers = []
+        for number, spec in enumerate(self.layers):
+            with_dtype = spec
+            if self.schema.dtype is not None and spec.dtype is None:
+                with_dtype = spec.copy()
+                with_dtype.update(dtype=self.schema.dtype)
+            try:
+                layers.append(Layer.of_spec(with_dtype))
+            except StatusError as error:
+                raise annotate(error, f"Layer {number}") from error
+        found = checked_layers(layers, self.schema, "Specified dtype ({}) does not match existing value ({})")
+        driver = StackDriver(found, self.schema, context, transaction)
+        driver.mode = mode_of(read, write)
+        driver.bindings = self.bindings
+        return driver
+
+
+class StackDriver(Driver):
+    """The driver of several arrays as one.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Where two have the same cell, the later one counts.
+    schema : Schema
+        Data type, and the domain and units if they are given.
+    context, transaction
+        What layers are opened with.
+    """
+
+    name = "stack"
+    resizes = False
+    bindings: Any = None
+
+    def __init__(self, layers: Sequence[Layer], schema: Schema, context: Context, transaction: Any = None) -> None:
+        self.layers = list(layers)
+        self._context, self._transaction = context, transaction
+        dtype = schema.dtype or (layers[0].dtype if layers else None)
+        if dtype is None:
+            raise invalid("dtype must be specified")
+        self.dtype = dtype
+        domain = schema.domain
+        if domain is None:
+            if not layers:
+                raise invalid("Domain must be specified")
+            domain = _hull([layer.domain for layer in layers])
+        self.domain = domain
+        self.dimension_units = schema.dimension_units
+        self.chunk_layout = ChunkLayout()
+        self.slow = any(layer._opened is None or layer._opened.driver.slow for layer in layers)
+        self._edges = [
+            np.unique(
+                [
+                    end
+                    for layer in layers
+                    for end in (layer.domain.inclusive_min[axis], layer.domain.exclusive_max[axis])
+                ]
+            )
+            for axis in range(domain.rank)
+        ]
+        self._found: dict[tuple[int, ...], Viewed] = {}
+
+    def _layer_at(self, numbers: tuple[int, ...]) -> Viewed:
+        """Return the layer that a cell between the edges is seen in."""
+        if numbers not in self._found:
+            self._found[numbers] = self._find_layer(numbers)
+        return self._found[numbers]
+
+    def _find_layer(self, numbers: tuple[int, ...]) -> Viewed:
+        inside = [
+            int(edges[number]) if 0 <= number < len(edges) else None for edges, number in zip(self._edges, numbers)
+        ]
+        if all(start is not None for start in inside):
+            for layer in reversed(self.layers):
+                ends = zip(layer.domain.inclusive_min, inside, layer.domain.exclusive_max)
+                if all(start is not None and low <= start < high for low, start, high in ends):
+                    return layer.opened(self._context, self._transaction, ("r" in self.mode, "w" in self.mode))
+        shown = ", ".join("-4611686018427387903" if start is None else str(start) for start in inside)
+        raise invalid(f'Cell with origin={{{shown}}} missing layer mapping in "stack" driver')
+
+    def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(self._edges[axis], numbers, side="right") - 1
+
+    def read(self, indices: Indices) -> _Values:
+        result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
+        for numbers, part, place in cells(indices, self._locate):
+            result[place] = self._layer_at(numbers).read(part)
+        return result
+
+    def write(self, indices: Indices, values: _Values) -> None:
+        for numbers, part, place in cells(indices, self._locate):
+            self._layer_at(numbers).write(part, values[place])
+
+    def spec_members(self) -> dict[str, Any]:
+        return {}
+
+    def spec(self, *, minimal: bool = False) -> DriverSpec:
+        spec = StackSpec()
+        spec.layers = [layer.described(minimal) for layer in self.layers]
+        spec.schema = Schema(dtype=self.dtype, rank=self.domain.rank, domain=self.domain)
+        if self.dimension_units is not None and any(unit is not None for unit in self.dimension_units):
+            spec.schema.update(dimension_units=self.dimension_units)
+        spec.bindings = (self.bindings or spec.bindings).bound(self._context)
+        return spec
+
+    def with_transaction(self, transaction: Any) -> Driver:
+        other = copy(self)
+        other._transaction = transaction
+        other.layers = []
+        for layer in self.layers:
+            if layer._opened is None:
+                other.layers.append(Layer(layer.domain, layer.dtype, spec=layer.spec))
+            else:
+                opened = layer._opened
+                other.layers.append(Layer.of_view(opened.driver.with_transaction(transaction), opened.view))
+        other._found = {}
+        return other
+
+    def resize(
+        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
+    ) -> Driver:
+        raise status("UNIMPLEMENTED", "Resize not supported")
+
+
+def checked_layers(layers: Sequence[Layer], schema: Schema, mismatch: str) -> list[Layer]:
+    """Return layers if they fit each other and a schema.
+
+    Raises
+    ------
+    ValueError
+        If one has another data type or number of dimensions.
+    """
+    dtype = schema.dtype
+    rank = schema.rank
+    for number, layer in enumerate(layers):
+        if dtype is None:
+            dtype = layer.dtype
+        if layer.dtype is not None and layer.dtype != dtype:
+            assert dtype is not None
+            raise invalid(f"Layer {number}: {mismatch.format(layer.dtype.name, dtype.name)}")
+        if rank is None:
+            rank = layer.domain.rank
+        if layer.domain.rank != rank:
+            raise invalid(
+                f"Layer {number}: Layer domain {layer.domain} of rank {layer.domain.rank} does not match layer 0 rank "
+                f"of {rank}"
+            )
+    return list(layers)
+
+
+def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:
+    found = domains[0]
+    for number, domain in enumerate(domains[1:], 1):
+        try:
+            found = found.hull(domain)
+        except StatusError as error:
+            reason = re.sub(r"^Cannot hull .*: (?=Mismatch)", "", error.sentence)
+            raise invalid(f"Layer {number}: {reason}") from error
+    return IndexDomain(inclusive_min=found.inclusive_min, exclusive_max=found.exclusive_max, labels=found.labels)

@@ -1,0 +1,265 @@
+"""What the specs of all drivers have in common that keep an array in a key-value store.
+
+A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and says what they mean in
+`get_schema`; all the rest is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from tegula.tensorstore.context import Bindings, Context, SpecBuilder
+from tegula.tensorstore.drivers.interface import DriverSpec, OpenFlags
+from tegula.tensorstore.dtypes import dtype
+from tegula.tensorstore.json_binding import MISSING, boolean, expected, invalid, known_only, member, obj, string
+from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.schema import Schema
+
+__all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
+
+FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
+
+
+class StoredSpec(DriverSpec):
+    """A spec with a ``kvstore``, caches, flags and schema."""
+
+    directory: ClassVar[bool] = True
+    """Whether the path of the kvstore is that of a directory, and ends in a slash."""
+
+    resource_kinds: ClassVar[Mapping[str, str]] = {
+        "cache_pool": "cache_pool",
+        "metadata_cache_pool": "cache_pool",
+        "data_copy_concurrency": "data_copy_concurrency",
+    }
+    """The members that are resources, and of which kind."""
+
+    recheck_metadata: Any = "open"
+    recheck_data: Any = True
+    fill_missing: bool = True
+    store_equal: bool = False
+
+    def __init__(self) -> None:
+        self.members = {}
+        self.kvstore = None
+        self.schema = Schema()
+        self.flags = OpenFlags(open=True)
+        self.bindings = Bindings(self.resource_kinds)
+
+    @classmethod
+    def from_json(cls, json: dict[str, Any]) -> Self:
+        members = obj(json)
+        self = cls()
+        self.schema = read_schema(members)
+        self._read_bindings(members)
+        self._read_kvstore(members)
+        self.recheck_metadata = read_recheck(members, "recheck_cached_metadata", "open")
+        self.recheck_data = read_recheck(members, "recheck_cached_data", True)
+        self.flags = read_flags(members)
+        self.fill_missing = _boolean(members, "fill_missing_data_reads", True)
+        self.store_equal = _boolean(members, "store_data_equal_to_fill_value", False)
+        self.read_members(members)
+        _refuse_mismatch(members)
+        known_only(members)
+        return self
+
+    def _read_bindings(self, members: dict[str, Any]) -> None:
+        self.bindings.take(members)
+        if "metadata_cache_pool" not in self.bindings.resources:  # then it is the other one, and not spoken of
+            kinds = {name: kind for name, kind in self.resource_kinds.items() if name != "metadata_cache_pool"}
+            bindings = Bindings(kinds)
+            bindings.resources, bindings.context = self.bindings.resources, self.bindings.context
+            self.bindings = bindings
+
+    def _read_kvstore(self, members: dict[str, Any]) -> None:
+        value = members.pop("kvstore", MISSING)
+        if value is not MISSING:
+            with member("kvstore"):
+                self.kvstore = value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)
+        path = members.pop("path", MISSING)
+        if path is not MISSING:
+            with member("path"):
+                name = string(path)
+                if self.kvstore is None:
+                    raise invalid('"path" must be specified in conjunction with "kvstore"')
+                self.kvstore = self.kvstore / name
+        self._make_directory()
+
+    def _make_directory(self) -> None:
+        if self.directory and self.kvstore is not None and self.kvstore.path and not self.kvstore.path.endswith("/"):
+            self.kvstore = self.kvstore + "/"
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        """Take the driver's own members out of a spec."""
+
+    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
+        """Write the driver's own members."""
+        return {}
+
+    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        json: dict[str, Any] = {"driver": self.name}
+        if self.kvstore is not None:
+            json["kvstore"] = self.kvstore.build(builder, include_defaults)
+        self.bindings.write(json, builder, include_defaults)
+        json.update(write_schema(self.schema, include_defaults))
+        options = {
+            "recheck_cached_metadata": (self.recheck_metadata, "open"),
+            "recheck_cached_data": (self.recheck_data, True),
+            "fill_missing_data_reads": (self.fill_missing, True),
+            "store_data_equal_to_fill_value": (self.store_equal, False),
+        }
+        for name, (value, default) in options.items():
+            if include_defaults or value != default or type(value) is not type(default):
+                json[name] = value
+        json.update(write_flags(self.flags, include_defaults))
+        json.update(self.write_members(include_defaults=include_defaults))
+        return json
+
+    def bound(self, context: Context) -> Self:
+        other = copy(self)
+        home = self.bindings.home(context)
+        other.bindings = self.bindings.bound(home)
+        if self.kvstore is not None:
+            other.kvstore = self.kvstore.bound(home)
+        return other
+
+    def stripped(self) -> Self:
+        other = copy(self)
+        other.bindings = self.bindings.stripped()
+        if self.kvstore is not None:
+            other.kvstore = self.kvstore.stripped()
+        return other
+
+    def merge(
+        self,
+        *,
+        flags: OpenFlags | None = None,
+        kvstore: Any = None,
+        schema: Schema | None = None,
+        minimal: bool = False,
+        **members: Any,
+    ) -> Self:
+        other = copy(self)
+        if flags is not None:
+            other.flags = flags
+        if kvstore is not None:
+            if self.kvstore is not None:
+                raise invalid('"kvstore" is already specified')
+            other.kvstore = kvstore
+            other._make_directory()
+        if schema is not None:
+            other.schema = self.schema.copy()
+            other.schema.merge(schema)
+        if "recheck_cached_metadata" in members:
+            other.recheck_metadata = members["recheck_cached_metadata"]
+        if "recheck_cached_data" in members:
+            other.recheck_data = members["recheck_cached_data"]
+        return other
+
+    def checked_flags(self, read: bool, write: bool) -> OpenFlags:
+        """Return the flags if they go together with each other and with the mode.
+
+        Raises
+        ------
+        ValueError
+            If they do not.
+        """
+        flags = self.flags.check()
+        if flags.create and not write:
+            raise invalid("Cannot specify an open mode of `create` without `write`")
+        if self.kvstore is None:
+            raise invalid('"kvstore" must be specified')
+        return flags
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> Self:
+        other = copy(self)
+        other.schema = Schema(dtype=data_type)
+        assumed = self.flags.assume_metadata
+        other.flags = OpenFlags(open=True, assume_metadata=assumed)
+        return other
+
+
+def read_schema(members: dict[str, Any]) -> Schema:
+    """Take ``schema``, ``dtype`` and ``rank`` out of a spec."""
+    value = members.pop("schema", MISSING)
+    with member("schema"):
+        found = Schema() if value is MISSING else Schema(obj(value))
+    name = members.pop("dtype", MISSING)
+    if name is not MISSING:
+        with member("dtype"):
+            found.set_dtype(_data_type(name))
+    rank = members.pop("rank", MISSING)
+    if rank is not MISSING:
+        with member("rank"):
+            if type(rank) is not int or not 0 <= rank <= 32:
+                raise expected("integer in the range [0, 32]", rank)
+            found.set_rank(rank, "rank")
+    return found
+
+
+def _data_type(value: Any) -> dtype:
+    name = string(value)
+    try:
+        return dtype(name)
+    except ValueError:
+        raise invalid(f'Unsupported data type: "{name}"') from None
+
+
+def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
+    """Write ``schema`` and ``dtype``; ``rank`` goes with the transform."""
+    whole = schema.to_json(include_defaults=include_defaults)
+    rest = whole if include_defaults else {k: v for k, v in whole.items() if k not in ("dtype", "rank")}
+    json: dict[str, Any] = {"schema": rest} if rest or include_defaults else {}
+    if schema.dtype is not None:
+        json["dtype"] = schema.dtype.to_json()
+    return json
+
+
+def read_flags(members: dict[str, Any]) -> OpenFlags:
+    """Take the flags out of a spec."""
+    given = "open" in members or "create" in members
+    flags = OpenFlags(**{name: _boolean(members, name, False) for name in FLAGS})
+    if flags.assume_metadata:
+        flags = replace(flags, assume_cached_metadata=False)
+    return flags if given else replace(flags, open=True)
+
+
+def write_flags(flags: OpenFlags, include_defaults: bool) -> dict[str, Any]:
+    """Write the flags; to open what exists is the default."""
+    json: dict[str, Any] = {}
+    if flags.create:
+        json["create"] = True
+        if flags.open:
+            json["open"] = True
+    for name in FLAGS[2:]:
+        if getattr(flags, name) or include_defaults:
+            json[name] = getattr(flags, name)
+    return json
+
+
+def read_recheck(members: dict[str, Any], name: str, default: Any) -> Any:
+    """Take a member that says from when on what is cached is fresh."""
+    value = members.pop(name, default)
+    if isinstance(value, bool) or value == "open":
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    with member(name):
+        raise expected('boolean, number, or "open"', value)
+
+
+def _refuse_mismatch(members: dict[str, Any]) -> None:
+    """Take a member of old that can no longer be set."""
+    with member("allow_metadata_mismatch"):
+        if boolean(members.pop("allow_metadata_mismatch", False)):
+            raise invalid('"allow_metadata_mismatch" no longer supported')
+
+
+def _boolean(members: dict[str, Any], name: str, default: bool) -> bool:
+    value = members.pop(name, default)
+    if isinstance(value, bool):
+        return value
+    with member(name):
+        return boolean(value)

@@ -1,0 +1,309 @@
+"""The ``virtual_chunked`` driver: an array whose chunks a function computes, or takes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.engine.pool import for_each
+from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.chunk_shapes import choose_shape
+from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.cells import Part, cells, result_shape
+from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, mode_of
+from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
+from tegula.tensorstore.drivers.virtual import VirtualSpec
+from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.future import Future
+from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY
+from tegula.tensorstore.json_binding import invalid
+from tegula.tensorstore.schema import Schema
+
+__all__ = [
+    "VirtualChunkedDriver",
+    "VirtualChunkedReadParameters",
+    "VirtualChunkedSpec",
+    "VirtualChunkedWriteParameters",
+    "virtual_driver",
+]
+
+_Values = npt.NDArray[Any]
+_Function = Callable[[IndexDomain, _Values, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualChunkedReadParameters:
+    """What a function that computes a chunk is told besides.
+
+    Attributes
+    ----------
+    if_not_equal : bytes
+        The generation of what is known already; empty if nothing is.
+    staleness_bound : float
+        Since when what is known would do, in seconds since the epoch.
+    batch : Batch, optional
+        The batch that the read is part of.
+    """
+
+    if_not_equal: bytes = b""
+    staleness_bound: float = -math.inf
+    batch: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualChunkedWriteParameters:
+    """What a function that takes a chunk is told besides.
+
+    Attributes
+    ----------
+    if_equal : bytes
+        The generation that must still be there; empty if any may.
+    """
+
+    if_equal: bytes = b""
+
+
+class VirtualChunkedSpec(VirtualSpec):
+    """The spec of such an array, which has no JSON."""
+
+    name: ClassVar[str] = "virtual_chunked"
+    driver: VirtualChunkedDriver
+
+    @classmethod
+    def from_json(cls, json: dict[str, Any]) -> VirtualSpec:
+        text = 'Error parsing object member "driver": "virtual_chunked" is not a registered TensorStore driver'
+        raise invalid(text)
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        raise status("UNIMPLEMENTED", "JSON representation not supported")
+
+    def get_domain(self) -> IndexDomain:
+        return self.driver.domain
+
+    def get_schema(self) -> Schema:
+        driver = self.driver
+        schema = Schema(dtype=driver.dtype, domain=driver.domain, chunk_layout=driver.chunk_layout)
+        if driver.dimension_units is not None:
+            schema.update(dimension_units=driver.dimension_units)
+        return schema
+
+    def open(
+        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
+    ) -> Driver:
+        found = copy(self.driver)
+        reads, writes = read and "r" in found.mode, write and "w" in found.mode
+        if not reads and not writes:
+            raise invalid("the functions for that were not given")
+        found.mode = mode_of(reads, writes)
+        return found
+
+
+class VirtualChunkedDriver(Driver):
+    """The driver of an array whose chunks are computed.
+
+    Parameters
+    ----------
+    read_function, write_function : callable, optional
+        Called with the domain of a chunk, an array to fill or to store, and parameters.
+    loop : asyncio.AbstractEventLoop, optional
+        What runs coroutines that they return.
+    schema : Schema
+        Data type, domain and chunks.
+    """
+
+    name = "virtual_chunked"
+    slow = True
+    resizes = False
+
+    def __init__(
+        self,
+        read_function: _Function | None,
+        write_function: _Function | None,
+        loop: asyncio.AbstractEventLoop | None,
+        schema: Schema,
+    ) -> None:
+        self._read_function, self._write_function, self._loop = read_function, write_function, loop
+        assert schema.dtype is not None
+        self.dtype = schema.dtype
+        self.domain = schema.domain if schema.domain is not None else _everything(schema.rank or 0)
+        self.dimension_units = schema.dimension_units
+        self._origin, self._chunk, self._order = _grid(self.domain, schema.chunk_layout)
+        layout = ChunkLayout(inner_order=self._order, grid_origin=self._origin, chunk_shape=self._chunk)
+        self.chunk_layout = layout
+        self.mode = mode_of(read_function is not None, write_function is not None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loop": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._loop = running_loop()
+
+    def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        found: npt.NDArray[np.int64] = (numbers - self._origin[axis]) // self._chunk[axis]
+        return found
+
+    def _chunk_domain(self, numbers: tuple[int, ...]) -> IndexDomain:
+        lower, upper = [], []
+        domain = self.domain
+        for axis, number in enumerate(numbers):
+            start = self._origin[axis] + number * self._chunk[axis]
+            lower.append(max(start, domain.inclusive_min[axis]))
+            upper.append(min(start + self._chunk[axis], domain.exclusive_max[axis]))
+        return IndexDomain(inclusive_min=lower, exclusive_max=upper, labels=domain.labels)
+
+    def _empty(self, domain: IndexDomain) -> _Values:
+        axes = self._order
+        values = np.zeros([domain.shape[axis] for axis in axes], self.dtype.numpy_dtype)
+        return values.transpose(np.argsort(axes)) if axes else values
+
+    def _call(self, function: _Function, domain: IndexDomain, values: _Values, parameters: Any) -> None:
+        found = function(domain, values, parameters)
+        if found is None:
+            return
+        try:
+            Future(found, loop=self._loop).result()
+        except StatusError:
+            if asyncio.iscoroutine(found):
+                found.close()
+            raise
+
+    def _filled(self, domain: IndexDomain, staleness_bound: float) -> _Values:
+        values = self._empty(domain)
+        assert self._read_function is not None
+        self._call(self._read_function, domain, values, VirtualChunkedReadParameters(b"", staleness_bound))
+        return values
+
+    def read(self, indices: Indices) -> _Values:
+        result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
+        now = time.time()
+
+        def work(item: Part) -> None:
+            numbers, part, place = item
+            domain = self._chunk_domain(numbers)
+            chosen, joint = numpy_selection(_inside(part, domain))
+            found = self._filled(domain, now)[(*chosen, ...)]
+            result[place] = joint_first(found, chosen, joint) if joint else found
+
+        for_each(work, list(cells(indices, self._locate)), parallel=False)
+        return result
+
+    def write(self, indices: Indices, values: _Values) -> None:
+        for numbers, part, place in cells(indices, self._locate):
+            domain = self._chunk_domain(numbers)
+            inside = _inside(part, domain)
+            if all(_covers(item, size) for item, size in zip(inside, domain.shape)):
+                chunk = self._empty(domain)
+            elif self._read_function is None:
+                raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
+            else:
+                chunk = self._filled(domain, -math.inf)
+            chosen, joint = numpy_selection(inside)
+            piece = values[place]
+            chunk[(*chosen, ...)] = joint_in_place(piece, chosen, joint) if joint else piece
+            assert self._write_function is not None
+            self._call(self._write_function, domain, chunk, VirtualChunkedWriteParameters())
+
+    def spec_members(self) -> dict[str, Any]:
+        return {}
+
+    def spec(self, *, minimal: bool = False) -> DriverSpec:
+        spec = VirtualChunkedSpec()
+        spec.driver = self
+        spec.schema = Schema(dtype=self.dtype, rank=self.domain.rank)
+        return spec
+
+    def with_transaction(self, transaction: Any) -> Driver:
+        return self
+
+
+def virtual_driver(
+    read_function: _Function | None,
+    write_function: _Function | None,
+    loop: asyncio.AbstractEventLoop | None,
+    schema: Schema,
+) -> VirtualChunkedDriver:
+    """Return the driver of an array whose chunks are computed.
+
+    Raises
+    ------
+    ValueError
+        If something is missing or does not go with it.
+    """
+    if read_function is None and write_function is None:
+        raise invalid("Must specify `read_function`, `write_function`, or both")
+    if schema.dtype is None:
+        raise invalid("dtype must be specified")
+    if schema.rank is None:
+        raise invalid("rank must be specified")
+    if schema.fill_value is not None:
+        raise invalid("fill_value not supported")
+    if schema.codec is not None:
+        raise invalid("codec not supported")
+    return VirtualChunkedDriver(read_function, write_function, loop or running_loop(), schema)
+
+
+def _everything(rank: int) -> IndexDomain:
+    none = [False] * rank
+    return IndexDomain(rank=rank, implicit_lower_bounds=none, implicit_upper_bounds=none)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs this thread, if there is one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return origin, chunk shape and order of axes."""
+    rank = domain.rank
+    layout = layout.copy()
+    layout.set_rank(rank)
+    try:
+        layout.merge_grid("read_chunk", layout.grid("write"))
+    except StatusError as error:
+        raise annotate(error, "write_chunk constraints not compatible with existing read_chunk constraints") from None
+    grid = layout.grid("read")
+    extents = [
+        None if low <= -INFINITY or high >= EXCLUSIVE_INFINITY else high - low
+        for low, high in zip(domain.inclusive_min, domain.exclusive_max)
+    ]
+    chunk = choose_shape(
+        [size or 0 for size in grid.shape_vector(rank).values],
+        [ratio or 0.0 for ratio in grid.aspect_ratio_vector(rank).values],
+        None if grid.count is None else grid.count.value,
+        extents,
+    )
+    given = layout.origin_vector().values
+    whole = [
+        low if extent is not None and size >= extent and low > -INFINITY else 0
+        for low, extent, size in zip(domain.inclusive_min, extents, chunk)
+    ]
+    origin = tuple(start if value is None else value for start, value in zip(whole, given))
+    order = layout.inner_order or layout.inner_order_soft_constraint or tuple(range(rank))
+    return origin, tuple(chunk), tuple(order)
+
+
+def _inside(part: tuple[Any, ...], domain: IndexDomain) -> tuple[Any, ...]:
+    """Return indices that count from the first of a chunk."""
+    return tuple(
+        slice(item.start - start, item.stop - start, item.step) if isinstance(item, slice) else item - start
+        for item, start in zip(part, domain.inclusive_min)
+    )
+
+
+def _covers(item: Any, size: int) -> bool:
+    if isinstance(item, slice):
+        return len(range(item.start, item.stop, item.step)) == size
+    return isinstance(item, int) and size == 1

@@ -1,0 +1,64 @@
+"""The ``zarr1`` driver: arrays of Zarr v1, which TensorStore does not know."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import tegula
+from tegula.formats.numpy_types import dtype_to_json
+from tegula.metadata.data_types import DataType
+from tegula.tensorstore.codec_spec import CodecSpec
+from tegula.tensorstore.drivers.documented import DocumentedSpec, chunk_shape_of, fill_json, shape_of
+from tegula.tensorstore.json_binding import dump, invalid
+
+__all__ = ["Zarr1Spec"]
+
+_BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1}
+
+
+class Zarr1Spec(DocumentedSpec):
+    """The spec of an array of Zarr v1.
+
+    Its ``metadata`` says what the document ``meta`` says: ``shape``, ``chunks``, ``dtype``, ``compression``,
+    ``compression_opts``, ``fill_value`` and ``order``.
+    """
+
+    name: ClassVar[str] = "zarr1"
+    key: ClassVar[str] = "meta"
+    metadata_members: ClassVar[tuple[str, ...]] = (
+        *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
+    )
+
+    def new_documents(self) -> dict[str, bytes]:
+        wanted = self.schema.dtype
+        if wanted is None:
+            raise invalid("dtype must be specified")
+        shape = shape_of(self)
+        codec = {} if self.schema.codec is None else self.schema.codec.members
+        order = self.schema.chunk_layout.inner_order
+        document: dict[str, Any] = {
+            "zarr_format": 1,
+            "shape": [*shape],
+            "chunks": [*chunk_shape_of(self, shape)],
+            "dtype": dtype_to_json(DataType(wanted.numpy_dtype)),
+            "compression": "blosc",
+            "compression_opts": _BLOSC,
+            "fill_value": fill_json(self, wanted),
+            "order": "F" if order is not None and [*order] == [*range(len(shape))][::-1] and len(shape) > 1 else "C",
+        }
+        if {"compression"} & (codec.keys() | self.metadata.keys()):
+            del document["compression_opts"]
+            document["compression_opts"] = None
+        return {"meta": dump({**document, **codec, **self.metadata}).encode()}
+
+    @classmethod
+    def describe(cls, array: tegula.Array) -> dict[str, Any]:
+        document = array.metadata.documents.get("meta", b"{}")
+        found: dict[str, Any] = json.loads(document)
+        return found
+
+    @classmethod
+    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
+        members = {name: described[name] for name in ("compression", "compression_opts") if name in described}
+        return CodecSpec.of("zarr1", **members)

@@ -1,0 +1,364 @@
+"""The answers of operations that may still run: wait for them, await them, or be called when they are there.
+
+An operation that is done at once answers with `ready` or `failed`, which cost next to nothing; `background` runs a
+function on tegula's pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Generator
+from concurrent import futures
+from contextlib import suppress
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from tegula.engine.pool import background as background_pool
+from tegula.tensorstore.errors import status, type_error
+
+__all__ = [
+    "Caught",
+    "Future",
+    "FutureLike",
+    "Promise",
+    "WriteFutures",
+    "background",
+    "failed",
+    "immediate",
+    "ready",
+    "written",
+]
+
+T = TypeVar("T")
+_Waiting: TypeAlias = "futures.Future[Any]"
+
+
+class Caught:
+    """For ``with``: keeps the error that comes up in the block, so that it can be handed to whoever waits for it."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self) -> None:
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        self._error = error
+        return True
+
+    def found(self) -> BaseException:
+        """Return the error."""
+        assert self._error is not None
+        return self._error
+
+
+class Future(Generic[T]):
+    """The consuming end of an asynchronous operation.
+
+    Parameters
+    ----------
+    future : Future, coroutine or any value
+        A future is returned as it is; a coroutine is run by the event loop; any other value is the result.
+    loop : asyncio.AbstractEventLoop, optional
+        The loop that runs a coroutine; the running one if it is not given.
+
+    Raises
+    ------
+    ValueError
+        For a coroutine, if there is no loop to run it.
+
+    Examples
+    --------
+    >>> future = Future(3)
+    >>> future.done(), future.result()
+    (True, 3)
+    >>> Future(future) is future
+    True
+    """
+
+    __slots__ = ("__weakref__", "_callbacks", "_error", "_value", "_waiting")
+
+    _value: Any
+    _error: BaseException | None
+    _waiting: _Waiting | None
+    _callbacks: list[Callable[[Future[T]], Any]] | None
+
+    def __new__(cls, future: FutureLike[T], *, loop: asyncio.AbstractEventLoop | None = None) -> Future[T]:
+        if isinstance(future, Future):
+            return future
+        if not asyncio.iscoroutine(future):
+            return ready(cast(T, future))
+        if loop is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                message = "no event loop specified and thread does not have a default event loop"
+                raise status("INVALID_ARGUMENT", message) from None
+        return _pending(asyncio.run_coroutine_threadsafe(future, loop))
+
+    def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
+        """Wait for the operation and return its result, or raise its error.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+        deadline : float, optional
+            Seconds since the epoch to wait until at most.
+
+        Raises
+        ------
+        TimeoutError
+            If the result is not there by then; the operation goes on.
+        asyncio.CancelledError
+            If the operation was cancelled.
+        """
+        if self._waiting is not None:
+            try:
+                return cast(T, self._waiting.result(_seconds(timeout, deadline)))
+            except futures.CancelledError:
+                raise asyncio.CancelledError from None
+            finally:
+                del self  # an error refers to this frame, and would keep the future alive
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                del self
+        return cast(T, self._value)
+
+    def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
+        """Wait for the operation and return its error, or ``None``; raises as `result` does if there is none yet."""
+        if self._waiting is None:
+            return self._error
+        try:
+            return self._waiting.exception(_seconds(timeout, deadline))
+        except futures.CancelledError:
+            raise asyncio.CancelledError from None
+
+    def done(self) -> bool:
+        """Return whether the operation has ended or was cancelled."""
+        return self._waiting is None or self._waiting.done()
+
+    def cancel(self) -> bool:
+        """Mark the operation as cancelled unless it has ended; return whether that changed anything."""
+        waiting = self._waiting
+        return waiting is not None and not waiting.cancelled() and waiting.cancel()
+
+    def cancelled(self) -> bool:
+        """Return whether the operation was cancelled."""
+        return self._waiting is not None and self._waiting.cancelled()
+
+    def force(self) -> None:
+        """See to it that the operation is started; here each is started when it is asked for."""
+
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
+        """Call `callback` with this future when the operation has ended, in whatever thread that happens."""
+        if self._waiting is None:
+            _call(callback, self)
+            return
+        if self._callbacks is None:
+            self._callbacks = []
+            self._waiting.add_done_callback(lambda _: self._call_back())
+        self._callbacks.append(callback)
+        if self._waiting.done():
+            self._call_back()
+
+    def remove_done_callback(self, callback: Callable[[Future[T]], Any]) -> int:
+        """Forget a callback and return how many times it was registered."""
+        removed = 0
+        with suppress(ValueError):
+            while self._waiting is not None and self._callbacks:
+                self._callbacks.remove(callback)
+                removed += 1
+        return removed
+
+    def _call_back(self) -> None:
+        with suppress(IndexError):
+            while self._callbacks:
+                _call(self._callbacks.pop(0), self)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._waiting is not None:
+            yield from asyncio.wrap_future(self._waiting).__await__()
+        return self.result()
+
+    def __reduce__(self) -> Any:
+        raise type_error("cannot pickle 'tensorstore.Future' object")
+
+
+FutureLike: TypeAlias = Future[T] | Awaitable[T] | T
+"""What may be given where a value is expected that may not be there yet."""
+
+
+class Promise(Generic[T]):
+    """The producing end of an asynchronous operation; `new` makes one, with its future.
+
+    Examples
+    --------
+    >>> promise, future = Promise.new()
+    >>> future.done()
+    False
+    >>> promise.set_result(5)
+    >>> future.result()
+    5
+    """
+
+    __slots__ = ("__weakref__", "_waiting")
+
+    _waiting: _Waiting
+
+    def __new__(cls) -> Promise[T]:
+        raise type_error("cannot create 'tensorstore.Promise' instances")
+
+    @staticmethod
+    def new() -> tuple[Promise[T], Future[T]]:
+        """Return a promise and its future."""
+        promise: Promise[T] = object.__new__(Promise)
+        promise._waiting = futures.Future()
+        return promise, _pending(promise._waiting)
+
+    def set_result(self, result: T) -> None:
+        """Give the future its result, unless it has one, or an error, already."""
+        with suppress(futures.InvalidStateError):
+            self._waiting.set_result(result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Give the future an error, unless it has one, or a result, already."""
+        if not isinstance(exception, BaseException):
+            raise type_error(f"exceptions must derive from BaseException, not {type(exception).__name__}")
+        with suppress(futures.InvalidStateError):
+            self._waiting.set_exception(exception)
+
+    def __del__(self) -> None:
+        if not self._waiting.done():
+            self.set_exception(status("UNKNOWN", ""))
+
+
+class WriteFutures:
+    """The two answers of a write, which is itself a future: that of `commit`.
+
+    Attributes
+    ----------
+    copy : Future
+        Ready when the source is not looked at any more.
+    commit : Future
+        Ready when what was written can be read, and is stored as durably as the store knows how to; in a transaction
+        only the former.
+    """
+
+    __slots__ = ("__weakref__", "commit", "copy")
+
+    copy: Future[None]
+    commit: Future[None]
+
+    def __new__(cls) -> WriteFutures:
+        raise type_error("cannot create 'tensorstore.WriteFutures' instances")
+
+    def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
+        """Wait for `commit`; see `Future.result`."""
+        return self.commit.result(timeout, deadline)
+
+    def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
+        """Wait for `commit` and return its error; see `Future.exception`."""
+        return self.commit.exception(timeout, deadline)
+
+    def done(self) -> bool:
+        """Return whether `commit` is done."""
+        return self.commit.done()
+
+    def cancel(self) -> bool:
+        """Cancel `commit`; see `Future.cancel`."""
+        return self.commit.cancel()
+
+    def cancelled(self) -> bool:
+        """Return whether `commit` was cancelled."""
+        return self.commit.cancelled()
+
+    def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
+        """Call `callback` with `commit` when that is done."""
+        self.commit.add_done_callback(callback)
+
+    def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
+        """Forget a callback of `commit` and return how many times it was registered."""
+        return self.commit.remove_done_callback(callback)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self.commit.__await__()
+
+    def __reduce__(self) -> Any:
+        raise type_error("cannot pickle 'tensorstore.WriteFutures' object")
+
+
+def ready(value: T) -> Future[T]:
+    """Return a future that has its result."""
+    future: Future[T] = object.__new__(Future)
+    future._value, future._error, future._waiting = value, None, None
+    return future
+
+
+def failed(error: BaseException) -> Future[Any]:
+    """Return a future that has an error for a result."""
+    future: Future[Any] = object.__new__(Future)
+    future._value, future._error, future._waiting = None, error, None
+    return future
+
+
+def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
+    """Call a function here and now and return a future of what it returned or raised."""
+    caught = Caught()
+    with caught:
+        return ready(function(*args))
+    return failed(caught.found())
+
+
+def background(function: Callable[..., T], *args: Any) -> Future[T]:
+    """Call a function on the pool for operations in the background; if there are no threads to be had, here and now."""
+    waiting: _Waiting = futures.Future()
+
+    def run() -> None:
+        if waiting.cancelled():
+            return
+        caught = Caught()
+        with suppress(futures.InvalidStateError):
+            with caught:
+                waiting.set_result(function(*args))
+                return
+            waiting.set_exception(caught.found())
+
+    try:
+        background_pool().submit(run)
+    except RuntimeError:  # the interpreter is ending
+        run()
+    return _pending(waiting)
+
+
+def written(commit: Future[None], copy: Future[None] | None = None) -> WriteFutures:
+    """Return the futures of a write; the source counts as read when it is written, if nothing else is said."""
+    both = object.__new__(WriteFutures)
+    both.commit, both.copy = commit, commit if copy is None else copy
+    return both
+
+
+def _pending(waiting: _Waiting) -> Future[Any]:
+    future: Future[Any] = object.__new__(Future)
+    future._waiting, future._callbacks = waiting, None
+    return future
+
+
+def _seconds(timeout: float | None, deadline: float | None) -> float | None:
+    limits = [timeout, None if deadline is None else deadline - time.time()]
+    given = [limit for limit in limits if limit is not None]
+    return max(min(given), 0.0) if given else None
+
+
+def _call(callback: Callable[[Any], Any], future: Any) -> None:
+    caught = Caught()
+    with caught:
+        callback(future)
+        return
+    error = caught.found()  # it has nobody to tell
+    sys.excepthook(type(error), error, error.__traceback__)

@@ -1,0 +1,115 @@
+"""Arithmetic on index intervals, kept as ``(lower, upper)`` with an exclusive upper bound, and their limits."""
+
+from __future__ import annotations
+
+from tegula.tensorstore.errors import status
+
+__all__ = [
+    "EXCLUSIVE_INFINITY",
+    "INFINITY",
+    "MAX_INT64",
+    "MAX_RANK",
+    "Interval",
+    "affine_domain",
+    "bound_text",
+    "ceil_ratio",
+    "closed",
+    "half_open",
+    "interval_text",
+    "shift",
+    "sized",
+    "truncated_ratio",
+]
+
+Interval = tuple[int, int]
+
+INFINITY = 2**62 - 1
+EXCLUSIVE_INFINITY = 2**62
+MAX_INT64 = 2**63 - 1
+MAX_RANK = 32
+
+
+def half_open(lower: int, upper: int) -> Interval:
+    """Check the bounds of ``[lower, upper)``."""
+    if not (-INFINITY <= lower < INFINITY and -INFINITY + 1 < upper <= EXCLUSIVE_INFINITY and lower <= upper):
+        raise status("INVALID_ARGUMENT", f"({lower}, {upper}) do not specify a valid half-open index interval")
+    return lower, upper
+
+
+def closed(lower: int, last: int) -> Interval:
+    """Check the bounds of ``[lower, last]``; the result is half-open like all others."""
+    if not (-INFINITY <= lower < INFINITY and -INFINITY < last <= INFINITY and lower <= last + 1):
+        raise status("INVALID_ARGUMENT", f"({lower}, {last}) do not specify a valid closed index interval")
+    return lower, last + 1
+
+
+def sized(lower: int, size: int) -> Interval:
+    """Check the interval of ``size`` indices that starts at ``lower``; the largest size means without end."""
+    if size == MAX_INT64:
+        return half_open(lower, EXCLUSIVE_INFINITY)
+    upper = lower + size
+    if not (-INFINITY <= lower < INFINITY and size >= 0 and -INFINITY + 1 < upper <= EXCLUSIVE_INFINITY):
+        raise status("INVALID_ARGUMENT", f"({lower}, {size}) do not specify a valid sized index interval")
+    return lower, upper
+
+
+def bound_text(bound: int) -> str:
+    """Write a bound, or how it is without end."""
+    if bound <= -INFINITY:
+        return "-inf"
+    return "+inf" if bound >= EXCLUSIVE_INFINITY else str(bound)
+
+
+def interval_text(lower: int, upper: int, implicit_lower: bool = False, implicit_upper: bool = False) -> str:
+    """Write an interval: an implicit bound has a star."""
+    opening = "(" if lower == -INFINITY else "["
+    stars = "*" if implicit_lower else "", "*" if implicit_upper else ""
+    return f"{opening}{bound_text(lower)}{stars[0]}, {bound_text(upper)}{stars[1]})"
+
+
+def shift(lower: int, upper: int, offset: int) -> Interval:
+    """Move an interval; a bound without end stays so."""
+    new = (
+        lower if lower == -INFINITY else lower + offset,
+        upper if upper == EXCLUSIVE_INFINITY else upper + offset,
+    )
+    if not (-INFINITY <= new[0] < INFINITY and -INFINITY < new[1] <= EXCLUSIVE_INFINITY) or (
+        lower != -INFINITY and new[0] == -INFINITY
+    ):
+        raise status(
+            "INVALID_ARGUMENT", f"{interval_text(lower, upper)} + {offset} is outside valid range {FINITE_RANGE}"
+        )
+    return new
+
+
+FINITE_RANGE = interval_text(-INFINITY + 1, EXCLUSIVE_INFINITY - 1)
+
+
+def ceil_ratio(numerator: int, denominator: int) -> int:
+    """Divide, rounding up."""
+    return -(-numerator // denominator)
+
+
+def truncated_ratio(numerator: int, denominator: int) -> int:
+    """Divide, rounding towards zero."""
+    return numerator // denominator if (numerator < 0) == (denominator < 0) else -(-numerator // denominator)
+
+
+def affine_domain(interval: Interval, offset: int, stride: int) -> Interval:
+    """Return the interval of all ``i`` with ``offset + stride * i`` inside ``interval``."""
+    lower, last = interval[0], interval[1] - 1
+    infinite_lower, infinite_upper = lower == -INFINITY, last == INFINITY
+    if stride < 0:
+        lower, last = last, lower
+        infinite_lower, infinite_upper = infinite_upper, infinite_lower
+    start = -INFINITY if infinite_lower else ceil_ratio(lower - offset, stride)
+    stop = EXCLUSIVE_INFINITY if infinite_upper else (last - offset) // stride + 1
+    if interval[0] == interval[1]:
+        start = stop = ceil_ratio(interval[0] - offset, stride)
+    if not (-INFINITY <= start < INFINITY and -INFINITY < stop <= EXCLUSIVE_INFINITY):
+        raise status(
+            "INVALID_ARGUMENT",
+            f"Integer overflow propagating range {interval_text(*interval)} through inverse affine transform "
+            f"with offset {offset} and multiplier {stride}",
+        )
+    return start, max(start, stop)

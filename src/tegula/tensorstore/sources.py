@@ -1,0 +1,176 @@
+"""What is given to a write: as an array of the right type, and matched with the dimensions it is written to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore import dtypes
+from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.json_values import to_json_value
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.domain import IndexDomain
+
+__all__ = ["align", "as_source", "spread"]
+
+_Values = npt.NDArray[Any]
+
+
+def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
+    """Return what is to be written as an array of a data type.
+
+    Arrays are converted where nothing can be lost; numbers and lists of them as NumPy does.
+
+    Parameters
+    ----------
+    source : array_like
+        What the user gave.
+    dtype : dtype
+        The type it is needed in.
+    rank : int
+        How many dimensions it may have.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        If it is something else, or has more dimensions.
+    """
+    wanted = dtype.numpy_dtype
+    if type(source) is np.ndarray and source.dtype == wanted and wanted.kind != "O" and source.ndim <= rank:
+        return source
+    if wanted.kind == "O":
+        return _objects(source, dtype, rank)
+    if isinstance(source, np.ndarray):
+        if not np.can_cast(source.dtype, wanted, "safe"):
+            what = "array data" if source.ndim else "scalar"
+            raise type_error(f"Cannot cast {what} from {source.dtype!r} to {wanted!r} according to the rule 'safe'")
+        if source.ndim > rank:
+            raise status("INVALID_ARGUMENT", "object too deep for desired array")
+        return source.astype(wanted)
+    if isinstance(source, np.complexfloating) and wanted.kind != "c":
+        source = source.real
+    values = np.array(source, wanted)
+    if values.ndim > rank > 0:
+        text = f"The requested array would exceed the maximum number of dimension of {rank}."
+        raise status("INVALID_ARGUMENT", f"setting an array element with a sequence. {text}")
+    if values.ndim > rank:
+        raise status("INVALID_ARGUMENT", f"Expected array of rank {rank}, but received array of rank {values.ndim}")
+    return values
+
+
+def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
+    if isinstance(source, (np.ndarray, np.generic)):
+        values = np.asarray(source).astype(object)
+        if values.ndim > rank:
+            raise status("INVALID_ARGUMENT", "object too deep for desired array")
+    else:
+        values = _nested(source, rank)
+    if dtype == dtypes.json:
+        return _each(values, to_json_value)
+    return _each(values, _expect_bytes if dtype == dtypes.string else _expect_text)
+
+
+def _nested(source: Any, rank: int) -> _Values:
+    """Return nested lists as an array of as many dimensions as they are deep, at most ``rank``."""
+    shape: list[int] = []
+    level = [source]
+    while len(shape) < rank and level and all(isinstance(item, (list, tuple)) for item in level):
+        lengths = {len(item) for item in level}
+        if len(lengths) > 1:
+            break
+        shape.append(lengths.pop())
+        level = [inner for item in level for inner in item]
+    values = np.empty(len(level), object)
+    values[:] = level
+    if not shape:
+        values[0] = source
+    return values.reshape(shape)
+
+
+def _each(values: _Values, function: Any) -> _Values:
+    converted = np.empty(values.shape, object)
+    flat = converted.reshape(-1)
+    for number, value in enumerate(values.reshape(-1)):
+        flat[number] = function(value)
+    return converted
+
+
+def _expect_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise type_error(f"expected bytes, {type(value).__name__} found")
+    return value
+
+
+def _expect_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise type_error("bad argument type for built-in operation")
+    return value
+
+
+def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
+    """Match the dimensions of a source with those of a target.
+
+    Labelled dimensions match those of the same label, if both have labels; all others are matched in order, beginning
+    with the last. Those that match have the same size, or are of size 1 in the source.
+
+    Returns
+    -------
+    tuple of int
+        For each dimension of the target the dimension of the source, -1 where there is none.
+
+    Raises
+    ------
+    ValueError
+        If a dimension of the source fits none of the target.
+    """
+    matches = _matches(source, target)
+    wrong = []
+    for number in range(source.rank):
+        place = matches.get(number)
+        size = source.shape[number]
+        if place is None:
+            if size != 1:
+                wrong.append(f"unmatched source dimension {_dimension(source, number)} does not have a size of 1")
+        elif size not in (1, target.shape[place]):
+            wrong.append(
+                f"source dimension {_dimension(source, number)} mismatch with target dimension "
+                f"{_dimension(target, place)}"
+            )
+    if wrong:
+        raise status("INVALID_ARGUMENT", "Error aligning dimensions: " + ", ".join(wrong))
+    places = {place: number for number, place in matches.items()}
+    return tuple(places.get(place, -1) for place in range(target.rank))
+
+
+def _matches(source: IndexDomain, target: IndexDomain) -> dict[int, int]:
+    sources, targets = list(range(source.rank)), list(range(target.rank))
+    matches = {}
+    if any(source.labels) and any(target.labels):
+        for number, label in enumerate(source.labels):
+            if label:
+                sources.remove(number)
+                if label in target.labels:
+                    matches[number] = target.labels.index(label)
+        targets = [number for number, label in enumerate(target.labels) if not label]
+    matches.update(zip(reversed(sources), reversed(targets), strict=False))
+    return matches
+
+
+def _dimension(domain: IndexDomain, number: int) -> str:
+    label = f'"{domain.labels[number]}": ' if domain.labels[number] else ""
+    return f"{number} {label}[{domain.inclusive_min[number]}, {domain.exclusive_max[number]})"
+
+
+def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Values:
+    """Return values of the shape of a target, given which of their axes each axis of it is (see `align`)."""
+    unused = tuple(axis for axis in range(values.ndim) if axis not in axes)
+    kept = values.reshape([size for axis, size in enumerate(values.shape) if axis not in unused]) if unused else values
+    order = [axis - sum(1 for gone in unused if gone < axis) for axis in axes if axis >= 0]
+    placed = kept.transpose(order)[tuple(slice(None) if axis >= 0 else None for axis in axes)]
+    return np.broadcast_to(placed, shape)

@@ -1,0 +1,535 @@
+"""`TensorStore`: an open array, or a view of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore import dtypes
+from tegula.tensorstore.casting import convert, convertible, implicit
+from tegula.tensorstore.context import Context
+from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.drivers.cast import cast_driver
+from tegula.tensorstore.drivers.interface import Driver, DriverSpec, ResizeOptions
+from tegula.tensorstore.drivers.virtual import driver_spec_of_view
+from tegula.tensorstore.errors import StatusError, status, type_error
+from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
+from tegula.tensorstore.json_values import pretty
+from tegula.tensorstore.resizing import base_bounds, resolved_transform
+from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.sources import align, as_source, spread
+from tegula.tensorstore.spec import Spec
+from tegula.tensorstore.subscripts import Subscript
+from tegula.tensorstore.transform import Indexable, IndexTransform, identity
+from tegula.tensorstore.views import Selection, select, whole
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.batch import Batch
+    from tegula.tensorstore.chunk_layout import ChunkLayout
+    from tegula.tensorstore.codec_spec import CodecSpec
+    from tegula.tensorstore.kvstore import KvStore
+    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.unit import Unit
+
+__all__ = ["TensorStore"]
+
+T = TypeVar("T")
+_SMALL = 2**20
+"""Operations on fewer bytes are done at once; a thread to do them would cost more than they do."""
+
+
+class _Statistics(NamedTuple):
+    """What is known of how much of an array is stored; None for what was not asked for."""
+
+    not_stored: bool | None = None
+    fully_stored: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"TensorStore.StorageStatistics(not_stored={self.not_stored}, fully_stored={self.fully_stored})"
+
+
+_Statistics.__name__, _Statistics.__qualname__ = "StorageStatistics", "TensorStore.StorageStatistics"
+
+
+class _WritableSubscript(Subscript["TensorStore"]):
+    """``store.oindex`` and the like, which can be assigned to."""
+
+    def __setitem__(self, argument: Any, source: Any) -> None:
+        self[argument].write(source).result()
+
+
+class TensorStore(Indexable):
+    """An array that was opened, or a view of one; indexing makes views, and reads nothing.
+
+    Examples
+    --------
+    >>> import tegula.tensorstore as ts
+    >>> store = ts.array([[1, 2, 3], [4, 5, 6]], dtype=ts.uint32)
+    >>> store[1:2].domain
+    { [1, 2), [0, 3) }
+    >>> store[:, 1:].read().result()
+    array([[2, 3],
+           [5, 6]], dtype=uint32)
+    """
+
+    __slots__ = ("__weakref__", "_driver", "_selection", "_transaction", "_view")
+    StorageStatistics: ClassVar[type[_Statistics]] = _Statistics
+
+    _driver: Driver
+    _view: IndexTransform | None
+    _selection: Selection | None
+    _transaction: Transaction | None
+
+    def __new__(cls) -> TensorStore:
+        raise type_error("cannot create 'tensorstore.TensorStore' instances")
+
+    @classmethod
+    def _of(
+        cls, driver: Driver, view: IndexTransform | None = None, transaction: Transaction | None = None
+    ) -> TensorStore:
+        """Return a view of a base array; of all of it, if no transform is given."""
+        self = object.__new__(cls)
+        self._driver, self._view, self._transaction, self._selection = driver, view, transaction, None
+        return self
+
+    # --- indexing
+
+    def _transform(self) -> IndexTransform:
+        if self._view is None:
+            self._view = identity(self._driver.domain)
+        return self._view
+
+    def _with_transform(self, transform: IndexTransform) -> TensorStore:
+        return TensorStore._of(self._driver, transform, self._transaction)
+
+    def _subscript(self, name: str, apply: Callable[[IndexTransform, Any], IndexTransform]) -> _WritableSubscript:
+        return _WritableSubscript(self, name, lambda key: self._with_transform(apply(self._transform(), key)))
+
+    def __setitem__(self, key: Any, source: Any) -> None:
+        self[key].write(source).result()
+
+    # --- what it is
+
+    @property
+    def domain(self) -> IndexDomain:
+        """The domain."""
+        return self._driver.domain if self._view is None else self._view.domain
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return self.domain.rank
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self.domain.rank
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Lower bound of each dimension."""
+        return self.domain.origin
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension."""
+        return self.domain.shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.domain.size
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """Data type of the elements."""
+        return self._driver.dtype
+
+    @property
+    def mode(self) -> Literal["r", "w", "rw"]:
+        """Whether it can be read (``"r"``), written (``"w"``) or both (``"rw"``)."""
+        return self._driver.mode
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return "r" in self._driver.mode
+
+    @property
+    def writable(self) -> bool:
+        """Whether it can be written."""
+        return "w" in self._driver.mode
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The transaction that reads and writes are part of."""
+        return self._transaction
+
+    @property
+    def kvstore(self) -> KvStore | None:
+        """Where it is stored; None if it is not."""
+        return self._driver.kvstore
+
+    @property
+    def codec(self) -> CodecSpec | None:
+        """How chunks are encoded; None if they are not."""
+        return self._driver.codec
+
+    @property
+    def chunk_layout(self) -> ChunkLayout:
+        """How the array is cut into chunks, in the coordinates of this view."""
+        layout = self._driver.chunk_layout
+        return layout if self._view is None else layout_through(layout, self._view)
+
+    @property
+    def fill_value(self) -> npt.NDArray[Any] | None:
+        """Value of the elements that were never written; None if it is not known."""
+        fill = self._driver.fill_value
+        return fill if fill is None or self._view is None else fill_through(fill, self._driver.domain, self._view)
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...]:
+        """The physical unit of each dimension; None for one that has none."""
+        units = self._driver.dimension_units
+        if units is None:
+            return (None,) * self.rank
+        return tuple(units) if self._view is None else units_through(units, self._view)
+
+    @property
+    def schema(self) -> Schema:
+        """All of it that a new array could have too."""
+        schema = Schema(dtype=self.dtype, rank=self.rank, domain=self.domain, chunk_layout=self.chunk_layout)
+        if (codec := self.codec) is not None:
+            schema.update(codec=codec)
+        if (fill := self.fill_value) is not None:
+            schema.update(fill_value=fill)
+        units = self.dimension_units
+        if any(unit is not None for unit in units):
+            schema.update(dimension_units=units)
+        return schema
+
+    @property
+    def base(self) -> TensorStore | None:
+        """The array that this one adapts; None if it adapts none, or several."""
+        base = getattr(self._driver, "base_view", None)
+        found: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
+        return None if found is None else TensorStore._of(found[0], found[1], self._transaction)
+
+    @property
+    def url(self) -> str:
+        """A URL that opens the same array.
+
+        Raises
+        ------
+        NotImplementedError
+            If there is none.
+        """
+        return self.spec().url
+
+    @property
+    def attributes(self) -> Any:
+        """The attributes stored with the array, as a mapping that writes through.
+
+        Raises
+        ------
+        NotImplementedError
+            If it has none.
+        """
+        found = getattr(self._driver, "attributes", None)
+        if found is None:
+            raise status("UNIMPLEMENTED", f'"{self._driver.name}" driver has no attributes')
+        return found
+
+    def spec(
+        self,
+        *,
+        minimal_spec: bool | None = None,
+        retain_context: bool | None = None,
+        unbind_context: bool | None = None,
+        **options: Any,
+    ) -> Spec:
+        """Return a spec that opens this view again.
+
+        Parameters
+        ----------
+        minimal_spec : bool, optional
+            Leave out what only says how to create the array.
+        retain_context : bool, optional
+            Keep the resources it is bound to.
+        unbind_context : bool, optional
+            Keep descriptions of these resources.
+        **options
+            How to open it, as for `Spec.update`.
+
+        Examples
+        --------
+        >>> import tegula.tensorstore as ts
+        >>> ts.array([1, 2, 3], dtype=ts.uint8)[1:].spec()
+        Spec({
+          'array': [2, 3],
+          'driver': 'array',
+          'dtype': 'uint8',
+          'transform': {
+            'input_exclusive_max': [3],
+            'input_inclusive_min': [1],
+            'output': [{'input_dimension': 0, 'offset': -1}],
+          },
+        })
+        """
+        spec = Spec._of(*driver_spec_of_view(self._driver, self._transform(), minimal=bool(minimal_spec)))
+        if unbind_context:
+            options["unbind_context"] = True
+        elif not retain_context:
+            options["strip_context"] = True
+        if options:
+            spec.update(**options)
+        return spec
+
+    # --- reading
+
+    def _selected(self) -> Selection:
+        selection = self._selection
+        if selection is None:
+            view, domain = self._view, self._driver.domain
+            selection = whole(domain) if view is None else select(view, domain)
+            self._selection = selection
+        return selection
+
+    def read(self, *, order: Literal["C", "F"] = "C", batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
+        """Read all of it.
+
+        Parameters
+        ----------
+        order : {"C", "F"}
+            Layout of the result.
+        batch : Batch, optional
+            Wait until this is submitted, and read what is near each other together.
+
+        Returns
+        -------
+        Future
+            Its result is the array.
+        """
+        if order not in ("C", "F"):
+            raise type_error("`order` must be specified as 'C' or 'F'")
+        driver = self._driver
+        if "r" not in driver.mode:
+            return failed(status("INVALID_ARGUMENT", "Source does not support reading."))
+        if batch is not None:
+            return batch.defer(lambda: self._read(order))
+        return self._start(self._read, order)
+
+    def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        """Do something at once if there is little to do, else in the background."""
+        selection, driver = self._selection, self._driver
+        size = self.domain.size if selection is None else selection.size
+        small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow
+        return immediate(function, *args) if small else background(function, *args)
+
+    def _read(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
+        selection = self._selected()
+        if not selection.size:
+            return np.zeros(selection.shape, self._driver.dtype.numpy_dtype, order)
+        values = self._driver.read(selection.indices)
+        if selection.axes is not None:
+            values = selection.present(values)
+        values = np.asarray(values, order=order)
+        return values if values.flags.writeable else values.copy(order)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None, context: Any = None) -> npt.NDArray[Any]:
+        values = self.read().result()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    # --- writing
+
+    def write(
+        self,
+        source: Any,
+        *,
+        batch: Batch | None = None,
+        can_reference_source_data_indefinitely: bool | None = None,
+    ) -> WriteFutures:
+        """Write all of it.
+
+        Parameters
+        ----------
+        source : TensorStore or array_like
+            The values. Dimensions match by label or from the last on; those of size 1 are repeated.
+        batch : Batch, optional
+            Used for reading the source.
+        can_reference_source_data_indefinitely : bool, optional
+            Whether the source stays as it is, so that no copy is needed.
+
+        Returns
+        -------
+        WriteFutures
+            Its ``copy`` is ready when the source may be changed, its ``commit`` when the values are stored.
+        """
+        if isinstance(source, TensorStore):
+            return written(self._start(self._write_from, source))
+        values = as_source(source, self._driver.dtype, self.domain.rank)
+        return written(self._start(self._write, values))
+
+    def _write(self, values: npt.NDArray[Any], domain: IndexDomain | None = None) -> None:
+        self._check_writable()
+        selection = self._selected()
+        if values.ndim == 0:
+            values = np.broadcast_to(values, selection.shape)
+        elif domain is not None or values.shape != selection.shape:
+            target = self.domain
+            values = spread(values, align(domain or IndexDomain._of_shape(values.shape), target), target.shape)
+        if not selection.size:
+            return
+        arranged = selection.arrange(values)
+        if self._transaction is None:
+            self._driver.write(selection.indices, arranged)
+        else:  # it is done again if what it is based on changes before the commit
+            self._transaction.perform(self._driver.write, selection.indices, arranged.copy())
+
+    def _write_from(self, source: TensorStore) -> None:
+        self._check_writable()
+        found, wanted = source.dtype, self._driver.dtype
+        _check_source(source, wanted)
+        align(source.domain, self.domain)
+        self._write(convert(source._read("C"), found.name, wanted.name, wanted.numpy_dtype), source.domain)
+
+    def _check_writable(self) -> None:
+        if "w" not in self._driver.mode:
+            raise status("INVALID_ARGUMENT", "Destination does not support writing.")
+
+    # --- bounds
+
+    def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[TensorStore]:
+        """Return the view with the bounds that the stored array has now.
+
+        Parameters
+        ----------
+        fix_resizable_bounds : bool
+            Make all bounds explicit.
+        batch : Batch, optional
+            Wait until this is submitted.
+        """
+
+        def act() -> TensorStore:
+            driver = self._driver.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch)
+            view = self._view and resolved_transform(self._view, driver.domain)
+            found = TensorStore._of(driver, view, self._transaction)
+            return found.mark_bounds_implicit[False] if fix_resizable_bounds and found.rank else found
+
+        if batch is not None:
+            return batch.defer(act)
+        return immediate(act)
+
+    def resize(
+        self,
+        inclusive_min: Iterable[int | None] | None = None,
+        exclusive_max: Iterable[int | None] | None = None,
+        resize_metadata_only: bool = False,
+        resize_tied_bounds: bool = False,
+        expand_only: bool = False,
+        shrink_only: bool = False,
+    ) -> Future[TensorStore]:
+        """Change the implicit bounds of the stored array, and return the view with the new ones.
+
+        Parameters
+        ----------
+        inclusive_min, exclusive_max : sequence of (int or None), optional
+            The new bounds; None for one that stays.
+        resize_metadata_only : bool
+            Leave the chunks that are cut off where they are.
+        resize_tied_bounds : bool
+            Allow that elements which this view does not show come or go too.
+        expand_only, shrink_only : bool
+            Refuse to do the other.
+        """
+        lower = _bounds(inclusive_min)
+        upper = _bounds(exclusive_max)
+        options = ResizeOptions(resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
+
+        def act() -> TensorStore:
+            rank, driver = self.rank, self._driver
+            if any(bounds is not None and len(bounds) != rank for bounds in (lower, upper)):
+                raise status("INVALID_ARGUMENT", f"inclusive_min and exclusive_max must have rank {rank}")
+            self._check_writable()
+            if not driver.resizes:
+                raise status("UNIMPLEMENTED", "Resize not supported")
+            none = (None,) * rank
+            view = self._transform()
+            low, high = base_bounds(view, driver.domain, lower or none, upper or none, tied=resize_tied_bounds)
+            resized = driver.resize(low, high, options)
+            return TensorStore._of(resized, resolved_transform(view, resized.domain), self._transaction)
+
+        return immediate(act)
+
+    # --- other views, and the rest
+
+    def astype(self, dtype: dtypes.DTypeLike) -> TensorStore:
+        """Return a view with the elements converted to another data type."""
+        return TensorStore._of(cast_driver(self._driver, dtypes.dtype(dtype)), self._transform(), self._transaction)
+
+    def with_transaction(self, transaction: Transaction | None) -> TensorStore:
+        """Return a view whose reads and writes are part of a transaction, or of none."""
+        return TensorStore._of(self._driver.with_transaction(transaction), self._view, transaction)
+
+    def storage_statistics(
+        self, *, query_not_stored: bool = False, query_fully_stored: bool = False
+    ) -> Future[_Statistics]:
+        """Say how much of it is stored; only what is asked for.
+
+        Parameters
+        ----------
+        query_not_stored : bool
+            Whether nothing is stored.
+        query_fully_stored : bool
+            Whether everything is.
+        """
+        queries = {"query_not_stored": query_not_stored, "query_fully_stored": query_fully_stored}
+        return immediate(lambda: _Statistics(**self._driver.storage_statistics(self._selected().indices, **queries)))
+
+    def __copy__(self) -> TensorStore:
+        return self
+
+    def __reduce__(self) -> Any:
+        if self._transaction is not None:
+            raise status("INVALID_ARGUMENT", "Cannot serialize TensorStore with bound transaction")
+        spec = self.spec(retain_context=True)
+        return _reopen, (spec._driver, spec.transform, self.readable, self.writable)
+
+    def __repr__(self) -> str:
+        try:
+            return pretty(self.spec(retain_context=True).to_json(), "TensorStore(", ")")
+        except StatusError:
+            return "TensorStore(...)"
+
+
+def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
+    return TensorStore._of(spec.open(Context(), None, read, write), view)
+
+
+def _check_source(source: TensorStore, wanted: dtypes.dtype) -> None:
+    found = source.dtype
+    if not source.readable:
+        raise status("INVALID_ARGUMENT", "Source does not support reading.")
+    if not convertible(found.name, wanted.name):
+        raise status("INVALID_ARGUMENT", f"Cannot convert {found.name} -> {wanted.name}")
+    if not implicit(found.name, wanted.name):
+        raise status(
+            "INVALID_ARGUMENT", f"Explicit data type conversion required to convert {found.name} -> {wanted.name}"
+        )
+
+
+_UNCHANGED = -(2**63)
+
+
+def _bounds(given: Iterable[int | None] | None) -> tuple[int | None, ...] | None:
+    if given is None:
+        return None
+    bounds = tuple(given)
+    for bound in bounds:
+        if bound is not None and not hasattr(bound, "__index__"):
+            raise type_error(f"resize(): incompatible function arguments: {bound!r} is not an integer")
+    return tuple(None if bound is None or bound == _UNCHANGED else int(bound) for bound in bounds)

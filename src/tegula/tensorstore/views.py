@@ -1,0 +1,210 @@
+"""A view as what it selects of a base array, and how that is arranged into the axes of the view.
+
+A `Selection` is made of an index transform. Its ``indices`` say which elements of the base the view shows; `present`
+gives what a driver reads there the axes of the view, and `arrange` gives values in the axes of the view those that a
+driver writes. Both are nothing but NumPy views.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore.errors import StatusError, annotate, status
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.domain import IndexDomain
+    from tegula.tensorstore.drivers.interface import Indices
+    from tegula.tensorstore.output_maps import OutputIndexMap
+    from tegula.tensorstore.transform import IndexTransform
+
+__all__ = ["Selection", "select", "whole"]
+
+_FINITE = 2**62 - 1
+
+
+class Selection:
+    """Elements of a base array, arranged as a view.
+
+    Attributes
+    ----------
+    indices : tuple
+        One item for each dimension of the base, as `Driver.read` takes them.
+    shape : tuple of int
+        Shape of the view.
+    axes : tuple of int or None
+        The axis of the driver's result for each axis of the view, -1 for one along which nothing varies; None if the
+        result is the view.
+    """
+
+    __slots__ = ("axes", "indices", "shape", "size")
+
+    def __init__(self, indices: Indices, shape: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
+        self.indices = indices
+        self.shape = shape
+        self.axes = axes
+        self.size = prod(shape)
+
+    def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the view of what a driver has read."""
+        if self.axes is None:
+            return values
+        kept = [axis for axis in self.axes if axis >= 0]
+        if len(kept) == len(self.axes):
+            return values.transpose(kept)
+        spread = values.transpose(kept)[tuple(slice(None) if axis >= 0 else None for axis in self.axes)]
+        return np.broadcast_to(spread, self.shape)
+
+    def arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return what a driver is to write for values of the shape of the view."""
+        if self.axes is None:
+            return values
+        # Where several elements of the view are one of the base, the last one wins.
+        once = values[tuple(slice(None) if axis >= 0 else -1 for axis in self.axes)]
+        kept = [axis for axis in self.axes if axis >= 0]
+        return once.transpose([kept.index(axis) for axis in range(len(kept))])
+
+
+def whole(domain: IndexDomain) -> Selection:
+    """Return the selection of a whole base array."""
+    origin, end = domain.inclusive_min, domain.exclusive_max
+    return Selection(tuple([slice(low, high, 1) for low, high in zip(origin, end)]), tuple(domain.shape), None)
+
+
+def select(transform: IndexTransform, base: IndexDomain) -> Selection:
+    """Return what a view shows of a base array.
+
+    Parameters
+    ----------
+    transform : IndexTransform
+        From the view to the base.
+    base : IndexDomain
+        The domain of the base; index arrays are checked against it.
+
+    Raises
+    ------
+    ValueError
+        If an index array goes out of its bounds, or the view has no end.
+    """
+    return _select_basic(transform, base) or _select(transform, base)
+
+
+def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | None:
+    """Return the selection of integers and slices in order, which are what most views are; None if it is another."""
+    domain = transform._domain
+    shape: list[int] = []
+    indices: list[int | slice | npt.NDArray[np.int64]] = []
+    for output, low, high in zip(transform._maps, base._lower, base._upper, strict=True):
+        axis, first = output._dimension, output._offset
+        if axis is None:
+            if output._array is not None or not low <= first < high:
+                return None
+            indices.append(first)
+            continue
+        if axis != len(shape):
+            return None
+        start, stop, stride = domain._lower[axis], domain._upper[axis], output._stride
+        first += stride * start
+        last = first + stride * (stop - start - 1)
+        if not (-_FINITE <= start < stop <= _FINITE and low <= first < high and low <= last < high):
+            return None
+        indices.append(slice(first, last + (1 if stride > 0 else -1), stride))
+        shape.append(stop - start)
+    return Selection(tuple(indices), tuple(shape), None) if len(shape) == len(domain._lower) else None
+
+
+def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
+    domain = transform.domain
+    origin, end = domain.inclusive_min, domain.exclusive_max
+    shape = tuple(domain.shape)
+    for low, high in zip(origin, end, strict=True):
+        if low < -_FINITE or high > _FINITE:
+            raise status("INVALID_ARGUMENT", f"Cannot read or write the unbounded domain {domain}")
+    maps = transform.output
+    joint = _joint_axes(maps)
+    indices: list[int | slice | npt.NDArray[np.int64]] = []
+    result_axes = list(joint)
+    for dimension, output in enumerate(maps):
+        axis = output.input_dimension
+        low, high = base.inclusive_min[dimension], base.exclusive_max[dimension]
+        if axis is not None and 0 not in shape:
+            _check_range(output, low, high, axis, origin[axis], end[axis])
+        if axis is None and output.index_array is None:
+            if 0 not in shape and not low <= output.offset < high:
+                what = f"Checking bounds of constant output index map for dimension {dimension}"
+                raise annotate(_outside(output.offset, low, high), what)
+            indices.append(output.offset)
+        elif axis is not None and axis not in joint:
+            indices.append(_range(output.offset, output.stride or 1, origin[axis], shape[axis]))
+            result_axes.append(axis)
+        elif axis is not None:
+            values = np.arange(origin[axis], end[axis], dtype=np.int64) * (output.stride or 1) + output.offset
+            indices.append(values.reshape([-1 if number == axis else 1 for number in joint]))
+        else:
+            values = _checked(output, low, high, dimension)
+            indices.append(values.reshape([values.shape[number] for number in joint]) if joint else values.item())
+    if result_axes == list(range(len(shape))):
+        return Selection(tuple(indices), shape, None)
+    places = {axis: place for place, axis in enumerate(result_axes)}
+    return Selection(tuple(indices), shape, tuple(places.get(axis, -1) for axis in range(len(shape))))
+
+
+def _joint_axes(maps: Any) -> list[int]:
+    """Axes of the view that index arrays vary along, or that more than one dimension of the base varies along."""
+    joint: set[int] = set()
+    seen: set[int] = set()
+    for output in maps:
+        axis = output.input_dimension
+        if axis is not None:
+            if axis in seen:
+                joint.add(axis)
+            seen.add(axis)
+        elif output.index_array is not None:
+            joint.update(number for number, size in enumerate(output.index_array.shape) if size != 1)
+    return sorted(joint)
+
+
+def _range(offset: int, stride: int, start: int, count: int) -> slice:
+    first = offset + stride * start
+    if count == 0:
+        return slice(first, first, stride)
+    return slice(first, first + stride * (count - 1) + (1 if stride > 0 else -1), stride)
+
+
+def _check_range(output: OutputIndexMap, low: int, high: int, axis: int, start: int, stop: int) -> None:
+    """Refuse a dimension of the view that goes out of the bounds of the base's."""
+    offset, stride = output.offset, output.stride or 1
+    first, last = offset + stride * start, offset + stride * (stop - 1)
+    if start >= stop or (low <= first < high and low <= last < high):
+        return
+    ends = (low - offset, high - 1 - offset) if stride > 0 else (high - 1 - offset, low - offset)
+    fits = (-(-ends[0] // stride), ends[1] // stride + 1)
+    raise status(
+        "OUT_OF_RANGE",
+        f"Propagated bounds [{fits[0]}, {fits[1]}), with size={fits[1] - fits[0]}, for dimension {axis} are"
+        f" incompatible with existing bounds [{start}, {stop}), with size={stop - start}.",
+    )
+
+
+def _checked(output: OutputIndexMap, low: int, high: int, dimension: int) -> npt.NDArray[np.int64]:
+    array = output.index_array
+    assert array is not None
+    if array.size:
+        bounds = output.index_range
+        first, last = int(array.min()), int(array.max())
+        if bounds is not None and (first < bounds.inclusive_min or last >= bounds.exclusive_max):
+            wrong = first if first < bounds.inclusive_min else last
+            raise _outside(wrong, bounds.inclusive_min, bounds.exclusive_max)
+        values = array * (output.stride or 1) + output.offset if (output.stride, output.offset) != (1, 0) else array
+        ends = int(values.min()), int(values.max())
+        if ends[0] < low or ends[1] >= high:
+            raise _outside(ends[0] if ends[0] < low else ends[1], low, high)
+        return np.asarray(values, np.int64)
+    return np.asarray(array, np.int64)
+
+
+def _outside(index: int, low: int, high: int) -> StatusError:
+    return status("OUT_OF_RANGE", f"Index {index} is outside valid range [{low}, {high})")

@@ -1,0 +1,41 @@
+"""Evaluates chains of indexing expressions with the real package, in a process of its own: some crash it.
+
+Each line on standard input is a JSON array of expressions; the answer is a line with the outcome of each, up to the
+first error.
+"""
+
+import json
+import re
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
+    """Evaluate an expression: what kind of thing came out and how it is written, and the thing itself."""
+    try:
+        value = eval(source, {"ts": ts, "np": np, "x": x})
+    except (IndexError, ValueError, TypeError) as error:
+        kind = next(item for item in (IndexError, ValueError, TypeError) if isinstance(error, item)).__name__
+        text = re.sub(r" \[(transform|domain|left_transform)='.*", "", str(error), flags=re.DOTALL)
+        return [kind, "incompatible arguments" if kind == "TypeError" else text], None
+    return ["value", json.dumps(value.to_json(), sort_keys=True), repr(value)], value
+
+
+def outcomes(ts: Any, sources: list[str]) -> list[list[str]]:
+    """Evaluate expressions, each on what came of the one before."""
+    found, x = [], None
+    for source in sources:
+        result, x = outcome(ts, source, x)
+        found.append(result)
+        if x is None:
+            break
+    return found
+
+
+if __name__ == "__main__":
+    import tensorstore
+
+    for line in sys.stdin:
+        print(json.dumps(outcomes(tensorstore, json.loads(line))), flush=True)

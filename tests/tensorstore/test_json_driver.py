@@ -1,0 +1,100 @@
+"""The ``json`` driver: values inside JSON documents."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorstore
+
+import tegula.tensorstore as ts
+
+SPEC = {"driver": "json", "kvstore": "memory://k"}
+
+
+def both(**members: Any) -> tuple[Any, Any]:
+    """Open the same value with both packages, each in its own memory."""
+    return tuple(package.open({**SPEC, **members}, context=package.Context()).result() for package in (ts, tensorstore))
+
+
+def message(action: Any) -> str:
+    with pytest.raises((ValueError, NotImplementedError)) as caught:
+        action()
+    return str(caught.value).split(" [tensorstore_spec")[0]
+
+
+def test_what_an_array_says() -> None:
+    for members in ({}, {"json_pointer": "/a b/~1"}, {"recheck_cached_data": False}):
+        mine, real = both(**members)
+        assert mine.schema.to_json() == real.schema.to_json()
+        assert mine.chunk_layout.to_json() == real.chunk_layout.to_json()
+        assert mine.spec().to_json() == real.spec().to_json()
+        assert mine.spec().to_json(include_defaults=True) == real.spec().to_json(include_defaults=True)
+        assert mine.url == real.url
+        assert (mine.rank, mine.mode, mine.dtype.name) == (0, "rw", "json")
+        assert mine.fill_value is mine.codec is None
+        assert repr(mine) == repr(real)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"json_pointer": "a"},
+        {"json_pointer": "/~2"},
+        {"json_pointer": 5},
+        {"foo": 1},
+        {"dtype": "int8"},
+        {"rank": 1},
+        {"schema": {"fill_value": 3}},
+        {"schema": {"codec": {"driver": "zarr"}}},
+    ],
+)
+def test_refused_specs(members: dict[str, Any]) -> None:
+    found = [message(lambda package=package: package.Spec({**SPEC, **members})) for package in (ts, tensorstore)]
+    assert found[0] == found[1]
+
+
+def test_reading_and_writing() -> None:
+    for arrays in (both(), both(json_pointer="/a")):
+        texts = [message(lambda array=array: array.read().result()) for array in arrays]
+        assert texts[0] == texts[1]
+        stored = []
+        for array in arrays:
+            array.write({"b": [1, None, "é"], "c": 1e20}).result()
+            assert array.read().result()[()] == {"b": [1, None, "é"], "c": 1e20}
+            stored.append(array.kvstore.read("").result().value)
+        assert stored[0] == stored[1]
+        texts = [message(lambda array=array: array.resize(exclusive_max=[]).result()) for array in arrays]
+        assert texts[0] == texts[1]
+
+
+def test_errors_in_documents() -> None:
+    context = ts.Context()
+    store = ts.KvStore.open("memory://", context=context).result()
+    store["k"] = b"{"
+    inner = ts.open({**SPEC, "json_pointer": "/a"}, context=context).result()
+    assert message(lambda: inner.read().result()) == 'FAILED_PRECONDITION: Error reading "k": Invalid JSON'
+    store["k"] = b"5"
+    text = 'FAILED_PRECONDITION: Error writing "k": JSON Pointer reference "/a" cannot be applied to number value: 5'
+    assert message(lambda: inner.write(1).result()) == text
+    ts.open(SPEC, context=context).result().write({}).result()
+    inner.write(np.array(2.5)).result()
+    assert store["k"] == b'{"a":2.5}'
+
+
+def test_several_values_of_one_document() -> None:
+    context = ts.Context()
+    for name in "abc":
+        ts.open({**SPEC, "json_pointer": f"/{name}/-"}, context=context).result().write(name).result()
+    assert ts.open(SPEC, context=context).result().read().result()[()] == {n: {"-": n} for n in "abc"}
+
+
+def test_in_a_transaction() -> None:
+    context = ts.Context()
+    whole = ts.open(SPEC, context=context).result()
+    whole.write({"a": 1}).result()
+    with ts.Transaction() as transaction:
+        inner = ts.open({**SPEC, "json_pointer": "/b"}, context=context).result().with_transaction(transaction)
+        inner.write(2).result()
+        assert inner.read().result()[()] == 2
+        assert whole.read().result()[()] == {"a": 1}
+    assert whole.read().result()[()] == {"a": 1, "b": 2}

@@ -1,0 +1,66 @@
+"""Recorded choices of chunk shapes are made again by creating each array; without recordings there is nothing to do."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tegula import config
+from tegula import tensorstore as ts
+from tegula.errors import TegulaError
+
+# TensorStore writes the order "F" of an array of at most one dimension as "C", and then refuses that as another one
+# than was asked for, with the document left behind. The two orders are the same there, so it is accepted.
+SAME_ORDER = 'Expected "order" of "F" but received: "C"'
+
+
+def recorded() -> list[dict[str, Any]]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    path = shared / "corpus" / "tensorstore" / "chunk_layout_cases.json"
+    cases: list[dict[str, Any]] = json.loads(path.read_text())["cases"] if path.is_file() else []
+    return cases
+
+
+def create(case: dict[str, Any]) -> dict[str, Any]:
+    """Create the array of a case; return what is recorded of it."""
+    driver, shape = case["driver"], case["extents"]
+    spec: dict[str, Any] = {"driver": driver, "kvstore": {"driver": "memory"}, "metadata": {}}
+    metadata, schema = spec["metadata"], spec.setdefault("schema", {})
+    if case["chunk_layout"] is not None:
+        schema["chunk_layout"] = case["chunk_layout"]
+    if "dtype" in case:
+        metadata["dtype"], metadata["shape"] = case["dtype"], shape
+    else:
+        spec["dtype"], schema["domain"] = "uint8", {"shape": shape}
+    if (chunks := case.get("metadata_chunks")) is not None:
+        grid = {"name": "regular", "configuration": {"chunk_shape": chunks}}
+        metadata.update({"chunks": chunks} if driver == "zarr" else {"chunk_grid": grid})
+    if "order" in case:
+        metadata["order"] = case["order"]
+    with config.configure(max_chunk_bytes=2**62):  # some chunks are huge, but nothing is put into them
+        made = ts.open(spec, create=True).result()
+    if driver == "zarr":
+        stored = made.spec().to_json()["metadata"]
+        return {"chunks": stored["chunks"], "order": stored["order"]}
+    layout = made.chunk_layout
+    return {usage: list(getattr(layout, usage).shape or ()) for usage in ("read_chunk", "write_chunk")}
+
+
+def test_recorded_choices() -> None:
+    wrong, texts = [], Counter[bool]()
+    for case in recorded():
+        expected = case["expected"]
+        if SAME_ORDER in expected.get("error", ""):
+            assert create(case)["order"] in ("C", "F")
+        elif "error" in expected:
+            with pytest.raises(TegulaError) as caught:
+                create(case)
+            assert isinstance(caught.value, ValueError)
+            texts[str(caught.value) == expected["error"].split(" [tensorstore_spec=")[0]] += 1
+        elif (found := create(case)) != expected:
+            wrong.append((case, found))
+    print(f"{texts[True]} of {texts.total()} texts of errors are exactly the same")
+    assert not wrong

@@ -1,0 +1,94 @@
+"""Chunks that TensorStore has written, and what it did when arrays were resized, recorded beside a checkout."""
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula.tensorstore as ts
+
+BETTER = {
+    "base {'exclusive_max': [-1, 3]}": "a negative shape is refused",
+}
+OWN_WORDS = {
+    "base {'exclusive_max': [3.5, 3]}": "the list of signatures is that of another program",
+}
+
+
+def recorded(name: str) -> list[Any]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    file = shared / "corpus" / "tensorstore" / f"golden_{name}.json"
+    return json.loads(file.read_text())["cases"] if file.is_file() else []
+
+
+def named(case: Any) -> str:
+    return "none" if case is None else case["name"]
+
+
+def keys(store: ts.KvStore) -> list[str]:
+    return sorted(key.decode() for key in store.list().result())
+
+
+@pytest.mark.parametrize("case", recorded("chunks") or [None], ids=named)
+def test_chunks(case: Any) -> None:
+    if case is None:
+        return
+    context = ts.Context()
+    array = ts.open(case["spec"], context=context, create=True, **case["open_kwargs"]).result()
+    store = ts.KvStore.open("memory://", context=context).result()
+    for write in case["writes"]:
+        view = eval(write["view"], {"t": array})
+        view.write(eval(write["value"], {"np": np, "v": view})).result()
+        assert keys(store) == write["keys_after"]
+    if "files_b64" in case:
+        assert {key: base64.b64encode(store[key]).decode() for key in keys(store)} == case["files_b64"]
+    failing = {
+        "write-bad-shape": lambda: array.write(np.zeros((3, 2), np.uint8)),
+        "write-pylist": lambda: array.write([300, 1]),
+    }
+    if "error" in case:
+        with pytest.raises((ValueError, OverflowError)) as caught:
+            failing.get(case["name"], array.read)().result()
+        assert str(caught.value) == case["error"]["message"]
+        return
+    values = array.read().result()
+    assert list(values.shape) == case["read"]["shape"]
+    assert str(values.dtype) == case["read"]["dtype"] or values.dtype.str == case["read"]["dtype"]
+    assert base64.b64encode(np.ascontiguousarray(values).tobytes()).decode() == case["read"]["b64_c_order_le"]
+
+
+@pytest.mark.parametrize("case", recorded("resize") or [None], ids=named)
+def test_resize(case: Any) -> None:
+    if case is None:
+        return
+    context = ts.Context()
+    spec = {"driver": "zarr", "kvstore": "memory://", "metadata": case["metadata"]}
+    if case["field"]:
+        spec["field"] = case["field"]
+    array = ts.open(spec, context=context, create=True).result()
+    values = np.arange(array.size).reshape(array.shape) + 1
+    array.write(values.astype(array.dtype.numpy_dtype)).result()
+    store = ts.KvStore.open("memory://", context=context).result()
+    assert keys(store) == case["keys_before"]
+    view = eval(case["view"], {"t": array, "ts": ts})
+    before = view.domain
+    if case["name"] in BETTER or "error" in case:
+        with pytest.raises((ValueError, TypeError)) as caught:
+            view.resize(**case["kwargs"]).result()
+        if case["name"] not in BETTER and case["name"] not in OWN_WORDS:
+            assert str(caught.value) == case["error"]["message"]
+        if case["name"] not in BETTER:
+            assert keys(store) == case["keys_after"]
+        return
+    resized = view.resize(**case["kwargs"]).result()
+    assert resized.domain.to_json() == case["result_domain"]
+    assert view.domain == before
+    assert json.loads(store[".zarray"])["shape"] == case["stored_shape"]
+    assert keys(store) == case["keys_after"]
+    if case["data"] is not None:
+        del spec["metadata"]
+        assert ts.open(spec, context=context).result().read().result().tolist() == case["data"]

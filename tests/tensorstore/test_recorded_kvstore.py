@@ -1,0 +1,79 @@
+"""What TensorStore's key-value stores have answered, recorded beside a checkout of the repository."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tegula.tensorstore as ts
+from tegula.tensorstore.kvstore_values import NO_VALUE
+
+OWN_WAYS = {
+    "kv['a']": "the error names the key",
+    "kv.write(b'\\xff\\xfe',b'x').result()": "files have names that are text",
+    "kv.list(ts.KvStore.KeyRange('x','a')).result()": "an empty range holds no keys; no memory is asked for",
+    "kv.write('d',b'x').result()": "the message names no lock file",
+}
+NOT_TEXT = "ÿþ"
+
+
+def recorded() -> list[Any]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    file = shared / "corpus" / "tensorstore" / "golden_kvstore.json"
+    return list(json.loads(file.read_text())["cases"].items()) if file.is_file() else []
+
+
+def shown(result: Any) -> Any:
+    if isinstance(result, ts.KvStore.ReadResult):
+        return {"state": result.state, "value": result.value.decode("latin-1")}
+    if isinstance(result, ts.KvStore.TimestampedStorageGeneration):
+        token = result.generation
+        plain = token in {NO_VALUE, b""}
+        return {
+            "generation_hex": token.hex() if plain else "<opaque>",
+            "generation_is_no_value": token == NO_VALUE,
+            "generation_len": len(token),
+        }
+    if isinstance(result, bytes):
+        return result.decode("latin-1")
+    if isinstance(result, list):
+        return sorted(shown(item) for item in result)
+    return str(result) if isinstance(result, dict) else result
+
+
+@pytest.mark.parametrize("case", recorded() or [None], ids=lambda case: "none" if case is None else case[0])
+def test_steps(case: Any, tmp_path: Path) -> None:
+    if case is None:
+        return
+    driver, steps = case
+    url = f"file://{tmp_path}/p/" if driver == "file" else "memory://p/"
+    names = {"ts": ts, "kv": ts.KvStore.open(url).result()}
+    texts = exact = 0
+    for step in steps:
+        if driver == "file" and "\\xff" in step["step"]:
+            continue
+        try:
+            found: dict[str, Any] = {"result": shown(eval(step["step"], names))}
+        except Exception as error:
+            found = {"error": error}
+        if step["step"] in OWN_WAYS and "error" in step:
+            continue
+        if "error" in step:
+            wanted = step["error"]
+            raised = found["error"]
+            assert any(kind.__name__ == wanted["type"] for kind in type(raised).__mro__), step["step"]
+            message = wanted["message"].replace("<ROOT>", str(tmp_path))
+            texts += 1
+            exact += str(raised) == message
+            if wanted["type"] != "TypeError":
+                assert str(raised) == message, step["step"]
+            continue
+        expected = step["result"]
+        if isinstance(expected, list):
+            expected = sorted(name for name in expected if driver != "file" or name != NOT_TEXT)
+        if isinstance(expected, str):
+            expected = expected.replace("<ROOT>", str(tmp_path))
+        assert found.get("result", found) == expected, step["step"]
+    print(f"{driver}: {exact} of {texts} error texts are exactly those")

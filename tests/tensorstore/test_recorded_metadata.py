@@ -1,0 +1,87 @@
+"""Metadata and specs that TensorStore was given, and what it said of them, recorded beside a checkout."""
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tegula.tensorstore as ts
+
+BETTER = {
+    "missing-fill_value": "the message says that the member is missing",
+    'dtype="<M8[ns]"': "dates are read",
+    'dtype="<U4"': "text is read",
+    'compressor={"id": "lzma"}': "more codecs are known",
+    'compressor={"id": "zstd", "level": 1, "checksum": true}': "the checksum is what numcodecs writes",
+    'filters=[{"id": "delta", "dtype": "<i4"}]': "filters are known",
+    'compressor={"id": "blosc", "blocksize": 1099511627776}': "Blosc has no blocks that large",
+}
+"""What is done otherwise on purpose, and why."""
+OWN_WORDS = {"kw:{'foo': 1}": "the list of signatures is that of another program"}
+
+
+def recorded(name: str) -> list[Any]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    file = shared / "corpus" / "tensorstore" / f"golden_{name}.json"
+    return json.loads(file.read_text())["cases"] if file.is_file() else []
+
+
+def each(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", recorded(name) or [None], ids=lambda case: case["name"] if case else "none")
+
+
+def outcome(call: Any) -> Any:
+    try:
+        return "ok", call()
+    except Exception as error:
+        kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+        return kinds[0], str(error)
+
+
+@each("bad_metadata")
+def test_stored_metadata(case: Any) -> None:
+    if case is None:
+        return
+    context = ts.Context()
+    store = ts.KvStore.open("memory://", context=context).result()
+    store[".zarray"] = base64.b64decode(case["zarray_b64"])
+    spec: dict[str, Any] = {"driver": "zarr", "kvstore": "memory://"}
+    if case["name"] == "fill-struct-short":
+        spec["field"] = "a"
+    kind, found = outcome(lambda: ts.open(spec, context=context).result())
+    if case["name"] in BETTER:
+        refused = ("missing-fill_value", 'compressor={"id": "blosc", "blocksize": 1099511627776}')
+        assert (kind == "ok") != (case["name"] in refused)
+    elif case["ok"]:
+        assert kind == "ok", found
+        assert found.spec().to_json()["metadata"] == case["metadata_out"]
+    else:
+        assert (kind, found) == (case["error"]["type"], case["error"]["message"])
+
+
+@each("bad_spec")
+def test_specs(case: Any) -> None:
+    if case is None:
+        return
+    arguments = eval(case["kwargs_repr"], {"dtype": ts.dtype})
+    options = arguments or {"create": True, "dtype": ts.uint8, "shape": [3]}
+    calls = {
+        "Spec": lambda: ts.Spec(case["spec"]),
+        "open": lambda: ts.open(case["spec"], context=ts.Context(), **options).result(),
+    }
+    if isinstance(case["spec"], dict) and case["spec"].get("kvstore") == {"driver": "file"}:
+        del calls["open"]  # it would write into the root of the file system
+    for name, call in calls.items():
+        if name not in case:
+            continue
+        kind, found = outcome(call)
+        expected = case[name]
+        if expected["ok"]:
+            assert kind == "ok", found
+        elif case["name"] in OWN_WORDS:
+            assert kind == expected["error"]["type"]
+        else:
+            assert (kind, found) == (expected["error"]["type"], expected["error"]["message"])

@@ -1,0 +1,60 @@
+"""Transactions, contexts and detection as TensorStore has answered, recorded beside a checkout of the repository."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula.tensorstore as ts
+
+
+def recorded() -> list[Any]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    file = shared / "corpus" / "tensorstore" / "golden_txn.json"
+    return json.loads(file.read_text())["cases"] if file.is_file() else []
+
+
+def shown(result: Any) -> Any:
+    if isinstance(result, np.ndarray):
+        return result.tolist()
+    return f"tuple: {result}" if isinstance(result, tuple) else result
+
+
+def run(step: str, names: dict[str, Any]) -> Any:
+    try:
+        code = compile(step, "step", "eval")
+    except SyntaxError:
+        exec(step, names)
+        return None
+    return eval(code, names)
+
+
+@pytest.mark.parametrize("case", recorded() or [None], ids=lambda case: "none" if case is None else case["name"])
+def test_steps(case: Any, tmp_path: Path) -> None:
+    if case is None:
+        return
+    names: dict[str, Any] = {"ts": ts, "ctx": ts.Context(), "d": str(tmp_path), "None": None}
+    texts = exact = 0
+    for step in case["steps"]:
+        try:
+            found: Any = shown(run(step["step"], names))
+        except Exception as error:
+            found = error
+        if "error" in step:
+            wanted = step["error"]
+            assert isinstance(found, Exception), (step["step"], found)
+            assert any(kind.__name__ == wanted["type"] for kind in type(found).__mro__), (step["step"], found)
+            texts += 1
+            message = wanted["message"].replace("<ROOT>", str(tmp_path))
+            exact += str(found) == message
+            assert str(found) == message, step["step"]
+        elif step["step"] == "t.read().result()":  # a view that was not resolved reads the bounds it has
+            assert found == step["result"][: len(found)], (step["step"], found)
+        elif "result" in step:
+            assert found == step["result"], (step["step"], found)
+        else:
+            assert not isinstance(found, Exception), (step["step"], found)
+    print(f"{case['name']}: {exact} of {texts} error texts are exactly those")

@@ -1,0 +1,119 @@
+"""What TensorStore made of Zarr v3, recorded beside a checkout: documents, chunks, schemas, errors."""
+
+import base64
+import json
+import os
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula.tensorstore as ts
+
+# What is wanted otherwise than recorded, and why.
+OTHERWISE = {
+    "fill-uint8-300": "a fill value that does not fit is refused, not wrapped",
+    'data_type-{"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}': "dates are known",
+    'data_type-"bytes"': "byte strings of any length are known",
+}
+# Messages that say something else; the type and the code are the same.
+SAID_OTHERWISE = {"missing-fill_value": "a missing member is called missing, not <discarded>"}
+
+# Chunks whose bytes are others, with the same content.
+STORED_OTHERWISE = {
+    'codecs-[{"name": "gzip"}, {"name": "crc32c"}]': "the header of gzip names no operating system",
+}
+
+
+def recorded(kind: str) -> list[Any]:
+    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+    file = shared / "corpus" / "tensorstore" / "golden_v3.json"
+    found = json.loads(file.read_text())[kind] if file.is_file() else []
+    return [pytest.param(case, id=f"{number}-{case['name']}") for number, case in enumerate(found)] or [None]
+
+
+def argument(value: Any) -> Any:
+    """Numbers that JSON has no form of were recorded as Python shows them."""
+    return (
+        complex(value) if isinstance(value, str) and "j" in value else float(value) if isinstance(value, str) else value
+    )
+
+
+def code(message: str) -> str:
+    match = re.match(r"([A-Z_]+): ", message)
+    return match[1] if match else ""
+
+
+def check_error(error: BaseException, wanted: dict[str, Any]) -> None:
+    assert code(str(error)) == code(wanted["message"])
+    assert type(error).__name__ == wanted["type"] or wanted["type"] in [base.__name__ for base in type(error).__mro__]
+
+
+@pytest.mark.parametrize("case", recorded("cases"))
+def test_created(case: dict[str, Any] | None) -> None:
+    if case is None:
+        return
+    name = case["name"]
+    options = dict(case["kwargs"])
+    if "fill_value" in options:
+        options["fill_value"] = argument(options["fill_value"])
+    context = ts.Context()
+    if "error" in case and name not in OTHERWISE:
+        with pytest.raises((ValueError, NotImplementedError)) as caught:
+            ts.open(case["spec"], create=True, context=context, **options).result()
+        check_error(caught.value, case["error"])
+        assert str(caught.value) == case["error"]["message"]
+        return
+    if name in OTHERWISE:
+        with pytest.raises(ValueError, match="cannot be represented") if "error" not in case else nullcontext():
+            ts.open(case["spec"], create=True, context=context, **options).result()
+        return
+    array = ts.open(case["spec"], create=True, context=context, **options).result()
+    keys = array.kvstore
+    assert keys is not None
+    assert keys["zarr.json"].decode() == case["zarr_json"]
+    assert json.dumps(array.schema.to_json(), sort_keys=True) == json.dumps(case["schema"], sort_keys=True)
+    assert array.chunk_layout.to_json() == case["chunk_layout"]
+    assert array.spec().to_json() == case["spec_out"]
+    if isinstance(case["url"], str):
+        assert array.url == case["url"]
+    else:
+        with pytest.raises(ValueError, match=re.escape(case["url"]["__error__"]["message"])):
+            _ = array.url
+    # the same metadata and chunks, read from what was recorded
+    files = {key: base64.b64decode(value) for key, value in case.get("files_b64", {}).items()}
+    if len(files) > 1:
+        other = ts.Context()
+        store = ts.KvStore.open("memory://", context=other).result()
+        for key, value in files.items():
+            store[key] = value
+        spec = {name: case["spec"][name] for name in ("driver", "kvstore", "field") if name in case["spec"]}
+        stored = ts.open(spec, context=other).result()
+        values = stored.read().result()
+        array[...] = values
+        again = {key.decode(): bytes(keys[key]) for key in keys.list().result()}
+        assert again == files or name in STORED_OTHERWISE
+        np.testing.assert_array_equal(array.read().result(), values)
+
+
+@pytest.mark.parametrize("case", recorded("bad_cases"))
+def test_refused(case: dict[str, Any] | None) -> None:
+    if case is None:
+        return
+    context = ts.Context()
+    store = ts.KvStore.open("memory://", context=context).result()
+    store["zarr.json"] = json.dumps(case["zarr_json"]).encode()
+    with pytest.raises((ValueError, NotImplementedError)) as caught:
+        ts.open({"driver": "zarr3", "kvstore": "memory://"}, context=context).result()
+    check_error(caught.value, case["error"])
+    if case["name"] not in SAID_OTHERWISE:
+        assert str(caught.value) == case["error"]["message"]
+
+
+def test_share_of_messages() -> None:
+    refused = [case.values[0] for kind in ("cases", "bad_cases") for case in recorded(kind) if case is not None]
+    names = [case["name"] for case in refused if "error" in case and case["name"] not in OTHERWISE]
+    print(f"{len(names) - len(SAID_OTHERWISE)} of {len(names)} messages about Zarr v3 are the same")

@@ -1,0 +1,69 @@
+"""Small things that programs see: texts, iteration, domains of stacks."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorstore
+
+import tegula.tensorstore as ts
+
+PACKAGES = (ts, tensorstore)
+ZARR = {"driver": "zarr", "kvstore": "memory://a/", "metadata": {"shape": [5], "chunks": [2], "dtype": "<i2"}}
+
+
+def test_a_spec_without_json_has_a_repr() -> None:
+    for package in PACKAGES:
+        assert repr(package.virtual_chunked(print, dtype=package.int8, shape=[3]).spec()) == "Spec(...)"
+
+
+def test_text_of_numpy_in_a_repr() -> None:
+    assert "'array': ['a', 'b']" in repr(ts.array(np.array(["a", "b"])))
+
+
+def test_key_value_stores_are_no_iterables() -> None:
+    for package in PACKAGES:
+        with pytest.raises(TypeError, match="not iterable"):
+            iter(package.KvStore.open("memory://").result())
+
+
+def test_bounds_of_stacks_are_explicit() -> None:
+    found = []
+    for package in PACKAGES:
+        store = package.open(ZARR, create=True).result()
+        stacks = [package.overlay([store]), package.concat([store, store], axis=0), package.stack([store, store])]
+        stacks.append(package.Spec({"driver": "stack", "layers": [ZARR]}))
+        found.append([(repr(stack.domain), stack.dtype.name) for stack in stacks])
+        with pytest.raises(ValueError, match="Layer 0: Domain must be specified"):
+            package.Spec({"driver": "stack", "layers": [{"driver": "zarr", "kvstore": "memory://"}]})
+    assert found[0] == found[1]
+
+
+def test_missing_chunks_are_named_with_their_path() -> None:
+    for package in PACKAGES:
+        context = package.Context()
+        package.open(ZARR, create=True, context=context).result()
+        strict = package.open({**ZARR, "fill_missing_data_reads": False}, context=context).result()
+        with pytest.raises(ValueError, match=r'^NOT_FOUND: chunk \{(\d)\} stored at "a/\1" is missing'):
+            strict.read().result()
+
+
+def test_numbers_are_no_bytes() -> None:
+    for package in PACKAGES:
+        with pytest.raises(TypeError, match="expected bytes, int found"):
+            package.array(np.arange(3), dtype=package.string)
+
+
+@pytest.mark.parametrize("name", ["bogus", "minimal_spec", "strip_context"])
+def test_unknown_keywords(name: str) -> None:
+    for package in PACKAGES:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            package.open(ZARR, **{name: True})
+
+
+def test_members_come_in_order() -> None:
+    found = []
+    for package in PACKAGES:
+        spec = package.open(ZARR, create=True).result().spec().to_json()
+        found.append([json.dumps(spec), json.dumps(package.Spec(ZARR).to_json())])
+    assert found[0] == found[1]
