@@ -85,3 +85,18 @@ def test_specs(case: Any) -> None:
             assert kind == expected["error"]["type"]
         else:
             assert (kind, found) == (expected["error"]["type"], expected["error"]["message"])
+
+
+def test_share_of_messages() -> None:
+    """Every message is compared above but for those that are listed; `pytest -rP` shows this."""
+    for name, others in (("bad_metadata", BETTER), ("bad_spec", OWN_WORDS)):
+        outcomes = [
+            (case["name"], found)
+            for case in recorded(name)
+            for found in (case, case.get("Spec", {}), case.get("open", {}))
+            if "ok" in found
+        ]
+        refused = [case for case, found in outcomes if not found["ok"]]
+        same = [case for case in refused if case not in others]
+        print(f"{len(same)} of {len(refused)} messages of golden_{name} are the same")
+        assert len(same) > 0.8 * len(refused) or not refused
