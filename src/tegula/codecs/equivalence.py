@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from tegula import config
-from tegula.codecs.blosc import check_frame
 from tegula.codecs.bytes import Bytes
 from tegula.codecs.chain import CodecChain
 from tegula.codecs.stages import Data, Decoder, Shape, flat
-from tegula.codecs.zstd import content_size, walk_frame
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
@@ -216,6 +215,7 @@ def _check_of(name: str, typesize: int | None) -> Check | None:
 
 def _blosc_check(typesize: int | None) -> Check:
     limit = config.current().max_chunk_bytes
+    check_frame = _codec("blosc").check_frame
 
     def check(data: Data, size: int | None) -> bool:
         plain = check_frame(data, size, limit)
@@ -235,10 +235,16 @@ def _is_of_size(data: Data, size: int | None) -> bool:
 
 
 def _is_zstd(data: Data, size: int | None) -> bool:
-    return size is not None and content_size(data) == size and walk_frame(data, "zstd")[0] == len(data)
+    zstd = _codec("zstd")
+    return size is not None and zstd.content_size(data) == size and zstd.walk_frame(data, "zstd")[0] == len(data)
 
 
 def _is_gzip(data: Data, size: int | None) -> bool:
     raw = flat(data)
     ending = int.from_bytes(raw[-4:], "little")
     return len(raw) >= 18 and raw[:3] == b"\x1f\x8b\x08" and size is not None and ending == size & 0xFFFFFFFF
+
+
+def _codec(name: str) -> Any:
+    """Return the module of a codec, imported when an array first needs it: its library takes long to load."""
+    return import_module(f"tegula.codecs.{name}")
