@@ -22,6 +22,7 @@ FLOORS = {
         [
             "array",
             "group",
+            "node",
             "creation",
             "opening",
             "convert",

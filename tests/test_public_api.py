@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tegula.node import Node
+
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 MODULES = [
     "tegula", "tegula.codecs", "tegula.config", "tegula.indexing", "tegula.stores", "tegula.testing", "tegula.zarr1",
@@ -30,7 +32,8 @@ def module(name: str) -> ModuleType:
 
 
 def public_members(cls: type) -> dict[str, Any]:
-    return {name: value for name, value in vars(cls).items() if not name.startswith("_")}
+    members = {**(vars(Node) if issubclass(cls, Node) else {}), **vars(cls)}  # its own, and what all nodes have
+    return {name: value for name, value in members.items() if not name.startswith("_")}
 
 
 def describe(name: str, value: Any) -> Iterator[str]:

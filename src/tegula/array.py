@@ -16,11 +16,12 @@ from tegula import engine
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
-from tegula.errors import ConflictError, MetadataError, ReadOnlyError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import ConflictError, MetadataError, SelectionError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.info import Info, array_html, array_info
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.node import Node
 from tegula.stores import Store
 from tegula.values import as_element, as_records, as_values
 
@@ -46,7 +47,7 @@ class Indexer:
         self._array._write(selection, self._plan, values)
 
 
-class Array:
+class Array(Node):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
     Reading and writing take NumPy's selections. ``a[...]`` reads into memory; larger arrays are read in parts.
@@ -140,26 +141,6 @@ class Array:
     def store(self) -> Store:
         """Where the array is stored."""
         return self._stored.store
-
-    @property
-    def _place(self) -> str:
-        """What errors call the node."""
-        return f"{self.store.url}/{self._path}" if self._path else self.store.url
-
-    @property
-    def path(self) -> str:
-        """Path of the array in its store; ``""`` at the root."""
-        return self._path
-
-    @property
-    def name(self) -> str:
-        """Last part of the path."""
-        return self._path.rpartition("/")[2]
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writing raises `ReadOnlyError`."""
-        return self._read_only
 
     @property
     def attrs(self) -> Attributes:
@@ -508,10 +489,6 @@ class Array:
         if self._lock[0] != os.getpid():
             self._lock = (os.getpid(), Lock())
         return self._lock[1]
-
-    def _check_writable(self) -> None:
-        if self._read_only:
-            raise ReadOnlyError('the array was opened for reading; open it with mode="r+"', path=self._place)
 
     # --- Python's and NumPy's protocols
 

@@ -18,7 +18,6 @@ from tegula.errors import (
     ConflictError,
     MetadataError,
     NotFoundError,
-    ReadOnlyError,
     StoreError,
     TegulaError,
     UnsupportedError,
@@ -27,6 +26,7 @@ from tegula.formats import find_format
 from tegula.info import Info, group_html, group_info
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.node import Node
 from tegula.stores import Store
 from tegula.stores.interface import is_key
 from tegula.table import Table
@@ -59,7 +59,7 @@ def _node(
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
-class Group(MutableMapping[str, Any]):
+class Group(Node, MutableMapping[str, Any]):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration goes over the names of the direct members. A prefix without a document
@@ -102,21 +102,6 @@ class Group(MutableMapping[str, Any]):
         return self._store
 
     @property
-    def _place(self) -> str:
-        """What errors call the node."""
-        return f"{self._store.url}/{self._path}" if self._path else self._store.url
-
-    @property
-    def path(self) -> str:
-        """Path of the group in its store; ``""`` at the root."""
-        return self._path
-
-    @property
-    def name(self) -> str:
-        """Last part of the path."""
-        return self._path.rpartition("/")[2]
-
-    @property
     def metadata(self) -> GroupMetadata:
         """All that the group's documents say."""
         return self._metadata
@@ -125,11 +110,6 @@ class Group(MutableMapping[str, Any]):
     def format(self) -> str:
         """Name of the storage format."""
         return self._metadata.format
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writing raises `ReadOnlyError`."""
-        return self._read_only
 
     @property
     def attrs(self) -> Attributes:
@@ -455,8 +435,7 @@ class Group(MutableMapping[str, Any]):
 
     def _check_writable(self) -> None:
         self._known = None  # a copy of the metadata does not know what is written now
-        if self._read_only:
-            raise ReadOnlyError('the group was opened for reading; open it with mode="r+"', path=self._place)
+        super()._check_writable()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):

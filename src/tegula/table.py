@@ -19,7 +19,6 @@ from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
     NotFoundError,
-    ReadOnlyError,
     SelectionError,
     TegulaError,
 )
@@ -27,6 +26,7 @@ from tegula.expressions import Expression
 from tegula.frames import to_arrow, to_pandas
 from tegula.info import Info, table_html, table_info
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.node import Node
 from tegula.places import clean, creating
 from tegula.queries import (
     OpenedByName,
@@ -46,7 +46,7 @@ __all__ = ["Table"]
 _BLOCK_BYTES = 2**23
 
 
-class Table:
+class Table(Node):
     """Columns of one length under one path; made by `tegula.open_table` and `tegula.create_table`.
 
     A column is a `tegula.Array`: ``t["price"]``. Rows are structured arrays of NumPy: ``t[5]`` is one record;
@@ -129,28 +129,9 @@ class Table:
         return self._store
 
     @property
-    def path(self) -> str:
-        """Path of the table in its store; ``""`` at the root."""
-        return self._path
-
-    @property
-    def name(self) -> str:
-        """Last part of the path."""
-        return self._path.rpartition("/")[2]
-
-    @property
     def format(self) -> str:
         """Name of the storage format: ``"bcolz"``, ``"zarr2"`` or ``"zarr3"``."""
         return self._metadata.format
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writing raises `ReadOnlyError`."""
-        return self._read_only
-
-    @property
-    def _place(self) -> str:
-        return f"{self._store.url}/{self._path}" if self._path else self._store.url
 
     @property
     def attrs(self) -> Attributes:
@@ -318,7 +299,15 @@ class Table:
         limit: int | None = None,
         skip: int = 0,
     ) -> Iterator[npt.NDArray[Any]]:
-        """Yield the rows where an expression is true, in blocks that fit into memory; otherwise as `where`."""
+        """Yield the rows where an expression is true, in blocks that fit into memory; otherwise as `where`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 3]})
+        >>> sum(rows["a"].sum() for rows in t.where_blocks("a > 1"))
+        np.int64(5)
+        """
         wanted = self._columns(columns)
         with self._locating():
             known = OpenedByName(self._names, self._column)
@@ -568,10 +557,6 @@ class Table:
         self._described = {}
         for column in self._opened.values():
             column.refresh()
-
-    def _check_writable(self) -> None:
-        if self._read_only:
-            raise ReadOnlyError('the table was opened for reading; open it with mode="r+"', path=self._place)
 
     @contextmanager
     def _locating(self) -> Iterator[None]:

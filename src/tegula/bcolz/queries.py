@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -142,7 +143,7 @@ def _items(columns: Mapping[str, Any], name: str, rows: Rows) -> Sequence[Any]:
     return items
 
 
-class Queries:
+class Queries(ABC):
     """What can be asked of a ctable. Names in conditions are those of columns, or of variables of the caller."""
 
     cols: Columns
@@ -300,8 +301,9 @@ class Queries:
             return gathered(self.cols, names, rows)
         return self._table_of_rows(names, rows, options)
 
+    @abstractmethod
     def _table_of_rows(self, names: list[str], rows: npt.NDArray[np.intp], options: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        """Make a table of some rows."""
 
     def _rows_where(
         self,

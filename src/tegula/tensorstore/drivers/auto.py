@@ -75,9 +75,7 @@ class AutoSpec(StoredSpec):
         write: bool = True,
         batch: Batch | None = None,
     ) -> Driver:
-        if self.kvstore is None:
-            raise invalid('"kvstore" must be specified')
-        kvstore = KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        kvstore = self.opened_kvstore(context, transaction)
         found = find_driver(URL_SCHEMES[self._detected(kvstore)])
         spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(context)
         try:

@@ -149,7 +149,7 @@ class DocumentedSpec(StoredSpec):
         batch: Batch | None = None,
     ) -> Driver:
         flags = self.checked_flags(read, write)
-        kvstore = KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        kvstore = self.opened_kvstore(context, transaction)
         try:
             array = None if flags.delete_existing else self._found(kvstore)
             if array is None:

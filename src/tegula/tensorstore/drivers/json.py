@@ -127,9 +127,7 @@ class JsonSpec(StoredSpec):
         write: bool = True,
         batch: Batch | None = None,
     ) -> Driver:
-        if self.kvstore is None:
-            raise invalid('"kvstore" must be specified')
-        kvstore = KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        kvstore = self.opened_kvstore(context, transaction)
         driver = JsonDriver(self, kvstore)
         driver.mode = mode_of(read, write)
         return driver

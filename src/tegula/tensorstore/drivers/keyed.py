@@ -74,7 +74,7 @@ class KeyedSpec(StoredSpec):
         batch: Batch | None = None,
     ) -> Driver:
         flags = self.checked_flags(read, write)
-        kvstore = KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        kvstore = self.opened_kvstore(context, transaction)
         if flags.assume_metadata or flags.assume_cached_metadata:
             driver = self.driver(kvstore, self.new_metadata())
         else:

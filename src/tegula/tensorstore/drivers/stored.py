@@ -17,6 +17,7 @@ from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.json_binding import MISSING, boolean, expected, invalid, known_only, member, obj, string
 from tegula.tensorstore.kvstore import KvStore
 from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.transaction import Transaction
 
 __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
 
@@ -169,9 +170,23 @@ class StoredSpec(DriverSpec):
         flags = self.flags.check()
         if flags.create and not write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
+        self._check_kvstore()
+        return flags
+
+    def _check_kvstore(self) -> None:
         if self.kvstore is None:
             raise invalid('"kvstore" must be specified')
-        return flags
+
+    def opened_kvstore(self, context: Context, transaction: Transaction | None) -> KvStore:
+        """Open where the array is.
+
+        Raises
+        ------
+        ValueError
+            If the spec does not say where, or it can't be opened.
+        """
+        self._check_kvstore()
+        return KvStore.open(self.kvstore, context=context, transaction=transaction).result()
 
     def described(self, members: dict[str, Any], data_type: dtype) -> Self:
         other = copy(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from functools import cache
@@ -46,11 +47,10 @@ class VirtualSpec(DriverSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         """Take the driver's own members out of a spec."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         """Write the driver's own members."""
-        raise NotImplementedError
 
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         json: dict[str, Any] = {"driver": self.name}
