@@ -1,0 +1,1 @@
+//! What an array is, as far as its bytes go.

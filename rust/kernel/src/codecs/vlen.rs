@@ -1,0 +1,1 @@
+//! Text and bytes of any length: `vlen-utf8`, `vlen-bytes`.

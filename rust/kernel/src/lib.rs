@@ -1,0 +1,17 @@
+//! Moves the bytes of chunked arrays: codecs, strided copies, and plans carried out in threads.
+//!
+//! Nothing here knows Python, names of formats or JSON. What an array is comes in as [`array::Description`]; what of it
+//! to read or write, as [`plan::Plan`]; where bytes are kept, as [`stores::Store`].
+
+pub mod array;
+pub mod codecs;
+pub mod error;
+pub mod memory;
+pub mod plan;
+pub mod pool;
+pub mod read;
+pub mod stores;
+pub mod strided;
+pub mod write;
+
+pub use error::{Error, Result};

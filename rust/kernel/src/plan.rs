@@ -1,0 +1,1 @@
+//! What a selection touches, chunk by chunk.
