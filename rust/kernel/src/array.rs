@@ -1,1 +1,305 @@
-//! What an array is, as far as its bytes go.
+//! What an array is, as far as its bytes go: how it is cut, what its chunks are called, and how they become bytes.
+
+use crate::codecs::Codec;
+use crate::plan::Cut;
+use crate::{Error, Result, strided};
+
+/// An array; see the module.
+pub struct Array {
+    /// Indices along each axis.
+    pub shape: Vec<u64>,
+    /// How each axis is cut into chunks.
+    pub cuts: Vec<Cut>,
+    /// What chunks are called.
+    pub keys: Keys,
+    /// How a chunk becomes bytes.
+    pub chain: Chain,
+    /// What a missing chunk is filled with: one element.
+    pub fill: Vec<u8>,
+    /// Whether every chunk must be there, and the last holds only the rows that the array has (bcolz).
+    pub dense: bool,
+}
+
+impl Array {
+    /// The shape of a chunk as it is stored.
+    pub fn chunk_shape(&self, coords: &[u64]) -> Vec<u64> {
+        self.cuts.iter().zip(coords).map(|(cut, &number)| cut.length(number)).collect()
+    }
+
+    /// Whether part of a chunk lies beyond the array, where somebody else may have appended since.
+    pub fn overhangs(&self, coords: &[u64]) -> bool {
+        (self.cuts.iter().zip(&self.shape).zip(coords))
+            .any(|((cut, &size), &number)| cut.start(number).saturating_add(cut.length(number)) > size)
+    }
+}
+
+/// How the key of a chunk is spelled; see `tegula.metadata.chunk_keys`.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// What stands before the coordinates.
+    pub prefix: String,
+    /// What stands between two of them.
+    pub separator: String,
+    /// What stands after them.
+    pub suffix: String,
+    /// The key where there are no coordinates.
+    pub scalar: String,
+    /// Whether only the first coordinate is told.
+    pub first_only: bool,
+}
+
+impl Keys {
+    /// The key of the chunk at `coords`.
+    pub fn encode(&self, coords: &[u64]) -> String {
+        if coords.is_empty() {
+            return self.scalar.clone();
+        }
+        let mut key = String::with_capacity(self.prefix.len() + self.suffix.len() + 8 * coords.len());
+        key.push_str(&self.prefix);
+        for (axis, coord) in coords.iter().enumerate().take(if self.first_only { 1 } else { coords.len() }) {
+            if axis > 0 {
+                key.push_str(&self.separator);
+            }
+            push_number(&mut key, *coord);
+        }
+        key.push_str(&self.suffix);
+        key
+    }
+}
+
+fn push_number(text: &mut String, mut number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend(digits[start..].iter().map(|&digit| digit as char));
+}
+
+/// How a chunk becomes bytes.
+pub struct Chain {
+    /// Stored axis `i` is the chunk's axis `order[i]`; `None` if no axis moves.
+    pub order: Option<Vec<usize>>,
+    /// What makes bytes of elements.
+    pub serializer: Serializer,
+    /// What makes bytes of these, in the order of encoding.
+    pub buffers: Vec<Box<dyn Codec>>,
+}
+
+/// What makes bytes of elements.
+pub enum Serializer {
+    /// One element after the other.
+    Elements(Elements),
+    /// A shard.
+    Shard(Box<Sharding>),
+}
+
+/// Elements one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements {
+    /// Bytes of an element.
+    pub size: usize,
+    /// Bytes of the units that are stored backwards; 0 if none are.
+    pub swap: usize,
+    /// Whether they are text of four bytes a character, in which not every number is a character.
+    pub text: bool,
+}
+
+/// Shards: inner chunks and an index (Zarr v3 core, "sharding codec").
+pub struct Sharding {
+    /// Shape of an inner chunk.
+    pub inner_shape: Vec<u64>,
+    /// What encodes inner chunks.
+    pub inner: Chain,
+    /// What encodes the index, to a fixed size.
+    pub index: Chain,
+    /// Whether the index comes first.
+    pub at_start: bool,
+}
+
+/// Both members of the index entry of an inner chunk that is missing.
+pub const EMPTY: u64 = u64::MAX;
+
+impl Sharding {
+    /// How many inner chunks a shard has along each axis.
+    pub fn grid(&self, shard: &[u64]) -> Vec<u64> {
+        shard.iter().zip(&self.inner_shape).map(|(shard, inner)| shard / inner).collect()
+    }
+
+    /// How many bytes the index takes.
+    pub fn index_size(&self, grid: &[u64]) -> Result<usize> {
+        let content = grid.iter().try_fold(16_usize, |size, &count| size.checked_mul(usize::try_from(count).ok()?));
+        content.and_then(|size| self.index.encoded_size(size)).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
+    }
+
+    /// Read the index: offset and length of each inner chunk.
+    ///
+    /// # Errors
+    ///
+    /// If it is damaged, or an inner chunk would lie outside of the shard, whose length is `total` if that is known.
+    pub fn decode_index(&self, data: &[u8], grid: &[u64], total: Option<u64>) -> Result<Vec<(u64, u64)>> {
+        let count = grid.iter().product::<u64>() as usize;
+        let mut raw = vec![0_u8; 16 * count];
+        self.index.decode_content(data, &mut raw)?;
+        let limit = total.unwrap_or(i64::MAX as u64);
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        (raw.chunks_exact(16).map(|entry| {
+            let (offset, length) = (number(&entry[..8]), number(&entry[8..]));
+            let missing = offset == EMPTY && length == EMPTY;
+            if missing || (offset != EMPTY && offset <= limit && length <= limit - offset) {
+                Ok((offset, length))
+            } else {
+                Err(Error::codec("sharding_indexed", "the index of the shard points outside of it"))
+            }
+        }))
+        .collect()
+    }
+
+    /// Make the bytes of an index.
+    pub fn encode_index(&self, entries: &[(u64, u64)]) -> Result<Vec<u8>> {
+        let mut raw: Vec<u8> =
+            entries.iter().flat_map(|(offset, length)| [offset.to_le_bytes(), length.to_le_bytes()]).flatten().collect();
+        let mut out = Vec::new();
+        self.index.encode_content(&mut raw, &mut out)?;
+        Ok(out)
+    }
+}
+
+impl Chain {
+    /// The elements' description, if the chain is not one of shards.
+    pub fn elements(&self) -> Option<&Elements> {
+        match &self.serializer {
+            Serializer::Elements(elements) => Some(elements),
+            Serializer::Shard(_) => None,
+        }
+    }
+
+    /// The shard codec, if there is one.
+    pub fn sharding(&self) -> Option<&Sharding> {
+        match &self.serializer {
+            Serializer::Elements(_) => None,
+            Serializer::Shard(sharding) => Some(sharding),
+        }
+    }
+
+    /// How many bytes `content` bytes of elements are encoded to, if that is fixed.
+    pub fn encoded_size(&self, content: usize) -> Option<usize> {
+        self.buffers.iter().try_fold(content, |size, codec| codec.encoded_size(size))
+    }
+
+    /// A chunk's shape in the order in which its axes are stored.
+    pub fn stored_shape(&self, shape: &[u64]) -> Vec<u64> {
+        match &self.order {
+            None => shape.to_vec(),
+            Some(order) => order.iter().map(|&axis| shape[axis]).collect(),
+        }
+    }
+
+    /// Undo the buffer codecs: exactly `out.len()` bytes of elements, in the order of bytes in which they are stored.
+    pub fn decode_buffers(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
+        decode_exact(&self.buffers, data, out)
+    }
+
+    /// Undo everything but the order of the axes; for elements that lie one after the other in memory too.
+    pub fn decode_content(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
+        self.decode_buffers(data, out)?;
+        if let Some(elements) = self.elements() {
+            elements.to_memory(out)?;
+        }
+        Ok(())
+    }
+
+    /// Encode elements as they lie in memory, which are changed on the way.
+    pub fn encode_content(&self, content: &mut [u8], out: &mut Vec<u8>) -> Result<()> {
+        if let Some(elements) = self.elements() {
+            if elements.swap > 1 {
+                strided::swap_in_place(content, elements.swap);
+            }
+        }
+        self.encode_buffers(content, out)
+    }
+
+    /// Apply the buffer codecs.
+    pub fn encode_buffers(&self, content: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let Some((first, rest)) = self.buffers.split_first() else {
+            out.clear();
+            out.extend_from_slice(content);
+            return Ok(());
+        };
+        first.encode(content, out)?;
+        let mut spare = Vec::new();
+        for codec in rest {
+            std::mem::swap(out, &mut spare);
+            codec.encode(&spare, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Elements {
+    /// Turn elements as they are stored into elements as they are in memory.
+    pub fn to_memory(&self, content: &mut [u8]) -> Result<()> {
+        if self.swap > 1 {
+            strided::swap_in_place(content, self.swap);
+        }
+        self.check(content)
+    }
+
+    /// Refuse text that holds numbers which are no characters.
+    pub fn check(&self, content: &[u8]) -> Result<()> {
+        if self.text {
+            let (units, _) = content.as_chunks::<4>();
+            if let Some(code) = units.iter().map(|unit| u32::from_ne_bytes(*unit)).find(|&code| code > 0x10_ffff) {
+                return Err(Error::codec("bytes", format!("text holds {code:#x}, which is no Unicode code point")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Undo `codecs`, the last first, to get exactly `out.len()` bytes.
+pub fn decode_exact(codecs: &[Box<dyn Codec>], data: &[u8], out: &mut [u8]) -> Result<()> {
+    match codecs {
+        [] if data.len() == out.len() => {
+            out.copy_from_slice(data);
+            Ok(())
+        }
+        [] => Err(Error::wrong_size("bytes", data.len(), out.len())),
+        [only] => only.decode(data, out),
+        [before @ .., last] => peel(before, last.as_ref(), data, out.len(), &mut |inner| decode_exact(before, inner, out)),
+    }
+}
+
+/// Undo the last of several codecs, and hand what it gives to `work`; `content` is what all of them decode to.
+pub fn peel(
+    before: &[Box<dyn Codec>],
+    last: &dyn Codec,
+    data: &[u8],
+    content: usize,
+    work: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    if let Some(inner) = last.payload(data) {
+        return work(inner?);
+    }
+    let mut fixed = Some(content);
+    let mut limit = content;
+    for codec in before {
+        fixed = fixed.and_then(|size| codec.encoded_size(size));
+        // compressed data can be larger than what went in, but not by much
+        limit = fixed.unwrap_or_else(|| limit.saturating_mul(2).saturating_add(65536));
+    }
+    if let Some(size) = fixed {
+        return crate::memory::with_scratch(size, |inner| {
+            last.decode(data, inner)?;
+            work(inner)
+        });
+    }
+    let mut inner = Vec::new();
+    last.decode_up_to(data, limit, &mut inner)?;
+    work(&inner)
+}

@@ -27,6 +27,8 @@ pub enum Error {
     },
     /// A value has changed since its generation was read.
     Conflict,
+    /// There turns out to be no value.
+    Absent,
     /// This operation on this key needs the store's own, slower way (symbolic links, case-insensitive names, ...).
     Unusual,
     /// Memory could not be had.
@@ -78,6 +80,7 @@ impl fmt::Display for Error {
             Error::Codec { codec, message } | Error::Unsupported { codec, message } => write!(out, "{codec}: {message}"),
             Error::Store { message } => out.write_str(message),
             Error::Conflict => out.write_str("the value has changed since it was read"),
+            Error::Absent => out.write_str("there is no value"),
             Error::Unusual => out.write_str("this needs the store's own way"),
             Error::Memory { bytes } => write!(out, "no {bytes} bytes of memory are to be had"),
             Error::Foreign(_) => out.write_str("a store failed"),

@@ -4,9 +4,11 @@
 //! to read or write, as [`plan::Plan`]; where bytes are kept, as [`stores::Store`].
 
 pub mod array;
+pub mod backoff;
 pub mod codecs;
 pub mod error;
 pub mod memory;
+pub mod placing;
 pub mod plan;
 pub mod pool;
 pub mod read;

@@ -54,8 +54,18 @@ pub trait Codec: Send + Sync {
     /// Decode what may be up to `limit` bytes long, replacing what `out` holds.
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()>;
 
+    /// Whether decoding is slow next to copying memory (several nanoseconds a byte).
+    fn is_slow(&self) -> bool {
+        true
+    }
+
     /// Encode, replacing what `out` holds.
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()>;
+
+    /// What `data` holds for the codec before, where it is there to be borrowed, once it is checked (checksums).
+    fn payload<'a>(&self, _data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        None
+    }
 
     /// The codec's way to decode parts of its content, if it has one.
     fn blocks(&self) -> Option<&dyn Blocks> {
@@ -128,4 +138,20 @@ pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
         "zstd" => zstd::build(options),
         _ => Err(Error::unsupported(name, "the kernel has no such codec")),
     }
+}
+
+/// The names of the codecs.
+pub const NAMES: &[&str] = &[
+    "adler32", "bitround", "blosc", "blpk", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset", "fletcher32", "gzip",
+    "lz4", "lzma", "packbits", "quantize", "shuffle", "zlib", "zstd",
+];
+
+/// The versions of the libraries within.
+pub fn versions() -> std::collections::BTreeMap<&'static str, String> {
+    std::collections::BTreeMap::new()
+}
+
+/// The instruction sets that are used where they pay.
+pub fn features() -> Vec<&'static str> {
+    Vec::new()
 }

@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 pub mod local;
 
-use crate::Result;
+use crate::{Error, Result, memory};
 
 /// The state of a value, to be compared with `==`; `None` stands for its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Generation(pub [u64; 3]);
 
 /// A key-value store.
 pub trait Store: Send + Sync {
-    /// Open the value of `key`, at the state that it has now; `None` if there is none.
+    /// Open the value of `key`, at the state that it has now; `None` if there is none, and nothing else in its place either.
     ///
     /// # Errors
     ///
@@ -34,12 +34,14 @@ pub trait Store: Send + Sync {
     /// Remove the value of `key` if there is one; conditions and errors as for `set`.
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()>;
 
-    /// Say what stands in the way where `key` has no value and yet is not simply absent (a directory of that name).
-    fn obstruction(&self, key: &str) -> Result<Option<String>>;
-
     /// How many requests should be under way at once: 0 for no more than there are cores.
     fn concurrency(&self) -> usize {
         0
+    }
+
+    /// The store's own, slower way, to be tried after `Error::Unusual`.
+    fn slow(&self) -> Option<&dyn Store> {
+        None
     }
 }
 
@@ -55,21 +57,104 @@ pub enum Expected {
 }
 
 /// A value at one state: what is read from it belongs together, whoever replaces it meanwhile.
-pub trait Value {
+///
+/// Where a store can't keep the state, reading fails with `Conflict` once it has changed.
+pub trait Value: Send + Sync {
     /// Read all of it, and hand it to `work`.
-    fn with_all(&mut self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+    fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Read `out.len()` bytes from `start` on; fewer if it ends before. Returns how many.
-    fn read_at(&mut self, start: u64, out: &mut [u8]) -> Result<usize>;
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize>;
+
+    /// Read the last `out.len()` bytes; fewer if there are no more. Returns how many, and how long the value is if known.
+    fn read_tail(&self, out: &mut [u8]) -> Result<(usize, Option<u64>)> {
+        let size = self.size()?;
+        let start = size.saturating_sub(out.len() as u64);
+        let length = (size - start) as usize;
+        let found = self.read_at(start, &mut out[..length])?;
+        Ok((found, Some(size)))
+    }
 
     /// How long it is.
-    fn size(&mut self) -> Result<u64>;
+    fn size(&self) -> Result<u64>;
 
     /// The state it was opened at.
-    fn generation(&mut self) -> Result<Expected>;
+    fn generation(&self) -> Result<Expected>;
 
-    /// Whether parts of it cost less than all of it; how many bytes one should rather read than ask a second time.
-    fn gap(&self) -> u64 {
-        32768
+    /// How a value is best read by parts; `None` if it is best read as a whole.
+    fn parts(&self) -> Option<Parts>;
+}
+
+/// How a value is best read by parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// Up to so many bytes are rather read in vain than asked for with one more request.
+    pub gap: u64,
+    /// About so many bytes are read at once.
+    pub span: u64,
+}
+
+/// Bytes in memory as a value.
+pub struct Slice<'d>(pub &'d [u8]);
+
+impl Value for Slice<'_> {
+    fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        work(self.0)
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
+        let rest = usize::try_from(start).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
+        let length = rest.len().min(out.len());
+        out[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn generation(&self) -> Result<Expected> {
+        Ok(Expected::Absent)
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        None
+    }
+}
+
+/// A range of another value as a value.
+pub struct Within<'v> {
+    /// The other value.
+    pub value: &'v dyn Value,
+    /// Where the range begins.
+    pub start: u64,
+    /// How long it is.
+    pub length: u64,
+}
+
+impl Value for Within<'_> {
+    fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let length = usize::try_from(self.length).map_err(|_| Error::Memory { bytes: usize::MAX })?;
+        memory::with_scratch(length, |data| {
+            let found = self.value.read_at(self.start, data)?;
+            work(&data[..found])
+        })
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
+        let length = self.length.saturating_sub(start).min(out.len() as u64) as usize;
+        self.value.read_at(self.start.saturating_add(start), &mut out[..length])
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.length)
+    }
+
+    fn generation(&self) -> Result<Expected> {
+        self.value.generation()
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        self.value.parts()
     }
 }

@@ -1,0 +1,64 @@
+//! The kernel's errors as those of `tegula.errors`.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule};
+use tegula_kernel::Error;
+
+static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// Make the exception that stands for an error of the kernel.
+pub fn exception(py: Python<'_>, error: Error) -> PyErr {
+    let (key, error) = match error {
+        Error::At(key, inner) => (Some(key).filter(|key| !key.is_empty()), *inner),
+        other => (None, other),
+    };
+    let (class, message, codec) = match error {
+        Error::Foreign(inner) => match inner.downcast::<PyErr>() {
+            Ok(error) => return with_key(py, *error, key),
+            Err(_) => ("StoreError", "a store failed".into(), None),
+        },
+        Error::Codec { codec, message } => ("CodecError", message, Some(codec)),
+        Error::Unsupported { codec, message } => ("UnsupportedError", message, Some(codec)),
+        Error::Store { message } => ("StoreError", message, None),
+        Error::Conflict => ("ConflictError", Error::Conflict.to_string(), None),
+        other => ("StoreError", other.to_string(), None),
+    };
+    make(py, class, &message, key, codec.filter(|name| !name.is_empty())).unwrap_or_else(|error| error)
+}
+
+fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    Ok(ERRORS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("tegula.errors")?.unbind()))?.bind(py))
+}
+
+fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: Option<String>) -> PyResult<PyErr> {
+    let places = PyDict::new(py);
+    places.set_item("key", key)?;
+    places.set_item("codec", codec)?;
+    let value = errors(py)?.getattr(class)?.call((message,), Some(&places))?;
+    Ok(PyErr::from_value(value))
+}
+
+/// Let an error of a Python store name the key too.
+fn with_key(py: Python<'_>, error: PyErr, key: Option<String>) -> PyErr {
+    let add = || -> PyResult<()> {
+        let value = error.value(py);
+        if let Some(key) = key {
+            if value.is_instance(&errors(py)?.getattr("TegulaError")?)? {
+                let places = PyDict::new(py);
+                places.set_item("key", key)?;
+                value.call_method("within", (), Some(&places))?;
+            }
+        }
+        Ok(())
+    };
+    match add() {
+        Ok(()) => error,
+        Err(other) => other,
+    }
+}
+
+/// Hand an exception through the kernel, which does not look into it.
+pub fn foreign(error: PyErr) -> Error {
+    Error::Foreign(Box::new(error))
+}
