@@ -1,8 +1,95 @@
-//! Not there yet.
+//! The container around the one Blosc frame in each chunk file of bcolz 1.x.
+//!
+//! Sixteen bytes: the magic `blpk`, a version, three reserved bytes and the number of frames, which always is one.
+//! Readers have never looked at them, and neither does this one: the frame says itself how long it is, and what follows
+//! it is left alone. No options.
 
-use super::{Codec, Value};
+use super::blosc::FrameBlocks;
+use super::{Blocks, Codec, Value};
 use crate::{Error, Result};
 
-pub(super) fn build(_options: &[Value]) -> Result<Box<dyn Codec>> {
-    Err(Error::unsupported("blpk", "the kernel has no such codec yet"))
+const HEADER: [u8; 16] = *b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0";
+
+/// Bytes of the header of a frame.
+const FRAME: usize = 16;
+
+struct Container;
+
+pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
+    match options {
+        [] => Ok(Box::new(Container)),
+        _ => Err(Error::unsupported("blpk", format!("there is no use for the options {options:?}"))),
+    }
+}
+
+/// Return the frame in a chunk file.
+fn frame(data: &[u8]) -> Result<&[u8]> {
+    let Some(frame) = data.get(HEADER.len()..).filter(|frame| frame.len() >= FRAME) else {
+        return Err(Error::codec("blpk", format!("a chunk file of {} bytes is shorter than its headers", data.len())));
+    };
+    let length = number(frame, 12);
+    match frame.get(..length) {
+        Some(whole) if length >= FRAME => Ok(whole),
+        _ => {
+            let message = format!("the frame says it is {length} bytes long, the file has {}", frame.len());
+            Err(Error::codec("blpk", message))
+        }
+    }
+}
+
+/// Return the number at a place in the header of a frame.
+fn number(frame: &[u8], at: usize) -> usize {
+    u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]) as usize
+}
+
+impl Codec for Container {
+    fn name(&self) -> &str {
+        "blpk"
+    }
+
+    fn encoded_size(&self, size: usize) -> Option<usize> {
+        size.checked_add(HEADER.len())
+    }
+
+    /// How many bytes the frame decodes to: what is in a chunk, not in the container, is what readers want to know.
+    fn decoded_size(&self, data: &[u8]) -> Result<Option<usize>> {
+        Ok(Some(number(frame(data)?, 4)))
+    }
+
+    fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
+        let frame = frame(data)?;
+        if frame.len() != out.len() {
+            return Err(Error::wrong_size("blpk", frame.len(), out.len()));
+        }
+        out.copy_from_slice(frame);
+        Ok(())
+    }
+
+    fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        let frame = frame(data)?;
+        if frame.len() > limit {
+            return Err(Error::wrong_size("blpk", frame.len(), limit));
+        }
+        replace(out, &[frame])
+    }
+
+    fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        replace(out, &[&HEADER, data])
+    }
+
+    /// The blocks of the frame inside: they are found and decoded in one go with it, without the codec before this one.
+    fn blocks(&self) -> Option<&dyn Blocks> {
+        Some(const { &FrameBlocks { offset: HEADER.len() } })
+    }
+}
+
+/// Let `out` hold some bytes instead of what it held.
+fn replace(out: &mut Vec<u8>, parts: &[&[u8]]) -> Result<()> {
+    let bytes = parts.iter().map(|part| part.len()).sum();
+    out.clear();
+    out.try_reserve(bytes).map_err(|_| Error::Memory { bytes })?;
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+    Ok(())
 }

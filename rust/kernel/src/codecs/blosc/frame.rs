@@ -1,0 +1,191 @@
+//! The header of a frame and its table of blocks (c-blosc's README_CHUNK_FORMAT).
+
+use super::shuffle::Filter;
+use crate::{Error, Result};
+
+/// Bytes of the header.
+pub(super) const SIZE: usize = 16;
+
+/// Blocks shorter than this many elements were never split, nor data shorter than this many bytes compressed.
+pub(super) const SHORTEST: usize = 128;
+
+/// Elements of more bytes than this were never split.
+pub(super) const MOST_SPLITS: usize = 16;
+
+/// The longest block that c-blosc allows.
+pub(super) const LONGEST_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
+
+/// The version of the format, and at the same time that of all the inner formats plus one.
+pub(super) const VERSION: u8 = 2;
+
+/// Bits of the flags.
+pub(super) const BYTES_SHUFFLED: u8 = 0x01;
+pub(super) const STORED: u8 = 0x02;
+pub(super) const BITS_SHUFFLED: u8 = 0x04;
+const BLOSC_2: u8 = 0x08;
+pub(super) const ONE_STREAM: u8 = 0x10;
+
+/// The formats of what is in the blocks, by their number in the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    BloscLz,
+    Lz4,
+    Snappy,
+    Zlib,
+    Zstd,
+}
+
+impl Format {
+    /// The number that stands for the format in the upper three bits of the flags.
+    pub(super) fn code(self) -> u8 {
+        self as u8
+    }
+
+    fn from_code(code: u8) -> Option<Format> {
+        [Format::BloscLz, Format::Lz4, Format::Snappy, Format::Zlib, Format::Zstd].get(usize::from(code)).copied()
+    }
+}
+
+/// A header that does not contradict itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    /// The bytes it was read from.
+    pub(super) bytes: [u8; SIZE],
+    /// Bytes of an element, at least one.
+    pub(super) typesize: usize,
+    /// Bytes of content.
+    pub(super) content: usize,
+    /// Bytes of a block but perhaps the last, at least one; of no meaning where the content is stored.
+    pub(super) block: usize,
+    /// Bytes of the frame.
+    pub(super) total: usize,
+}
+
+impl Header {
+    /// Read the header of a frame which is said to be `total` bytes long.
+    pub(super) fn read(head: &[u8], total: u64) -> Result<Header> {
+        let Some(&bytes) = head.first_chunk::<SIZE>() else {
+            return Err(damaged(format!("a frame of {} bytes is shorter than its header", head.len())));
+        };
+        let header = Header::decode(bytes);
+        if header.total as u64 != total {
+            return Err(damaged(format!("the frame says it is {} bytes long, but it is {total}", header.total)));
+        }
+        header.check()?;
+        Ok(header)
+    }
+
+    /// Read the header of a frame that something may follow; there are `room` bytes for both.
+    pub(super) fn read_within(head: &[u8], room: u64) -> Result<Header> {
+        let total = head.first_chunk::<SIZE>().map_or(0, |bytes| Header::decode(*bytes).total as u64);
+        if total > room {
+            return Err(damaged(format!("the frame says it is {total} bytes long, but there are {room}")));
+        }
+        Header::read(head, total)
+    }
+
+    /// Take the header apart without a look at what it says.
+    pub(super) fn decode(bytes: [u8; SIZE]) -> Header {
+        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+        Header { bytes, typesize: bytes[3].into(), content: number(4), block: number(8), total: number(12) }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.bytes[0] != VERSION || self.bytes[2] & BLOSC_2 != 0 || self.typesize == 0 {
+            return Err(damaged("this is not the header of a Blosc 1 frame"));
+        }
+        if self.is_stored() {
+            if self.total.checked_sub(SIZE) != Some(self.content) {
+                return Err(damaged("the lengths in the header contradict each other"));
+            }
+            return Ok(());
+        }
+        if self.block == 0 || self.block > self.content.min(LONGEST_BLOCK) {
+            return Err(damaged(format!("the header has blocks of {} bytes", self.block)));
+        }
+        if self.table_end() + 4 > self.total as u64 {
+            return Err(damaged("the frame is shorter than its table of blocks"));
+        }
+        self.format().map(|_| ())
+    }
+
+    /// Whether the content follows the header as it is.
+    pub(super) fn is_stored(&self) -> bool {
+        self.bytes[2] & STORED != 0
+    }
+
+    /// How the blocks are compressed.
+    pub(super) fn format(&self) -> Result<Format> {
+        match Format::from_code(self.bytes[2] >> 5) {
+            Some(format) if self.bytes[1] == VERSION - 1 => Ok(format),
+            Some(format) => {
+                Err(Error::unsupported("blosc", format!("{format:?} of version {} is not known", self.bytes[1])))
+            }
+            None => Err(Error::unsupported("blosc", format!("compressor {} is not known", self.bytes[2] >> 5))),
+        }
+    }
+
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> usize {
+        self.content.div_ceil(self.block)
+    }
+
+    /// How many bytes of content block `index` has.
+    pub(super) fn block_size(&self, index: usize) -> usize {
+        self.block.min(self.content - index * self.block)
+    }
+
+    /// Where the table of blocks ends.
+    pub(super) fn table_end(&self) -> u64 {
+        SIZE as u64 + 4 * self.blocks() as u64
+    }
+
+    /// Read from the table where block `index` starts; `head` is the frame at least to the end of its table.
+    pub(super) fn start(&self, head: &[u8], index: usize) -> Result<usize> {
+        let entry = head.get(SIZE + 4 * index..).and_then(<[u8]>::first_chunk::<4>);
+        match entry.map(|bytes| u64::from(u32::from_le_bytes(*bytes))) {
+            Some(start) if start >= self.table_end() && start + 4 <= self.total as u64 => Ok(start as usize),
+            _ => Err(damaged("a block of the frame lies outside of it")),
+        }
+    }
+
+    /// What was done to a block of `length` bytes before it was compressed.
+    pub(super) fn filter(&self, length: usize) -> Option<Filter> {
+        filter(self.bytes[2], self.typesize, length)
+    }
+
+    /// How many streams make up block `index`.
+    ///
+    /// That of the flag alone would not do: frames of writers that did not know it yet have it unset.
+    pub(super) fn streams(&self, index: usize) -> Result<usize> {
+        let length = self.block_size(index);
+        let splits = self.bytes[2] & ONE_STREAM == 0
+            && length == self.block
+            && self.typesize <= MOST_SPLITS
+            && length / self.typesize >= SHORTEST;
+        if !splits {
+            return Ok(1);
+        }
+        if length % self.typesize != 0 {
+            return Err(damaged(format!("blocks of {length} bytes can't be split into {} streams", self.typesize)));
+        }
+        Ok(self.typesize)
+    }
+}
+
+/// Say what flags stand for in a block of `length` bytes.
+pub(super) fn filter(flags: u8, typesize: usize, length: usize) -> Option<Filter> {
+    if flags & BYTES_SHUFFLED != 0 && typesize > 1 {
+        Some(Filter::Bytes)
+    } else if flags & BITS_SHUFFLED != 0 && length >= typesize {
+        Some(Filter::Bits)
+    } else {
+        None
+    }
+}
+
+/// Make the error for a damaged frame.
+#[cold]
+pub(super) fn damaged(message: impl Into<String>) -> Error {
+    Error::codec("blosc", message)
+}

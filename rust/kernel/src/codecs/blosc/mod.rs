@@ -1,0 +1,159 @@
+//! Blosc 1: content cut into blocks, each of them shuffled and compressed.
+//!
+//! Options: the compressor's name, the level, the shuffle (0 none, 1 of bytes, 2 of bits, -1 of bits for elements of one
+//! byte and else of bytes), the size of blocks (0 for the usual one), the bytes of an element.
+
+mod decode;
+mod encode;
+mod frame;
+pub(super) mod shuffle;
+mod streams;
+mod transpose;
+mod vector;
+
+use std::mem::MaybeUninit;
+
+use self::frame::Header;
+use self::shuffle::Filter;
+use self::streams::Compressor;
+use super::{BlockTable, Blocks, Codec, Layout, Value};
+use crate::{Error, Result};
+
+/// Bytes from the start of a frame that are read together with its header: less than this is not read any faster.
+const HEAD: usize = 4096;
+
+/// Blosc 1 with what it takes to write.
+pub(super) struct Blosc {
+    compressor: Compressor,
+    level: i64,
+    filter: Option<Filter>,
+    block: usize,
+    typesize: u8,
+}
+
+pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
+    let unusable = || Error::unsupported("blosc", format!("there is no use for the options {options:?}"));
+    let [Value::Text(name), Value::Int(level), Value::Int(shuffle), Value::Int(block), Value::Int(typesize)] = options
+    else {
+        return Err(unusable());
+    };
+    let compressor = Compressor::named(name).ok_or_else(unusable)?;
+    let block = usize::try_from(*block).map_err(|_| unusable())?;
+    if !(0..=9).contains(level) || *typesize < 1 {
+        return Err(unusable());
+    }
+    let filter = match (*shuffle, *typesize) {
+        (0, _) => None,
+        (-1, 1) | (2, _) => Some(Filter::Bits),
+        (-1 | 1, _) => Some(Filter::Bytes),
+        _ => return Err(unusable()),
+    };
+    // elements that are too large for the header are taken as bytes
+    let typesize = u8::try_from(*typesize).unwrap_or(1);
+    Ok(Box::new(Blosc { compressor, level: *level, filter, block, typesize }))
+}
+
+impl Codec for Blosc {
+    fn name(&self) -> &str {
+        "blosc"
+    }
+
+    fn decoded_size(&self, data: &[u8]) -> Result<Option<usize>> {
+        Header::read(data, data.len() as u64).map(|header| Some(header.content))
+    }
+
+    fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
+        let header = Header::read(data, data.len() as u64)?;
+        decode::frame(&header, data, as_room(out))
+    }
+
+    fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        let header = Header::read(data, data.len() as u64)?;
+        let size = header.content;
+        if size > limit {
+            return Err(Error::wrong_size("blosc", size, limit));
+        }
+        out.clear();
+        out.try_reserve(size).map_err(|_| Error::Memory { bytes: size })?;
+        decode::frame(&header, data, &mut out.spare_capacity_mut()[..size])?;
+        // SAFETY: that many bytes have been initialised, as there was no error
+        unsafe { out.set_len(size) };
+        Ok(())
+    }
+
+    fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        encode::frame(self, data, out)
+    }
+
+    fn blocks(&self) -> Option<&dyn Blocks> {
+        Some(const { &FrameBlocks { offset: 0 } })
+    }
+}
+
+/// The blocks of a frame that lies `offset` bytes after the start of the encoded data.
+///
+/// Where there is an offset, something may also follow the frame; else it has to be as long as the data.
+pub(super) struct FrameBlocks {
+    /// Where the frame starts.
+    pub(super) offset: usize,
+}
+
+impl Blocks for FrameBlocks {
+    fn head_size(&self, content: usize) -> usize {
+        // blocks of 16 KiB are the shortest that are ever chosen for content of many blocks
+        HEAD.max(self.offset + frame::SIZE + 4 * content.div_ceil(16 << 10))
+    }
+
+    fn layout(&self, head: &[u8], total: u64, content: usize) -> Result<Layout> {
+        let least = self.offset + frame::SIZE;
+        let Some(frame) = head.get(self.offset..).filter(|frame| frame.len() >= frame::SIZE) else {
+            if total < least as u64 {
+                return Err(frame::damaged(format!("{total} bytes are shorter than the header of a frame")));
+            }
+            return Ok(Layout::More(least));
+        };
+        let total = total - self.offset as u64;
+        let header = if self.offset == 0 { Header::read(frame, total) } else { Header::read_within(frame, total) }?;
+        if header.content != content {
+            return Err(Error::wrong_size("blosc", header.content, content));
+        }
+        if header.is_stored() {
+            return Ok(Layout::Plain(least as u64));
+        }
+        if (frame.len() as u64) < header.table_end() {
+            return Ok(Layout::More(self.offset + header.table_end() as usize));
+        }
+        let ranges = ranges(&header, frame, self.offset as u64)?;
+        Ok(Layout::Blocks(BlockTable { block: header.block, content, ranges, header: header.bytes }))
+    }
+
+    fn decode_block(&self, layout: &BlockTable, index: usize, data: &[u8], out: &mut [u8]) -> Result<()> {
+        let header = Header::decode(layout.header);
+        let size = if index < layout.ranges.len() { header.block_size(index) } else { 0 };
+        if out.len() != size || size == 0 {
+            return Err(Error::wrong_size("blosc", size, out.len()));
+        }
+        decode::block(&header, index, data, as_room(out))
+    }
+}
+
+/// Find where the blocks of a frame start and end. They may be in any order: several threads write them as they come.
+fn ranges(header: &Header, frame: &[u8], offset: u64) -> Result<Vec<(u64, u64)>> {
+    let end = header.total as u64;
+    let starts = (0..header.blocks()).map(|index| Ok((header.start(frame, index)? as u64, end)));
+    let mut ranges = starts.collect::<Result<Vec<_>>>()?;
+    let mut sorted: Vec<u64> = ranges.iter().map(|range| range.0).collect();
+    sorted.sort_unstable();
+    for (start, end) in &mut ranges {
+        let next = sorted.partition_point(|other| other <= start);
+        *end = offset + sorted.get(next).unwrap_or(end);
+        *start += offset;
+    }
+    Ok(ranges)
+}
+
+/// See bytes as room for bytes.
+fn as_room(out: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: the layout is the same, and nothing here makes bytes of it uninitialised
+    unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) }
+}

@@ -1,0 +1,294 @@
+//! The shuffles of bytes and of bits, as c-blosc 1 does them: the bytes of all elements sorted by their place in the
+//! element; for bits, also each eight elements' bytes by their bits.
+//!
+//! What does not make up whole elements at the end stays as it is; bits are shuffled only if the number of elements is
+//! a multiple of eight, else everything stays as it is.
+
+use std::mem::MaybeUninit;
+
+use super::transpose::{self, Task};
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+use super::vector::Plain;
+#[cfg(target_arch = "aarch64")]
+use super::vector::arm::Neon;
+#[cfg(target_arch = "x86_64")]
+use super::vector::x86::{Avx2, Sse2};
+
+/// What can be done to the elements of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::codecs) enum Filter {
+    /// Sort bytes.
+    Bytes,
+    /// Sort bits.
+    Bits,
+}
+
+/// Shuffle elements of `size` bytes; `to` has the length of `from`.
+pub(in crate::codecs) fn shuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    let Some(task) = prepare(filter, size, from, to) else { return };
+    // SAFETY: the task is about these two slices, of which whole elements are meant, in multiples of eight for bits
+    unsafe {
+        match filter {
+            Filter::Bytes => shuffle_rest(task, shuffle_fast(task)),
+            Filter::Bits => shuffle_bits_rest(task, shuffle_bits_fast(task)),
+        }
+    }
+}
+
+/// Undo `shuffle`.
+pub(in crate::codecs) fn unshuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    let Some(task) = prepare(filter, size, from, to) else { return };
+    // SAFETY: as in `shuffle`
+    unsafe {
+        match filter {
+            Filter::Bytes => unshuffle_rest(task, unshuffle_fast(task)),
+            Filter::Bits => unshuffle_bits_rest(task, unshuffle_bits_fast(task)),
+        }
+    }
+}
+
+/// Copy what stays as it is, and say what is to be done about the rest, if there is any.
+fn prepare(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) -> Option<Task> {
+    assert!(size > 0 && from.len() == to.len(), "shuffles keep the length");
+    let mut count = from.len() / size;
+    if (filter == Filter::Bits && count % 8 != 0) || (filter == Filter::Bytes && size == 1) {
+        count = 0;
+    }
+    let whole = count * size;
+    let task = Task { from: from.as_ptr(), to: to.as_mut_ptr().cast(), size, count };
+    // SAFETY: both slices have `len` bytes, of which `whole` are skipped; one of them is borrowed for good
+    unsafe { task.to.add(whole).copy_from_nonoverlapping(task.from.add(whole), from.len() - whole) };
+    (count > 0).then_some(task)
+}
+
+/// Make the function that picks the best registers there are, and falls back to narrower ones for what they leave.
+macro_rules! dispatch {
+    ($name:ident, $kernel:ident) => {
+        /// # Safety
+        /// As for the function of that name in `transpose`.
+        #[cfg(target_arch = "x86_64")]
+        unsafe fn $name(task: Task) -> usize {
+            #[target_feature(enable = "avx2")]
+            unsafe fn wide(task: Task) -> usize {
+                // SAFETY: AVX2 is there, the rest is the caller's promise
+                unsafe {
+                    let end = transpose::$kernel::<Avx2>(task, 0);
+                    transpose::$kernel::<Sse2>(task, end)
+                }
+            }
+            // SAFETY: AVX2 is used where it has been found, SSE2 always is there
+            unsafe { if is_x86_feature_detected!("avx2") { wide(task) } else { transpose::$kernel::<Sse2>(task, 0) } }
+        }
+
+        /// # Safety
+        /// As for the function of that name in `transpose`.
+        #[cfg(target_arch = "aarch64")]
+        unsafe fn $name(task: Task) -> usize {
+            // SAFETY: NEON belongs to aarch64, the rest is the caller's promise
+            unsafe { transpose::$kernel::<Neon>(task, 0) }
+        }
+
+        /// # Safety
+        /// As for the function of that name in `transpose`.
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        unsafe fn $name(task: Task) -> usize {
+            // SAFETY: plain arithmetic needs nothing, the rest is the caller's promise
+            unsafe { transpose::$kernel::<Plain>(task, 0) }
+        }
+    };
+}
+
+dispatch!(shuffle_fast, shuffle);
+dispatch!(unshuffle_fast, unshuffle);
+dispatch!(shuffle_bits_fast, shuffle_bits);
+dispatch!(unshuffle_bits_fast, unshuffle_bits);
+
+/// Shuffle the elements from `first` on one by one.
+///
+/// # Safety
+/// There are `size * count` bytes at both ends of the task; so for the three functions below.
+unsafe fn shuffle_rest(task: Task, first: usize) {
+    let Task { from, to, size, count } = task;
+    for place in 0..size {
+        for element in first..count {
+            // SAFETY: element < count and place < size
+            unsafe { *to.add(place * count + element) = *from.add(element * size + place) }
+        }
+    }
+}
+
+unsafe fn unshuffle_rest(task: Task, first: usize) {
+    let Task { from, to, size, count } = task;
+    for element in first..count {
+        for place in 0..size {
+            // SAFETY: element < count and place < size
+            unsafe { *to.add(element * size + place) = *from.add(place * count + element) }
+        }
+    }
+}
+
+unsafe fn shuffle_bits_rest(task: Task, first: usize) {
+    let Task { from, to, size, count } = task;
+    for place in 0..size {
+        for element in (first..count).step_by(8) {
+            // SAFETY: count and first are multiples of eight, so that there are eight elements from each on, and a byte
+            // for them in each of the eight rows of count / 8 bytes
+            unsafe {
+                let bytes = std::array::from_fn(|index| *from.add((element + index) * size + place));
+                for (bit, byte) in transpose_eight(bytes).into_iter().enumerate() {
+                    *to.add(place * count + bit * (count / 8) + element / 8) = byte;
+                }
+            }
+        }
+    }
+}
+
+unsafe fn unshuffle_bits_rest(task: Task, first: usize) {
+    let Task { from, to, size, count } = task;
+    for place in 0..size {
+        for element in (first..count).step_by(8) {
+            // SAFETY: as in `shuffle_bits_rest`
+            unsafe {
+                let rows = std::array::from_fn(|bit| *from.add(place * count + bit * (count / 8) + element / 8));
+                for (index, byte) in transpose_eight(rows).into_iter().enumerate() {
+                    *to.add((element + index) * size + place) = byte;
+                }
+            }
+        }
+    }
+}
+
+/// Transpose eight by eight bits.
+fn transpose_eight(bytes: [u8; 8]) -> [u8; 8] {
+    let mut bits = u64::from_le_bytes(bytes);
+    for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
+        let moved = (bits ^ (bits >> shift)) & mask;
+        bits ^= moved ^ (moved << shift);
+    }
+    bits.to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codecs::blosc::vector::Plain;
+
+    /// Bytes that don't repeat early.
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ length as u64;
+        let next = |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        };
+        (0..length).map(next).collect()
+    }
+
+    /// The definition, bit by bit.
+    fn by_definition(filter: Filter, size: usize, from: &[u8]) -> Vec<u8> {
+        let count = from.len() / size;
+        let mut to = from.to_vec();
+        if filter == Filter::Bytes {
+            for (element, bytes) in from.chunks_exact(size).enumerate() {
+                for (place, byte) in bytes.iter().enumerate() {
+                    to[place * count + element] = *byte;
+                }
+            }
+        } else if count % 8 == 0 {
+            to[..count * size].fill(0);
+            for element in 0..count {
+                for bit in 0..size * 8 {
+                    let value = from[element * size + bit / 8] >> (bit % 8) & 1;
+                    to[bit * (count / 8) + element / 8] |= value << (element % 8);
+                }
+            }
+        }
+        to
+    }
+
+    fn run(function: impl Fn(&mut [MaybeUninit<u8>]), length: usize) -> Vec<u8> {
+        let mut to = vec![MaybeUninit::new(0xa5); length];
+        function(&mut to);
+        // SAFETY: all of it was initialised above
+        to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+    }
+
+    #[test]
+    fn shuffles_are_what_they_are_defined_as() {
+        for filter in [Filter::Bytes, Filter::Bits] {
+            for size in (1..=20).chain([24, 31, 32, 33, 48, 100, 255]) {
+                for count in [0, 1, 7, 8, 15, 16, 24, 31, 33, 48, 64, 120, 128, 136, 256, 264, 384, 640, 1000, 1001] {
+                    for more in [0, size / 2] {
+                        let from = noise(size * count + more);
+                        let expected = by_definition(filter, size, &from);
+                        let shuffled = run(|to| shuffle(filter, size, &from, to), from.len());
+                        assert_eq!(shuffled, expected, "{filter:?} {size} {count} {more}");
+                        let back = run(|to| unshuffle(filter, size, &shuffled, to), from.len());
+                        assert_eq!(back, from, "{filter:?} {size} {count} {more}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_register_does_the_same() {
+        type Kernel = unsafe fn(Task, usize) -> usize;
+        let mut kinds: Vec<[Kernel; 4]> = vec![kernels!(Plain)];
+        #[cfg(target_arch = "x86_64")]
+        kinds.push(kernels!(Sse2));
+        for kind in kinds {
+            for size in [1, 2, 3, 4, 8, 12, 16, 17] {
+                let from = noise(size * 1024);
+                for (filter, there, back) in [(Filter::Bytes, kind[0], kind[1]), (Filter::Bits, kind[2], kind[3])] {
+                    let shuffled = by_definition(filter, size, &from);
+                    for (kernel, from, expected) in [(there, &from, &shuffled), (back, &shuffled, &from)] {
+                        let apply = |to: &mut [MaybeUninit<u8>]| {
+                            let task = Task { from: from.as_ptr(), to: to.as_mut_ptr().cast(), size, count: 1024 };
+                            // SAFETY: both have 1024 elements, and these registers are there
+                            assert_eq!(unsafe { kernel(task, 0) }, 1024);
+                        };
+                        assert_eq!(&run(apply, from.len()), expected, "{filter:?} {size}");
+                    }
+                }
+            }
+        }
+    }
+
+    macro_rules! kernels {
+        ($kind:ty) => {
+            [
+                transpose::shuffle::<$kind>,
+                transpose::unshuffle::<$kind>,
+                transpose::shuffle_bits::<$kind>,
+                transpose::unshuffle_bits::<$kind>,
+            ]
+        };
+    }
+    use kernels;
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn speed() {
+        for size in [1, 2, 3, 4, 8, 12, 16, 24] {
+            let from = noise(128 << 10);
+            let mut to = vec![MaybeUninit::uninit(); from.len()];
+            let mut line = format!("{size:3}");
+            for filter in [Filter::Bytes, Filter::Bits] {
+                for function in [shuffle, unshuffle] {
+                    let once = |_| {
+                        let start = std::time::Instant::now();
+                        for _ in 0..20 {
+                            function(filter, size, &from, &mut to);
+                        }
+                        start.elapsed()
+                    };
+                    let best = (0..50).map(once).min().unwrap();
+                    line += &format!(" {:8.1}", 20.0 * from.len() as f64 / best.as_nanos() as f64);
+                }
+            }
+            println!("{line} GB/s (shuffle, unshuffle, of bits shuffle, unshuffle)");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Registers of one or two lanes of sixteen bytes, as far as the transpositions of `transpose` need them.
+
+/// One or two lanes of sixteen bytes.
+///
+/// Every method may only be called where the processor has what the type is named after; that is what makes them unsafe.
+pub(super) trait Vector: Copy {
+    /// How many lanes there are.
+    const LANES: usize;
+
+    /// Load the first lane from `from`, the second from `step` bytes further on.
+    unsafe fn load(from: *const u8, step: usize) -> Self;
+
+    /// Store the first lane at `to`, the second `step` bytes further on.
+    unsafe fn store(self, to: *mut u8, step: usize);
+
+    /// Interleave the first halves of each lane: a byte of this, one of the other, and so on.
+    unsafe fn low(self, other: Self) -> Self;
+
+    /// Interleave the second halves of each lane.
+    unsafe fn high(self, other: Self) -> Self;
+
+    /// Exchange bits in every byte: those of `mask` in the second, with those `SHIFT` places higher in the first.
+    unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self);
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Vector;
+
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Sse2(__m128i);
+
+    impl Vector for Sse2 {
+        const LANES: usize = 1;
+
+        #[inline(always)]
+        unsafe fn load(from: *const u8, _step: usize) -> Self {
+            // SAFETY: SSE2 belongs to x86-64; the caller vouches for the sixteen bytes
+            Sse2(unsafe { _mm_loadu_si128(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8, _step: usize) {
+            // SAFETY: as in `load`
+            unsafe { _mm_storeu_si128(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn low(self, other: Self) -> Self {
+            // SAFETY: SSE2 belongs to x86-64
+            Sse2(unsafe { _mm_unpacklo_epi8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn high(self, other: Self) -> Self {
+            // SAFETY: SSE2 belongs to x86-64
+            Sse2(unsafe { _mm_unpackhi_epi8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
+            // SAFETY: SSE2 belongs to x86-64
+            unsafe {
+                let mask = _mm_set1_epi8(mask as i8);
+                let moved = _mm_and_si128(_mm_xor_si128(_mm_srli_epi64::<SHIFT>(first.0), second.0), mask);
+                let first = _mm_xor_si128(first.0, _mm_slli_epi64::<SHIFT>(moved));
+                (Sse2(first), Sse2(_mm_xor_si128(second.0, moved)))
+            }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2(__m256i);
+
+    impl Vector for Avx2 {
+        const LANES: usize = 2;
+
+        #[inline(always)]
+        unsafe fn load(from: *const u8, step: usize) -> Self {
+            // SAFETY: the caller vouches for AVX2 and for sixteen bytes at each of the two places
+            unsafe {
+                let low = _mm_loadu_si128(from.cast());
+                let high = _mm_loadu_si128(from.add(step).cast());
+                Avx2(_mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8, step: usize) {
+            // SAFETY: as in `load`
+            unsafe {
+                _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(self.0));
+                _mm_storeu_si128(to.add(step).cast(), _mm256_extracti128_si256::<1>(self.0));
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn low(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for AVX2
+            Avx2(unsafe { _mm256_unpacklo_epi8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn high(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for AVX2
+            Avx2(unsafe { _mm256_unpackhi_epi8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
+            // SAFETY: the caller vouches for AVX2
+            unsafe {
+                let mask = _mm256_set1_epi8(mask as i8);
+                let moved = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi64::<SHIFT>(first.0), second.0), mask);
+                let first = _mm256_xor_si256(first.0, _mm256_slli_epi64::<SHIFT>(moved));
+                (Avx2(first), Avx2(_mm256_xor_si256(second.0, moved)))
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(super) mod arm {
+    use std::arch::aarch64::*;
+
+    use super::Vector;
+
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Neon(uint8x16_t);
+
+    impl Vector for Neon {
+        const LANES: usize = 1;
+
+        #[inline(always)]
+        unsafe fn load(from: *const u8, _step: usize) -> Self {
+            // SAFETY: NEON belongs to aarch64; the caller vouches for the sixteen bytes
+            Neon(unsafe { vld1q_u8(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8, _step: usize) {
+            // SAFETY: as in `load`
+            unsafe { vst1q_u8(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn low(self, other: Self) -> Self {
+            // SAFETY: NEON belongs to aarch64
+            Neon(unsafe { vzip1q_u8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn high(self, other: Self) -> Self {
+            // SAFETY: NEON belongs to aarch64
+            Neon(unsafe { vzip2q_u8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
+            // SAFETY: NEON belongs to aarch64
+            unsafe {
+                let moved = vandq_u8(veorq_u8(vshrq_n_u8::<SHIFT>(first.0), second.0), vdupq_n_u8(mask));
+                (Neon(veorq_u8(first.0, vshlq_n_u8::<SHIFT>(moved))), Neon(veorq_u8(second.0, moved)))
+            }
+        }
+    }
+}
+
+/// One lane in plain arithmetic, for processors that nothing is known of.
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), allow(dead_code))]
+#[derive(Clone, Copy)]
+pub(super) struct Plain([u8; 16]);
+
+impl Vector for Plain {
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8, _step: usize) -> Self {
+        // SAFETY: the caller vouches for the sixteen bytes; an array of bytes is aligned anywhere
+        Plain(unsafe { from.cast::<[u8; 16]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8, _step: usize) {
+        // SAFETY: as in `load`
+        unsafe { to.cast::<[u8; 16]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn low(self, other: Self) -> Self {
+        Plain(std::array::from_fn(|index| if index % 2 == 0 { self.0[index / 2] } else { other.0[index / 2] }))
+    }
+
+    #[inline(always)]
+    unsafe fn high(self, other: Self) -> Self {
+        Plain(std::array::from_fn(|index| if index % 2 == 0 { self.0[8 + index / 2] } else { other.0[8 + index / 2] }))
+    }
+
+    #[inline(always)]
+    unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
+        let mask = u128::from_ne_bytes([mask; 16]);
+        let (first, second) = (u128::from_le_bytes(first.0), u128::from_le_bytes(second.0));
+        let moved = ((first >> SHIFT) ^ second) & mask;
+        (Plain((first ^ (moved << SHIFT)).to_le_bytes()), Plain((second ^ moved).to_le_bytes()))
+    }
+}
