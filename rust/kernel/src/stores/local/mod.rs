@@ -1,0 +1,353 @@
+//! Files below a directory, as `tegula.stores.local` keeps them; both may be at work in the same directory at once.
+//!
+//! Only what is plain is done here: files that stand where their key says, in directories reached through no link.
+//! Everything else is `Error::Unusual`, so that the one place which decides about it is asked. Nothing about what stands
+//! where is kept from one operation to the next: a directory that was removed and made again would be taken for
+//! the old one, and its values for missing ones.
+
+mod reading;
+mod system;
+mod writing;
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
+
+use reading::{LocalValue, SizeHint};
+use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
+use writing::{Condition, Directory, Failure, HIDDEN};
+
+use crate::stores::{Expected, Store, Value};
+use crate::{Error, Result};
+
+/// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error is a refusal.
+/// Returns whether values may be put into it without further ado, links on the way to it followed.
+pub type Prepare = Box<dyn Fn(&str) -> Result<bool> + Send + Sync>;
+
+// O_NONBLOCK keeps a pipe, that someone left among the files, from blocking us until it has a writer.
+const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
+const DIRECTORY: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
+const PLACE: i32 = libc::O_PATH | libc::O_DIRECTORY;
+const LOOK: i32 = libc::O_PATH | libc::O_NOFOLLOW;
+const ATTEMPTS: usize = 50;
+const REMEMBERED: usize = 65536;
+const KEPT_OPEN: usize = 16;
+const USUAL_SIZE: usize = 1 << 16;
+
+/// A store of files below a directory.
+///
+/// Each operation walks the whole path; where many follow each other, let a [`Session`] carry them out.
+pub struct LocalFiles {
+    base: PathBuf,
+    sync: bool,
+    prepare: Prepare,
+    hint: SizeHint,
+    prepared: Mutex<HashSet<Box<str>>>,
+    base_has_links: AtomicBool,
+    has_no_locks: AtomicBool,
+}
+
+/// The values below a prefix, for the time of one operation of a user: its directory is walked to once.
+pub struct Session<'a> {
+    files: &'a LocalFiles,
+    prefix: String,
+    place: Option<OwnedFd>,
+    hint: SizeHint,
+    directories: Mutex<Vec<(Box<str>, Directory)>>,
+}
+
+impl LocalFiles {
+    /// Make the store below `base`, an absolute path that ends in a slash. With `sync` a value and its name are on the
+    /// disk when `set` returns. `prepare` is called before the first value is put into a directory, and again when
+    /// that is missing or reached through a link.
+    pub fn new(base: PathBuf, sync: bool, prepare: Prepare) -> LocalFiles {
+        LocalFiles {
+            base,
+            sync,
+            prepare,
+            hint: SizeHint::new(USUAL_SIZE),
+            prepared: Mutex::default(),
+            base_has_links: AtomicBool::new(false),
+            has_no_locks: AtomicBool::new(false),
+        }
+    }
+
+    /// Begin an operation on the values whose keys start with `prefix`, which is empty or ends in a slash; most are
+    /// `hint` bytes long, or shorter.
+    pub fn session(&self, prefix: &str, hint: usize) -> Session<'_> {
+        // If it is not there, or not plainly, each value is looked for by its whole path.
+        let plain = prefix.is_empty() || prefix.strip_suffix('/').is_some_and(|prefix| check_key(prefix).is_ok());
+        let place = if plain { self.open_path(prefix, PLACE).ok() } else { None };
+        let hint = SizeHint::new(hint);
+        Session { files: self, prefix: prefix.to_owned(), place, hint, directories: Mutex::default() }
+    }
+
+    /// Open what stands at a path below the base, reached through no link but those of the base's own path.
+    fn open_path(&self, path: &str, flags: i32) -> Outcome<OwnedFd> {
+        let base = self.base.as_os_str().as_bytes();
+        if !self.base_has_links.load(Ordering::Relaxed) {
+            match system::open_beneath(system::anywhere(), &[base, path.as_bytes()], flags, THROUGH_NO_LINK) {
+                Err(Errno(libc::ELOOP)) => {}
+                other => return other,
+            }
+        }
+        let start = system::open_at(system::anywhere(), &[base], PLACE)?;
+        let path = if path.is_empty() { "." } else { path };
+        let found = system::open_beneath(start.as_fd(), &[path.as_bytes()], flags, BENEATH)?;
+        self.base_has_links.store(true, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    fn open_file(&self, key: &str, flags: i32) -> Result<Option<OwnedFd>> {
+        check_key(key)?;
+        found(self.open_path(key, flags))
+    }
+
+    /// Open the directory of a key for changes, and have it checked and made if that has not been done yet.
+    fn directory(&self, parent: &str, again: bool) -> Result<Option<Directory>> {
+        if again || !self.is_prepared(parent) {
+            if !(self.prepare)(parent)? {
+                return Err(Error::Unusual);
+            }
+            self.remember(parent);
+        }
+        match self.open_path(parent, DIRECTORY) {
+            Ok(file) => Ok(Some(Directory::new(file, self.sync))),
+            Err(Errno(libc::ENOENT)) => Ok(None),
+            Err(Errno(libc::ELOOP)) if again => {
+                let pieces = [self.base.as_os_str().as_bytes(), parent.as_bytes()];
+                let file = system::open_at(system::anywhere(), &pieces, DIRECTORY).map_err(|_| Error::Unusual)?;
+                Ok(Some(Directory::new(file, self.sync)))
+            }
+            Err(Errno(libc::ELOOP)) => Ok(None),
+            Err(_) => Err(Error::Unusual),
+        }
+    }
+
+    // The lock is never waited for: in a child of `fork` its holder may not exist.
+    fn is_prepared(&self, parent: &str) -> bool {
+        match self.prepared.try_lock() {
+            Ok(prepared) => prepared.contains(parent),
+            Err(TryLockError::Poisoned(error)) => error.into_inner().contains(parent),
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    fn remember(&self, parent: &str) {
+        if let Ok(mut prepared) = self.prepared.try_lock() {
+            if prepared.len() >= REMEMBERED {
+                prepared.clear();
+            }
+            prepared.insert(parent.into());
+        }
+    }
+
+    fn put(
+        &self,
+        session: Option<&Session<'_>>,
+        key: &str,
+        parts: &[&[u8]],
+        expected: Option<&Expected>,
+    ) -> Result<()> {
+        check_key(key)?;
+        let expected = condition(expected)?;
+        if self.has_no_locks.load(Ordering::Relaxed) {
+            return Err(Error::Unusual);
+        }
+        let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
+        let mut again = false;
+        for _ in 0..ATTEMPTS {
+            let kept = session.and_then(|session| session.take(parent));
+            let found = match kept {
+                Some(directory) => Some(directory),
+                None => self.directory(parent, again)?,
+            };
+            again = true;
+            let Some(mut directory) = found else { continue };
+            match directory.replace(name.as_bytes(), parts, expected) {
+                Ok(()) => {
+                    if let Some(session) = session {
+                        session.keep(parent, directory);
+                    }
+                    return Ok(());
+                }
+                // Whoever finds a directory empty removes it, so it may be gone before our file is in it.
+                Err(Failure::System(Errno(libc::ENOENT))) => {}
+                Err(failure) => {
+                    drop(directory);
+                    self.prune(parent);
+                    return Err(self.failed(key, failure));
+                }
+            }
+        }
+        self.prune(parent);
+        Err(self.error(key, "its directory keeps vanishing"))
+    }
+
+    /// Remove a directory and those above it as long as they are empty.
+    fn prune(&self, mut parent: &str) {
+        while !parent.is_empty() {
+            let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
+            let Ok(directory) = self.open_path(above, PLACE) else { return };
+            if system::unlink(directory.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR).is_err() {
+                return;
+            }
+            parent = above;
+        }
+    }
+
+    #[cold]
+    fn failed(&self, key: &str, failure: Failure) -> Error {
+        match failure {
+            Failure::Conflict => Error::Conflict,
+            Failure::Interrupted => Error::Unusual, // where signals can be answered while one waits
+            Failure::NoLocks => {
+                self.has_no_locks.store(true, Ordering::Relaxed);
+                Error::Unusual
+            }
+            Failure::System(error) => self.error(key, &error.text()),
+        }
+    }
+
+    #[cold]
+    fn error(&self, key: &str, cause: &str) -> Error {
+        let path = self.base.join(Path::new(OsStr::from_bytes(key.as_bytes())));
+        Error::Store { message: format!("can't write {}: {cause}", path.display()) }
+    }
+}
+
+impl Session<'_> {
+    /// Open what stands in the place of a key; `None` if nothing does.
+    fn open_file(&self, key: &str, flags: i32) -> Result<Option<OwnedFd>> {
+        let (Some(place), Some(name)) = (&self.place, key.strip_prefix(&*self.prefix)) else {
+            return self.files.open_file(key, flags);
+        };
+        check_key(key)?;
+        let answer = found(system::open_beneath(place.as_fd(), &[name.as_bytes()], flags, BENEATH))?;
+        if answer.is_none() && is_gone(place.as_fd()) {
+            return self.files.open_file(key, flags);
+        }
+        Ok(answer)
+    }
+
+    fn take(&self, parent: &str) -> Option<Directory> {
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = directories.iter().rposition(|(name, _)| **name == *parent)?;
+        Some(directories.swap_remove(index).1)
+    }
+
+    fn keep(&self, parent: &str, directory: Directory) {
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        if directories.len() >= KEPT_OPEN {
+            directories.remove(0);
+        }
+        directories.push((parent.into(), directory));
+    }
+}
+
+impl Store for Session<'_> {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        Ok(boxed(self.open_file(key, READ)?, &self.hint))
+    }
+
+    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        in_turn(|| self.open_file(key, READ), &self.hint)
+    }
+
+    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
+        self.files.put(Some(self), key, parts, expected)
+    }
+
+    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
+        agree_absent(self.open_file(key, LOOK)?, expected)
+    }
+
+    fn obstruction(&self, key: &str) -> Result<Option<String>> {
+        agree_absent(self.open_file(key, LOOK)?, None).map(|()| None)
+    }
+}
+
+impl Store for LocalFiles {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        Ok(boxed(self.open_file(key, READ)?, &self.hint))
+    }
+
+    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        in_turn(|| self.open_file(key, READ), &self.hint)
+    }
+
+    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
+        self.put(None, key, parts, expected)
+    }
+
+    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
+        agree_absent(self.open_file(key, LOOK)?, expected)
+    }
+
+    fn obstruction(&self, key: &str) -> Result<Option<String>> {
+        agree_absent(self.open_file(key, LOOK)?, None).map(|()| None)
+    }
+}
+
+impl std::fmt::Debug for LocalFiles {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("LocalFiles").field("base", &self.base).field("sync", &self.sync).finish_non_exhaustive()
+    }
+}
+
+fn boxed(file: Option<OwnedFd>, hint: &SizeHint) -> Option<Box<dyn Value + '_>> {
+    file.map(|file| Box::new(LocalValue::new(file, hint)) as Box<dyn Value>)
+}
+
+/// Open a file and lock it; one that was replaced or removed while that took time is opened anew.
+fn in_turn<'a>(open: impl Fn() -> Result<Option<OwnedFd>>, hint: &'a SizeHint) -> Result<Option<Box<dyn Value + 'a>>> {
+    for _ in 0..ATTEMPTS {
+        let Some(file) = open()? else { return Ok(None) };
+        let mut value = LocalValue::new(file, hint);
+        if value.wait_for_turn()?.links > 0 {
+            return Ok(Some(Box::new(value)));
+        }
+    }
+    Ok(boxed(open()?, hint))
+}
+
+/// Agree that there is nothing to delete. Where there is, and with it directories that may fall empty, one place decides.
+fn agree_absent(file: Option<OwnedFd>, expected: Option<&Expected>) -> Result<()> {
+    match (file, condition(expected)?) {
+        (Some(_), _) => Err(Error::Unusual),
+        (None, Some(Some(_))) => Err(Error::Conflict),
+        (None, _) => Ok(()),
+    }
+}
+
+fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {
+    match expected {
+        None => Ok(None),
+        Some(Expected::Absent) => Ok(Some(None)),
+        Some(Expected::File(generation)) => Ok(Some(Some(*generation))),
+        Some(Expected::Foreign(_)) => Err(Error::Unusual),
+    }
+}
+
+/// Refuse keys that name no file of the store, or lead out of it; it is for others to say what is wrong with them.
+fn check_key(key: &str) -> Result<()> {
+    let wrong = |segment: &str| matches!(segment, "" | "." | "..") || segment.starts_with(HIDDEN);
+    if key.bytes().any(|byte| byte == 0) || key.split('/').any(wrong) { Err(Error::Unusual) } else { Ok(()) }
+}
+
+fn found(file: Outcome<OwnedFd>) -> Result<Option<OwnedFd>> {
+    match file {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno(libc::ENOENT)) => Ok(None),
+        Err(_) => Err(Error::Unusual),
+    }
+}
+
+/// Whether a directory that is open has been removed: nothing can be found in it, whatever stands at its path now.
+fn is_gone(directory: BorrowedFd<'_>) -> bool {
+    system::status(directory).map_or(true, |status| status.links == 0)
+}

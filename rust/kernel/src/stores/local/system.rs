@@ -1,0 +1,350 @@
+//! The system calls that the store is made of, as safe functions. Each leaves files closed to programs that are started.
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use crate::stores::Generation;
+
+/// What the system says went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// The result of a system call.
+pub type Outcome<T> = std::result::Result<T, Errno>;
+
+/// How `open_beneath` walks a path: below the place where it starts, and through no link.
+pub const BENEATH: u64 = libc::RESOLVE_BENEATH | THROUGH_NO_LINK;
+/// How `open_beneath` walks a path from the root of the file system.
+pub const THROUGH_NO_LINK: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+
+const PIECES: usize = 32;
+const PATH_ON_STACK: usize = 512;
+
+impl Errno {
+    /// Return what the last call of this thread left.
+    fn last() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    /// Return what the system calls it, as C and Python do.
+    pub fn text(self) -> String {
+        let mut text = [0 as libc::c_char; 256];
+        // SAFETY: the buffer is as long as said, and the call ends what it puts there with a NUL.
+        let code = unsafe { libc::strerror_r(self.0, text.as_mut_ptr(), text.len()) };
+        if code != 0 {
+            return format!("error {}", self.0);
+        }
+        // SAFETY: see above; the buffer lives until the end of this function.
+        unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
+    }
+}
+
+/// What is known of a file that is open, or stands at a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// The state of a value that is kept in it.
+    pub generation: Generation,
+    /// How many names it has; none once it was removed or replaced.
+    pub links: u64,
+    /// How many bytes it holds.
+    pub size: u64,
+    kind: u32,
+}
+
+impl Status {
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.kind == libc::S_IFREG
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == libc::S_IFDIR
+    }
+
+    // The types of these fields depend on the architecture.
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+    fn of(found: &libc::stat) -> Status {
+        let size = found.st_size as u64;
+        let mtime = (found.st_mtime as i64).wrapping_mul(1_000_000_000).wrapping_add(found.st_mtime_nsec as i64);
+        Status {
+            generation: Generation([found.st_ino as u64, mtime as u64, size]),
+            links: found.st_nlink as u64,
+            size,
+            kind: found.st_mode & libc::S_IFMT,
+        }
+    }
+}
+
+/// The place that an absolute path needs to start from.
+pub fn anywhere() -> BorrowedFd<'static> {
+    // SAFETY: this is no descriptor that could be closed, but a number which stands for the current directory.
+    unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) }
+}
+
+/// Call `work` with the path that `pieces` make one after the other.
+fn with_path<T>(pieces: &[&[u8]], work: impl FnOnce(&CStr) -> Outcome<T>) -> Outcome<T> {
+    let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let mut short = [0_u8; PATH_ON_STACK];
+    let mut long = Vec::new();
+    let path: &mut [u8] = if length < PATH_ON_STACK {
+        &mut short[..=length]
+    } else {
+        long.resize(length + 1, 0);
+        &mut long
+    };
+    let mut filled = 0;
+    for piece in pieces {
+        path[filled..filled + piece.len()].copy_from_slice(piece);
+        filled += piece.len();
+    }
+    work(CStr::from_bytes_with_nul(path).map_err(|_| Errno(libc::EINVAL))?)
+}
+
+fn checked(code: libc::c_int) -> Outcome<()> {
+    if code == 0 { Ok(()) } else { Err(Errno::last()) }
+}
+
+fn opened(fd: libc::c_long) -> Outcome<OwnedFd> {
+    match RawFd::try_from(fd) {
+        // SAFETY: the system has just opened it for the caller, and nobody else knows it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(Errno::last()),
+    }
+}
+
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// Open what stands at a path, given in pieces, that is walked from `start` on as `resolve` says.
+///
+/// # Errors
+///
+/// `ENOSYS` or `EPERM` as well, where the system is too old or a filter does not know the call.
+pub fn open_beneath(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32, resolve: u64) -> Outcome<OwnedFd> {
+    let flags = (flags | libc::O_CLOEXEC | libc::O_LARGEFILE) as u64;
+    // These two flags do not go together.
+    let flags = if flags & libc::O_PATH as u64 != 0 { flags & !(libc::O_LARGEFILE as u64) } else { flags };
+    let how = OpenHow { flags, mode: 0, resolve };
+    with_path(pieces, |path| {
+        // SAFETY: the path ends with a NUL, and `how` is laid out as the call wants it and as long as said.
+        let fd = unsafe {
+            libc::syscall(libc::SYS_openat2, start.as_raw_fd(), path.as_ptr(), &raw const how, size_of::<OpenHow>())
+        };
+        opened(fd)
+    })
+}
+
+/// Open the file `pieces` in a directory, or make it; links on the way are followed.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<OwnedFd> {
+    with_path(pieces, |path| {
+        let mode: libc::c_uint = 0o666;
+        // SAFETY: the path ends with a NUL.
+        let fd = unsafe { libc::openat(start.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+        opened(fd.into())
+    })
+}
+
+/// Close a file, and say if what was written to it could not be kept.
+///
+/// # Errors
+///
+/// What the system says; the file is closed all the same.
+pub fn close(file: OwnedFd) -> Outcome<()> {
+    // SAFETY: the descriptor was owned and is given up here.
+    match checked(unsafe { libc::close(file.into_raw_fd()) }) {
+        Err(Errno(libc::EINTR)) => Ok(()), // it is closed, here as everywhere on Linux
+        other => other,
+    }
+}
+
+/// Lock an open file or change its lock. A signal ends the wait with `EINTR`.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
+    // SAFETY: the call touches no memory.
+    checked(unsafe { libc::flock(file.as_raw_fd(), operation) })
+}
+
+/// Look at an open file.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: there is room for what the call writes.
+    checked(unsafe { libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) })?;
+    // SAFETY: the call has filled it.
+    Ok(Status::of(unsafe { found.assume_init_ref() }))
+}
+
+/// Look at what stands at a path, and follow links to it.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
+    with_path(pieces, |path| {
+        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the path ends with a NUL, and there is room for what the call writes.
+        checked(unsafe { libc::fstatat(start.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), 0) })?;
+        // SAFETY: the call has filled it.
+        Ok(Status::of(unsafe { found.assume_init_ref() }))
+    })
+}
+
+/// Read into `room` from where the last call ended, or from `position` on; fewer bytes than asked for may come.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Outcome<usize> {
+    let start = room.as_mut_ptr().cast();
+    loop {
+        let count = match position {
+            // SAFETY: the call writes into `room` only.
+            None => unsafe { libc::read(file.as_raw_fd(), start, room.len()) },
+            Some(position) => {
+                let position = libc::off_t::try_from(position).map_err(|_| Errno(libc::EOVERFLOW))?;
+                // SAFETY: as above.
+                unsafe { libc::pread(file.as_raw_fd(), start, room.len(), position) }
+            }
+        };
+        match usize::try_from(count) {
+            Ok(count) => return Ok(count),
+            Err(_) => match Errno::last() {
+                Errno(libc::EINTR) => {}
+                error => return Err(error),
+            },
+        }
+    }
+}
+
+/// Write all of `parts` to a file, one after the other.
+///
+/// # Errors
+///
+/// What the system says; some of it may have been written.
+pub fn write_all(file: BorrowedFd<'_>, parts: &[&[u8]]) -> Outcome<()> {
+    let (mut first, mut skip) = (0, 0);
+    loop {
+        while parts.get(first).is_some_and(|part| part.len() == skip) {
+            (first, skip) = (first + 1, 0);
+        }
+        let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES];
+        let mut used = 0;
+        for (piece, part) in pieces.iter_mut().zip(&parts[first..]) {
+            let part = if used == 0 { &part[skip..] } else { part };
+            *piece = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+            used += 1;
+        }
+        if used == 0 {
+            return Ok(());
+        }
+        // SAFETY: the pieces lie in `parts`, which outlive the call and are only read.
+        let count = unsafe { libc::writev(file.as_raw_fd(), pieces.as_ptr(), used as libc::c_int) };
+        match usize::try_from(count) {
+            Ok(0) => return Err(Errno(libc::EIO)),
+            Ok(mut count) => {
+                while count > 0 {
+                    let step = count.min(parts[first].len() - skip);
+                    (count, skip) = (count - step, skip + step);
+                    if skip == parts[first].len() {
+                        (first, skip) = (first + 1, 0);
+                    }
+                }
+            }
+            Err(_) => match Errno::last() {
+                Errno(libc::EINTR) => {}
+                error => return Err(error),
+            },
+        }
+    }
+}
+
+/// Ask for the blocks of a file in advance; where that is not possible nothing happens.
+pub fn allocate(file: BorrowedFd<'_>, size: usize) {
+    if let Ok(size) = libc::off_t::try_from(size) {
+        // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
+        unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) };
+    }
+}
+
+/// Say that a file was changed just now, to the nanosecond; the system's own stamps may be milliseconds apart.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn stamp(file: BorrowedFd<'_>) -> Outcome<()> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for what the call writes.
+    checked(unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) })?;
+    let times = [now, now];
+    // SAFETY: the call reads two times.
+    checked(unsafe { libc::futimens(file.as_raw_fd(), times.as_ptr()) })
+}
+
+/// Bring a file or the names in a directory to the disk.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
+    loop {
+        // SAFETY: the call touches no memory.
+        match checked(unsafe { libc::fsync(file.as_raw_fd()) }) {
+            Err(Errno(libc::EINTR)) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Give a file in a directory another name in it, in place of what stands there.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> {
+    with_path(&[old], |old| {
+        with_path(&[new], |new| {
+            let fd = directory.as_raw_fd();
+            // SAFETY: both names end with a NUL.
+            checked(unsafe { libc::renameat(fd, old.as_ptr(), fd, new.as_ptr()) })
+        })
+    })
+}
+
+/// Remove a name from a directory; with `AT_REMOVEDIR` in `flags` that of an empty directory.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()> {
+    with_path(&[name], |name| {
+        // SAFETY: the name ends with a NUL.
+        checked(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) })
+    })
+}
+
+/// Return 64 bits that nobody can foresee.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn random() -> Outcome<u64> {
+    let mut bits = [0_u8; 8];
+    // SAFETY: the call writes into `bits` only.
+    let count = unsafe { libc::getrandom(bits.as_mut_ptr().cast(), bits.len(), 0) };
+    if count == 8 { Ok(u64::from_ne_bytes(bits)) } else { Err(Errno::last()) }
+}

@@ -1,0 +1,132 @@
+//! One directory opened for changes: whole files put in place in one step, under a lock that dies with its holder.
+//!
+//! The protocol is that of `tegula.stores.directories`, which other processes and threads follow at the same time.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::system::{self, Errno, Outcome};
+use crate::stores::Generation;
+
+/// How the names of the store's own files begin.
+pub const HIDDEN: &str = ".tegula-";
+
+/// Where the file system has no such call, blocks are not asked for; the bound is that of the other writers.
+const MOST_ALLOCATED: usize = 1 << 22;
+
+/// What systems answer that can't lock a directory.
+const NO_LOCKS: [i32; 6] = [libc::EOPNOTSUPP, libc::ENOLCK, libc::ENOSYS, libc::EINVAL, libc::EBADF, libc::EISDIR];
+
+thread_local! {
+    static LAST_NAME: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Why a file was not put in place; what stood there still does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The system said so.
+    System(Errno),
+    /// What stood there is not what was expected.
+    Conflict,
+    /// The directory can't be locked.
+    NoLocks,
+    /// A signal came while others had the directory locked.
+    Interrupted,
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Failure {
+        Failure::System(error)
+    }
+}
+
+/// What must stand in the place of a file for it to be replaced: a state, or nothing.
+pub type Condition = Option<Generation>;
+
+/// A directory that is open. Its descriptor stands for the lock, so it belongs to one thread at a time.
+#[derive(Debug)]
+pub struct Directory {
+    file: OwnedFd,
+    sync: bool,
+}
+
+impl Directory {
+    /// Take a directory that was opened for reading.
+    pub fn new(file: OwnedFd, sync: bool) -> Directory {
+        Directory { file, sync }
+    }
+
+    /// Put a file made of `parts` in the place of `name`, in one step, if what stands there is as expected.
+    pub fn replace(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
+        let temporary = temporary_name()?;
+        let result = self.write(&temporary, parts, matches!(expected, Some(Some(_)))).and_then(|()| {
+            self.locked(|directory| {
+                directory.check(name, expected)?;
+                Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
+            })
+        });
+        match result {
+            Ok(()) if self.sync => Ok(system::sync(self.file.as_fd())?),
+            Ok(()) => Ok(()),
+            Err(failure) => {
+                let _ = system::unlink(self.file.as_fd(), &temporary, 0);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Write a new file, and stamp it so that no other one of its inode number has the same time.
+    fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<(), Failure> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let file = system::open_at(self.file.as_fd(), &[name], flags)?;
+        // Who sweeps the directory takes a temporary file that is not locked for one whose writer has died.
+        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
+        let size = parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len()));
+        if replaces && 0 < size && size <= MOST_ALLOCATED {
+            // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
+            system::allocate(file.as_fd(), size);
+        }
+        system::write_all(file.as_fd(), parts)?;
+        // Inode numbers come back soon, and the system's own stamps are the same for milliseconds.
+        system::stamp(file.as_fd())?;
+        if self.sync {
+            system::sync(file.as_fd())?;
+        }
+        Ok(system::close(file)?) // before the file is put in place, since NFS reports failed writes only here
+    }
+
+    fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<(), Failure> {
+        let Some(expected) = expected else { return Ok(()) };
+        let current = match system::status_at(self.file.as_fd(), &[name]) {
+            Ok(status) if status.is_directory() => None,
+            Ok(status) => Some(status.generation),
+            Err(Errno(libc::ENOENT)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if current == expected { Ok(()) } else { Err(Failure::Conflict) }
+    }
+
+    /// Call `work` while no other writer changes the directory.
+    fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
+        system::lock(self.file.as_fd(), libc::LOCK_EX).map_err(|error| match error.0 {
+            libc::EINTR => Failure::Interrupted,
+            code if NO_LOCKS.contains(&code) => Failure::NoLocks,
+            _ => error.into(),
+        })?;
+        let result = work(self);
+        // Closing the directory would leave the lock to a child that was forked meanwhile.
+        let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
+        result
+    }
+}
+
+/// Make a name that no other file has: of this process, at random once for each thread, then counted on.
+fn temporary_name() -> Outcome<Vec<u8>> {
+    let last = match LAST_NAME.get() {
+        Some(last) => last,
+        None => system::random()?,
+    };
+    let next = last.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    LAST_NAME.set(Some(next));
+    Ok(format!("{HIDDEN}{}-{next:016x}.tmp", std::process::id()).into_bytes())
+}
