@@ -19,6 +19,7 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
+    Native,
     between,
     known_options,
     option,
@@ -36,6 +37,7 @@ _SNAPPY, _ZSTD = 2, 4
 _LEGACY_ZSTD: Final = b"\x27\xb5\x2f\xfd"
 _CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+_MAX_TYPESIZE: Final = 255
 _NEEDS_KERNEL: Final = "only tegula's compiled kernel can read it"
 
 
@@ -52,14 +54,25 @@ class Blosc(BufferCodec):
         As in c-blosc; a shuffle of -1 is the bit shuffle for elements of one byte, else the byte shuffle.
     typesize : int or None
         Bytes of an element; ``None`` for the element size of what is to be encoded.
+    given : int
+        That size.
     """
 
     def __init__(
-        self, name: str, cname: str, *, clevel: int, shuffle: int, blocksize: int, typesize: int | None
+        self, name: str, cname: str, *, clevel: int, shuffle: int, blocksize: int, typesize: int | None, given: int = 1
     ) -> None:
         self.name = name
         self.cname = cname
         self.settings = (cname.encode(), clevel, shuffle, blocksize, typesize)
+        self.given = typesize or given
+
+    @property
+    def native(self) -> Native:
+        _, clevel, shuffle, blocksize, _ = self.settings
+        if shuffle < 0:
+            shuffle = 2 if self.given == 1 else 1
+        typesize = self.given if self.given <= _MAX_TYPESIZE else 1  # c-blosc does not shuffle larger elements
+        return "blosc", self.cname, clevel, shuffle, blocksize, typesize
 
     def encode(self, data: Data) -> Data:
         if self.cname == "snappy":
@@ -157,7 +170,9 @@ def build(spec: CodecSpec, context: Context) -> Blosc:
     else:
         shuffle = option(spec, "shuffle", 1, between(-1, 2))
         typesize = option(spec, "typesize", None, _is_typesize)
-    return Blosc(spec.name, cname, clevel=clevel, shuffle=shuffle, blocksize=blocksize, typesize=typesize)
+    return Blosc(
+        spec.name, cname, clevel=clevel, shuffle=shuffle, blocksize=blocksize, typesize=typesize, given=context.unit
+    )
 
 
 def _is_typesize(value: Any) -> bool:

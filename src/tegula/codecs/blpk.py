@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, flat, known_options
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, flat, known_options
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -30,6 +30,10 @@ class Container(BufferCodec):
     """
 
     name = "blpk"
+
+    @property
+    def native(self) -> Native:
+        return ("blpk",)
 
     def content_size(self, data: Data) -> int:
         self._check(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bz2
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, flat, known_options, option
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, flat, known_options, option
 from tegula.codecs.streams import bounded
 from tegula.metadata.nodes import CodecSpec
 
@@ -18,6 +18,10 @@ class Bz2(BufferCodec):
 
     def __init__(self, level: int) -> None:
         self.level = level
+
+    @property
+    def native(self) -> Native:
+        return "bz2", self.level
 
     def encode(self, data: Data) -> bytes:
         return bz2.compress(flat(data), self.level)

@@ -11,7 +11,20 @@ from importlib import import_module
 from typing import Any, Final
 
 from tegula import config
-from tegula.codecs.stages import ArrayCodec, BufferCodec, Chunk, Codec, Context, Data, Decoder, Serializer, Shape, flat
+from tegula.codecs.native import describe
+from tegula.codecs.stages import (
+    ArrayCodec,
+    BufferCodec,
+    Chunk,
+    Codec,
+    Context,
+    Data,
+    Decoder,
+    Native,
+    Serializer,
+    Shape,
+    flat,
+)
 from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
@@ -61,6 +74,14 @@ class CodecChain:
         self._encoders = tuple(codec.encode for codec in codecs)
         self._plans: dict[Shape, tuple[Decoder, ...]] = {}
         self.sharding = serializer.sharding if not arrays and not buffers else None
+
+    @property
+    def native(self) -> Native | None:
+        """The chain for tegula's compiled kernel: order, serializer, buffers; ``None`` if it can't do all of it.
+
+        See `tegula.codecs.native.describe`.
+        """
+        return describe(self._arrays, self._serializer, self._buffers)
 
     def encode(self, chunk: Chunk) -> Data:
         """Make the bytes of a chunk.
@@ -261,9 +282,11 @@ def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
         elif isinstance(codec, Serializer):
             serializer = codec
             context.buffer = codec.buffer
+            context.unit = codec.buffer.itemsize if codec.buffer is not None else 1
         elif codec is not None:
             buffers.append(codec)
             context.buffer = codec.buffer
+            context.unit = codec.unit or (codec.buffer.itemsize if codec.buffer is not None else 1)
     if serializer is None:
         raise MetadataError("no codec of the chain makes bytes of an array", field="codecs")
     return CodecChain(arrays, serializer, buffers)

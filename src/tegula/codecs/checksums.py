@@ -9,7 +9,7 @@ from typing import Any, Final
 import google_crc32c
 import numpy as np
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, flat, known_options, option, wrong_size
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, flat, known_options, option, wrong_size
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -42,6 +42,10 @@ class Checksum(BufferCodec):
         self.name = name
         self.function = function
         self.at_start = at_start
+
+    @property
+    def native(self) -> Native:
+        return self.name.removeprefix("numcodecs."), self.at_start
 
     def size(self, size: int) -> int:
         return size + 4

@@ -6,7 +6,7 @@ import zlib
 from functools import partial
 from struct import pack
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, flat, known_options, option
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, flat, known_options, option
 from tegula.codecs.streams import bounded
 from tegula.metadata.nodes import CodecSpec
 
@@ -25,6 +25,10 @@ class Gzip(BufferCodec):
     def __init__(self, name: str, level: int) -> None:
         self.name = name
         self.level = level
+
+    @property
+    def native(self) -> Native:
+        return "gzip", self.level
 
     def encode(self, data: Data) -> bytes:
         data = flat(data)
@@ -47,6 +51,10 @@ class Zlib(BufferCodec):
 
     def __init__(self, level: int) -> None:
         self.level = level
+
+    @property
+    def native(self) -> Native:
+        return "zlib", self.level
 
     def encode(self, data: Data) -> bytes:
         return zlib.compress(flat(data), self.level)

@@ -6,7 +6,7 @@ from typing import Final
 
 import numcodecs.lz4 as library
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, known_options, option, wrong_size
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, known_options, option, wrong_size
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -22,6 +22,10 @@ class Lz4(BufferCodec):
 
     def __init__(self, acceleration: int) -> None:
         self.acceleration = acceleration
+
+    @property
+    def native(self) -> Native:
+        return "lz4", self.acceleration
 
     def encode(self, data: Data) -> Data:
         return library.compress(data, self.acceleration)

@@ -9,7 +9,7 @@ import lzma
 from functools import partial
 from typing import Any, Final
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, flat, known_options, option
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, flat, known_options, option
 from tegula.codecs.streams import bounded
 from tegula.errors import MetadataError
 from tegula.metadata.nodes import CodecSpec
@@ -29,6 +29,11 @@ class Lzma(BufferCodec):
 
     def __init__(self, container: int, check: int, preset: int | None, filters: Filters | None) -> None:
         self.settings = (container, check, preset, filters)
+
+    @property
+    def native(self) -> Native | None:
+        container, check, preset, filters = self.settings
+        return ("lzma", container, check, preset) if filters is None else None
 
     def encode(self, data: Data) -> bytes:
         return lzma.compress(flat(data), *self.settings)

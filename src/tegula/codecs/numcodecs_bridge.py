@@ -14,6 +14,7 @@ import numpy as np
 from numcodecs.errors import UnknownCodecError
 from numcodecs.pickles import Pickle
 
+from tegula.codecs.native import filter_native
 from tegula.codecs.stages import (
     ArrayCodec,
     BufferCodec,
@@ -21,6 +22,7 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
+    Native,
     Serializer,
     Shape,
     exportable,
@@ -84,6 +86,11 @@ class _Filter(ArrayCodec):
         self.data_type = after
         self.packs = name == "numcodecs.packbits"
 
+    @property
+    def native(self) -> Native | None:
+        kind = self.name.removeprefix("numcodecs.")
+        return None if kind in _CHECKSUMS else filter_native(self.codec, self.before.numpy)
+
     def shape(self, shape: Shape) -> Shape:
         return (1 + -(-prod(shape) // 8),) if self.packs else shape
 
@@ -126,12 +133,18 @@ def array(spec: CodecSpec, context: Context) -> ArrayCodec:
 class _Buffer(BufferCodec):
     """A filter or compressor after the array→bytes codec."""
 
-    def __init__(self, name: str, codec: Any, ratio: tuple[int, int] | None) -> None:
+    def __init__(self, name: str, codec: Any, ratio: tuple[int, int] | None, context: Context) -> None:
         self.name = name
         self.codec = codec
         self.kind = name.removeprefix("numcodecs.")
         self.ratio = ratio
         self.buffer = _dtypes(codec)[1] if ratio else None
+        self.given = context.buffer
+        self.unit = context.unit if self.kind == "bitround" else None  # which makes integers of the same size
+
+    @property
+    def native(self) -> Native | None:
+        return filter_native(self.codec, self.given)
 
     def size(self, size: int) -> int | None:
         if self.kind in _CHECKSUMS:
@@ -174,7 +187,7 @@ def buffer(spec: CodecSpec, context: Context) -> BufferCodec:
     taken, made = _dtypes(codec)
     known = isinstance(taken, np.dtype) and isinstance(made, np.dtype) and taken.itemsize and made.itemsize
     ratio = (taken.itemsize, made.itemsize) if known and taken is not None and made is not None else None
-    return _Buffer(spec.name, codec, ratio)
+    return _Buffer(spec.name, codec, ratio, context)
 
 
 class _Serializer(Serializer):

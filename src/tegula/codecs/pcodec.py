@@ -40,13 +40,13 @@ class Pcodec(Serializer):
     def __init__(self, codec: Any, dtype: np.dtype[Any]) -> None:
         self.codec = codec
         self.dtype = dtype
-        self.native = dtype.newbyteorder("=")
+        self.machine = dtype.newbyteorder("=")
 
     def encode(self, chunk: Chunk) -> Data:
-        return self.codec.encode(np.ascontiguousarray(chunk, self.native).reshape(-1))
+        return self.codec.encode(np.ascontiguousarray(chunk, self.machine).reshape(-1))
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:
-        count, native, dtype = prod(shape), self.native, self.dtype
+        count, native, dtype = prod(shape), self.machine, self.dtype
         if nbytes(shape, dtype) > limit:
             raise CodecError(f"a chunk of {nbytes(shape, dtype)} bytes is larger than allowed", codec=_NAME)
         return lambda data: _decompress(data, np.empty(count, native)).astype(dtype, copy=False).reshape(shape)

@@ -36,13 +36,13 @@ class ScaleOffset(ArrayCodec):
 
     def __init__(self, data_type: DataType, offset: Chunk, scale: Chunk) -> None:
         self.data_type = data_type
-        self.native = data_type.numpy.newbyteorder("=") if data_type.numpy.kind in "iuf" else data_type.numpy
-        self.offset = offset.astype(self.native)
-        self.scale = scale.astype(self.native)
+        self.machine = data_type.numpy.newbyteorder("=") if data_type.numpy.kind in "iuf" else data_type.numpy
+        self.offset = offset.astype(self.machine)
+        self.scale = scale.astype(self.machine)
         self.whole = data_type.numpy.kind in "iu"
 
     def encode(self, chunk: Chunk) -> Chunk:
-        chunk = chunk.astype(self.native, copy=False)
+        chunk = chunk.astype(self.machine, copy=False)
         if self.whole and chunk.size:
             offset, scale = int(self.offset), int(self.scale)
             self._check((int(chunk.min()) - offset) * scale, (int(chunk.max()) - offset) * scale)
@@ -54,7 +54,7 @@ class ScaleOffset(ArrayCodec):
         return self._decode
 
     def _decode(self, chunk: Chunk) -> Chunk:
-        chunk = chunk.astype(self.native, copy=False)
+        chunk = chunk.astype(self.machine, copy=False)
         with np.errstate(all="ignore"):
             if not self.whole:
                 return np.asarray(chunk / self.scale + self.offset, self.data_type.numpy)
@@ -66,9 +66,9 @@ class ScaleOffset(ArrayCodec):
             return np.asarray(chunk // self.scale + self.offset, self.data_type.numpy)
 
     def _check(self, one: int, other: int) -> None:
-        info = np.iinfo(self.native)
+        info = np.iinfo(self.machine)
         if not (info.min <= one <= info.max and info.min <= other <= info.max):
-            raise CodecError(f"a result is out of the range of {self.native}", codec=_NAME)
+            raise CodecError(f"a result is out of the range of {self.machine}", codec=_NAME)
 
 
 def build(spec: CodecSpec, context: Context) -> ScaleOffset | None:

@@ -16,7 +16,18 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs.fill import equals_fill
-from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Serializer, Shape, known_options, option
+from tegula.codecs.stages import (
+    REQUIRED,
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Native,
+    Serializer,
+    Shape,
+    known_options,
+    option,
+)
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
@@ -40,6 +51,10 @@ class InnerChain(Protocol):
     @property
     def sharding(self) -> Sharding | None:
         """The codec of shards inside of the shard."""
+
+    @property
+    def native(self) -> Native | None:
+        """The chain for the kernel, if it has all of it."""
 
     def encode(self, chunk: Chunk) -> Data:
         """Make the bytes of a chunk."""
@@ -91,6 +106,13 @@ class Sharding(Serializer):
         self.fill = fill
         self.keep_empty = keep_empty
         self.sharding = self
+
+    @property
+    def native(self) -> Native | None:
+        inner, index = self.inner.native, self.index.native
+        if inner is None or index is None:
+            return None
+        return "sharding", self.inner_shape, inner, index, self.index_at_start
 
     def grid_shape(self, shard_shape: Shape) -> Shape:
         """Return how many inner chunks a shard has along each axis.

@@ -21,8 +21,8 @@ from tegula.metadata.data_types import EXTENDED, DataType
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
-    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Serializer", "Shape",
-    "between", "exportable", "flat", "known_options", "nbytes", "option", "wrong_size",
+    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Native", "Serializer",
+    "Shape", "between", "exportable", "flat", "known_options", "nbytes", "option", "wrong_size",
 ]  # fmt: skip
 
 Shape: TypeAlias = tuple[int, ...]
@@ -30,6 +30,8 @@ Chunk: TypeAlias = npt.NDArray[Any]
 Data: TypeAlias = Any
 """Bytes or a one-dimensional array; when decoding, bytes or a flat memoryview of bytes."""
 Decoder: TypeAlias = Callable[[Any], Any]
+Native: TypeAlias = tuple[Any, ...]
+"""A codec as tegula's compiled kernel takes it: the name it has there, and its options in that codec's order."""
 
 REQUIRED: Final = object()
 _EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
@@ -47,6 +49,7 @@ class Context:
     build: Callable[..., Any]
     keep_empty: bool | None = None
     buffer: np.dtype[Any] | None = None
+    unit: int = 1
 
 
 class ArrayCodec(ABC):
@@ -54,6 +57,14 @@ class ArrayCodec(ABC):
 
     name: str
     data_type: DataType
+    """Type of the elements that it makes."""
+    before: DataType
+    """Type of the elements that it takes; only codecs that the kernel has need to say."""
+
+    @property
+    def native(self) -> Native | None:
+        """The codec for the kernel, as one of bytes to bytes on the elements in C order; ``None`` if it has none."""
+        return None
 
     def shape(self, shape: Shape) -> Shape:
         """Return the shape that a chunk of `shape` has once encoded."""
@@ -79,6 +90,11 @@ class Serializer(ABC):
     buffer: np.dtype[Any] | None = None
     sharding: Any = None
 
+    @property
+    def native(self) -> Native | None:
+        """The codec for the kernel; ``None`` if it has none that does exactly the same."""
+        return None
+
     def size(self, shape: Shape) -> int | None:
         """Return how many bytes a chunk of `shape` takes, ``None`` if that depends on its values."""
         return None
@@ -97,6 +113,13 @@ class BufferCodec(ABC):
 
     name: str
     buffer: np.dtype[Any] | None = None
+    unit: int | None = None
+    """Bytes of an element of what is handed on, as a C library sees it, where `buffer` does not tell."""
+
+    @property
+    def native(self) -> Native | None:
+        """The codec for the kernel; ``None`` if it has none that does exactly the same."""
+        return None
 
     def size(self, size: int) -> int | None:
         """Return how many bytes `size` bytes take once encoded, ``None`` if that depends on their values."""

@@ -55,10 +55,10 @@ class Zfpy(Serializer):
     def __init__(self, codec: Any, dtype: np.dtype[Any]) -> None:
         self.codec = codec
         self.dtype = dtype
-        self.native = dtype.newbyteorder("=")
+        self.machine = dtype.newbyteorder("=")
 
     def encode(self, chunk: Chunk) -> Data:
-        return self.codec.encode(np.ascontiguousarray(chunk, self.native).reshape(chunk.shape))
+        return self.codec.encode(np.ascontiguousarray(chunk, self.machine).reshape(chunk.shape))
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:
         count, stored = prod(shape), self.dtype.newbyteorder("<")

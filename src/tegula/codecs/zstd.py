@@ -16,6 +16,7 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
+    Native,
     between,
     known_options,
     option,
@@ -37,6 +38,10 @@ class Zstd(BufferCodec):
     def __init__(self, name: str, level: int, checksum: bool) -> None:
         self.name = name
         self.settings = (level, checksum)
+
+    @property
+    def native(self) -> Native:
+        return "zstd", *self.settings
 
     def encode(self, data: Data) -> Data:
         return library.compress(data, *self.settings)

@@ -1,0 +1,154 @@
+"""What tegula's compiled kernel is told of a chain: plain tuples, which name each codec as the kernel does.
+
+The kernel has what moves bytes: the order of axes, byte order, shards, and codecs of bytes to bytes. A chain is
+described exactly or not at all; where it is not, the reference executor does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.stages import ArrayCodec, BufferCodec, Native, Serializer
+from tegula.codecs.transpose import Transpose
+
+__all__ = ["describe", "filter_native"]
+
+_MANTISSA: Final = {2: 10, 4: 23, 8: 52}
+_WIDEST: Final = 8
+_INTEGERS: Final = range(-(2**63), 2**63)
+
+
+def describe(
+    arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]
+) -> tuple[tuple[int, ...] | None, Native, tuple[Native, ...]] | None:
+    """Describe the codecs of a chain.
+
+    Returns
+    -------
+    tuple or None
+        ``None`` if the kernel can't do all of it. Otherwise three things. The order of axes: axis `i` of what is stored
+        is axis ``order[i]`` of the chunk, ``None`` where it is the same. How elements become bytes, one of
+
+        - ``("bytes", itemsize, swap, is_text)``: `swap` is the size of what has its bytes reversed, 0 if nothing has;
+          text must consist of Unicode code points;
+        - ``("sharding", inner_shape, inner, index, index_at_start)``, where `inner` and `index` are such triples again.
+
+        And the codecs of bytes to bytes, in the order of encoding.
+
+    Examples
+    --------
+    >>> from tegula.codecs import build_chain
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> from tegula.metadata.nodes import CodecSpec
+    >>> specs = [CodecSpec("bytes", {"endian": "big"}), CodecSpec("gzip", {"level": 1})]
+    >>> build_chain(specs, as_data_type("<c16"), None, ndim=1).native
+    (None, ('bytes', 16, 8, False), (('gzip', 1),))
+    """
+    order: tuple[int, ...] | None = None
+    filters: list[Native | None] = []
+    for codec in arrays:
+        if not isinstance(codec, Transpose):
+            filters.append(codec.native)
+        elif filters:
+            return None  # filters see the elements in an order that is no longer that of the bytes
+        else:
+            order = codec.order if order is None else tuple(order[axis] for axis in codec.order)
+    middle = serializer.native
+    rest = [*filters, *(codec.native for codec in buffers)]
+    if middle is None or None in rest:
+        return None
+    if filters:
+        middle = _before_filters(arrays, middle)
+    return None if middle is None else (order, middle, tuple(codec for codec in rest if codec is not None))
+
+
+def _before_filters(arrays: Sequence[ArrayCodec], middle: Native) -> Native | None:
+    """Return how elements become the bytes that filters work on, if they also work on these as elements."""
+    name, *options = middle
+    first = next(codec for codec in arrays if not isinstance(codec, Transpose))
+    dtype = first.before.numpy
+    if name != "bytes" or options[1:] != [0, False] or dtype.kind == "U":
+        return None
+    return name, dtype.itemsize, 0, False
+
+
+def filter_native(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    """Describe a filter of numcodecs.
+
+    Parameters
+    ----------
+    codec : numcodecs.abc.Codec
+        The filter.
+    given : numpy.dtype or None
+        Type of the elements that it takes; ``None`` for bytes.
+
+    Examples
+    --------
+    >>> import numcodecs
+    >>> filter_native(numcodecs.Delta("<i4", "<i2"), None)
+    ('delta', '<i4', '<i2')
+    """
+    kind = type(codec)
+    if not kind.__module__.startswith("numcodecs."):  # somebody else's, under a name of numcodecs
+        return None
+    describer = _FILTERS.get(kind.__name__)
+    return None if describer is None else describer(codec, given)
+
+
+def _shuffle(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    return ("shuffle", codec.elementsize) if codec.elementsize > 0 else None
+
+
+def _fletcher32(codec: Any, given: np.dtype[Any] | None) -> Native:
+    return ("fletcher32",)
+
+
+def _packbits(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    return ("packbits",) if given is not None and given.kind == "b" else None
+
+
+def _delta(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    whole = {codec.dtype.kind, codec.astype.kind} <= {"i", "u"}
+    if not _numbers(codec) or not (whole or codec.dtype == codec.astype):
+        return None
+    return "delta", codec.dtype.str, codec.astype.str
+
+
+def _fixed_scale_offset(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    if not (_numbers(codec) and _is_number(codec.offset) and _is_number(codec.scale)):
+        return None
+    return "fixedscaleoffset", codec.offset, codec.scale, codec.dtype.str, codec.astype.str
+
+
+def _quantize(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    if not _numbers(codec) or type(codec.digits) is not int:
+        return None
+    return "quantize", codec.digits, codec.dtype.str, codec.astype.str
+
+
+def _bit_round(codec: Any, given: np.dtype[Any] | None) -> Native | None:
+    if given is None or given.kind != "f" or not given.isnative or type(codec.keepbits) is not int:
+        return None
+    return ("bitround", codec.keepbits, given.str) if codec.keepbits <= _MANTISSA.get(given.itemsize, -1) else None
+
+
+def _numbers(codec: Any) -> bool:
+    return all(dtype.kind in "iuf" and dtype.itemsize <= _WIDEST for dtype in (codec.dtype, codec.astype))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and value in _INTEGERS)
+
+
+_FILTERS: Final = {
+    "Shuffle": _shuffle,
+    "Fletcher32": _fletcher32,
+    "PackBits": _packbits,
+    "Delta": _delta,
+    "FixedScaleOffset": _fixed_scale_offset,
+    "Quantize": _quantize,
+    "BitRound": _bit_round,
+}
