@@ -1,7 +1,6 @@
 //! Arrays: what `tegula.engine.kernel` keeps of each, and calls for each operation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
@@ -18,7 +17,8 @@ use tegula_kernel::{Error, array};
 use crate::errors::{exception, foreign};
 use crate::output::{View, new_array, scalar};
 use crate::selection::{Dimensions, Pick, basic, plan, rows};
-use crate::{description, stores};
+use crate::description;
+use crate::stores::Source;
 
 /// Results of this size do not stay in the caches.
 const FAR: usize = 1 << 23;
@@ -29,7 +29,11 @@ const LARGEST: u128 = 1 << 33;
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct Array {
     array: array::Array,
-    store: Arc<dyn Store>,
+    source: Source,
+    /// What the keys of all chunks start with, up to a slash.
+    prefix: String,
+    /// Bytes of a chunk in memory, at least those of the first.
+    content: usize,
     dtype: Py<PyArrayDescr>,
     scalars: bool,
 }
@@ -55,8 +59,11 @@ impl Array {
         }
         check_chain(&chain, shape.len(), fill.len())?;
         let scalars = dtype.kind() != b'V';
-        let array = array::Array { shape, cuts, keys: description::keys(keys)?, chain, fill, dense };
-        Ok(Array { array, store: stores::of(store)?, dtype: dtype.unbind(), scalars })
+        let keys = description::keys(keys)?;
+        let prefix = keys.prefix[..keys.prefix.rfind('/').map_or(0, |end| end + 1)].to_owned();
+        let content = cuts.iter().fold(fill.len(), |bytes, cut| bytes.saturating_mul(cut.length(0) as usize));
+        let array = array::Array { shape, cuts, keys, chain, fill, dense };
+        Ok(Array { array, source: Source::new(store)?, prefix, content, dtype: dtype.unbind(), scalars })
     }
 
     /// Read a selection of ints and slices; `None` if that has to go another way.
@@ -146,10 +153,10 @@ impl Array {
     ) -> PyResult<()> {
         let view = View::new(values)?;
         let (plan, work) = self.understand(tables, points, &axes, &view, offset)?;
-        self.run(py, |call| {
+        self.run(py, plan.len(), |store, call| {
             let call = Call { threads, keep_empty, ..call };
             // SAFETY: the plan has been checked against the buffer's shape and the array's.
-            unsafe { write(self.store.as_ref(), &self.array, &plan, work, call) }
+            unsafe { write(store, &self.array, &plan, work, call) }
         })
     }
 }
@@ -179,14 +186,19 @@ impl Array {
     ///
     /// As for `tegula_kernel::read::read`.
     unsafe fn run_read(&self, py: Python<'_>, plan: &Plan<'_>, work: Work, threads: usize) -> PyResult<()> {
-        self.run(py, |call| {
+        self.run(py, plan.len(), |store, call| {
             // SAFETY: as above.
-            unsafe { read(self.store.as_ref(), &self.array, plan, work, Call { threads, ..call }) }
+            unsafe { read(store, &self.array, plan, work, Call { threads, ..call }) }
         })
     }
 
     /// Do something without the interpreter's lock; signals are looked for now and then.
-    fn run(&self, py: Python<'_>, work: impl FnOnce(Call<'_>) -> tegula_kernel::Result<()> + Send) -> PyResult<()> {
+    fn run(
+        &self,
+        py: Python<'_>,
+        chunks: usize,
+        work: impl FnOnce(&dyn Store, Call<'_>) -> tegula_kernel::Result<()> + Send,
+    ) -> PyResult<()> {
         let work = AssertUnwindSafe(work);
         let done = py.detach(move || {
             let mut last = Instant::now();
@@ -199,7 +211,8 @@ impl Array {
             };
             catch_unwind(AssertUnwindSafe(|| {
                 let work = work;
-                (work.0)(Call { threads: 1, keep_empty: false, poll: &mut poll })
+                let call = Call { threads: 1, keep_empty: false, poll: &mut poll };
+                self.source.with(&self.prefix, self.content, chunks > 2, |store| (work.0)(store, call))
             }))
             .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))
         });

@@ -7,6 +7,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
+#[cfg(target_os = "linux")]
+use tegula_kernel::stores::local;
 use tegula_kernel::stores::{Expected, Parts, Store, Value};
 use tegula_kernel::{Error, Result};
 
@@ -27,25 +29,104 @@ impl PythonStore {
     }
 }
 
-/// Files below a directory.
+/// Files below a directory, which the kernel opens itself; what is out of the ordinary is left to the Python store.
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct LocalFiles {
-    store: Arc<dyn Store>,
+    #[cfg(target_os = "linux")]
+    files: Arc<local::LocalFiles>,
+    store: Arc<Asked>,
 }
 
-/// The kernel's store behind one of the classes above.
-pub fn of(store: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Store>> {
-    if let Ok(store) = store.cast::<PythonStore>() {
-        return Ok(store.get().store.clone());
+#[pymethods]
+impl LocalFiles {
+    /// `base` is the absolute path of the directory, `prepare` checks and makes the directory of a key's prefix.
+    #[new]
+    fn new(store: Py<PyAny>, base: String, sync: bool, prepare: Py<PyAny>) -> LocalFiles {
+        #[cfg(not(target_os = "linux"))]
+        let _ = (base, sync, prepare);
+        LocalFiles {
+            #[cfg(target_os = "linux")]
+            files: Arc::new(local::LocalFiles::new(
+                base.into(),
+                sync,
+                Box::new(move |parent| {
+                    Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign)
+                }),
+            )),
+            store: Arc::new(Asked { store, ranged: false, concurrency: 0 }),
+        }
     }
-    if let Ok(store) = store.cast::<LocalFiles>() {
-        return Ok(store.get().store.clone());
+}
+
+/// The kernel's side of a store.
+pub enum Source {
+    /// A Python store.
+    Asked(Arc<Asked>),
+    /// Local files, and the Python store for what is out of the ordinary there.
+    #[cfg(target_os = "linux")]
+    Files(Arc<local::LocalFiles>, Arc<Asked>),
+}
+
+impl Source {
+    /// The kernel's side of one of the classes above.
+    pub fn new(store: &Bound<'_, PyAny>) -> PyResult<Source> {
+        if let Ok(store) = store.cast::<PythonStore>() {
+            return Ok(Source::Asked(store.get().store.clone()));
+        }
+        let Ok(store) = store.cast::<LocalFiles>() else {
+            return Err(PyTypeError::new_err("this is not a store of the kernel"));
+        };
+        let store = store.get();
+        #[cfg(target_os = "linux")]
+        return Ok(Source::Files(store.files.clone(), store.store.clone()));
+        #[cfg(not(target_os = "linux"))]
+        Ok(Source::Asked(store.store.clone()))
     }
-    Err(PyTypeError::new_err("this is not a store of the kernel"))
+
+    /// Do something with the store, many chunks at once or a few.
+    pub fn with<T>(&self, prefix: &str, hint: usize, many: bool, work: impl FnOnce(&dyn Store) -> T) -> T {
+        match self {
+            Source::Asked(store) => work(store.as_ref()),
+            #[cfg(target_os = "linux")]
+            Source::Files(files, slow) if many => work(&Files { fast: &files.session(prefix, hint), slow }),
+            #[cfg(target_os = "linux")]
+            Source::Files(files, slow) => work(&Files { fast: files.as_ref(), slow }),
+        }
+    }
+}
+
+/// Local files for one operation.
+#[cfg(target_os = "linux")]
+struct Files<'s, F> {
+    fast: F,
+    slow: &'s Asked,
+}
+
+#[cfg(target_os = "linux")]
+impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.fast.open(key)
+    }
+
+    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.fast.open_for_change(key)
+    }
+
+    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
+        self.fast.set(key, parts, expected)
+    }
+
+    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
+        self.fast.delete(key, expected)
+    }
+
+    fn slow(&self) -> Option<&dyn Store> {
+        Some(self.slow)
+    }
 }
 
 /// A Python store, asked under the interpreter's lock.
-struct Asked {
+pub struct Asked {
     store: Py<PyAny>,
     ranged: bool,
     concurrency: usize,

@@ -265,10 +265,6 @@ impl Store for Session<'_> {
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
         agree_absent(self.open_file(key, LOOK)?, expected)
     }
-
-    fn obstruction(&self, key: &str) -> Result<Option<String>> {
-        agree_absent(self.open_file(key, LOOK)?, None).map(|()| None)
-    }
 }
 
 impl Store for LocalFiles {
@@ -286,10 +282,6 @@ impl Store for LocalFiles {
 
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
         agree_absent(self.open_file(key, LOOK)?, expected)
-    }
-
-    fn obstruction(&self, key: &str) -> Result<Option<String>> {
-        agree_absent(self.open_file(key, LOOK)?, None).map(|()| None)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::system::{self, Errno, Status};
-use crate::stores::{Expected, Value};
+use crate::stores::{Expected, Parts, Value};
 use crate::{Error, Result};
 
 /// What a read that ends early can only end at while there is more to come: the system hands out whole pages.
@@ -42,7 +43,7 @@ impl SizeHint {
 pub struct LocalValue<'a> {
     file: OwnedFd,
     hint: &'a SizeHint,
-    status: Option<Status>,
+    status: OnceLock<Status>,
     locked: bool,
 }
 
@@ -54,7 +55,7 @@ fn unusual(_: Errno) -> Error {
 impl<'a> LocalValue<'a> {
     /// Make the value of a file that was opened without a look at what it is.
     pub fn new(file: OwnedFd, hint: &'a SizeHint) -> LocalValue<'a> {
-        LocalValue { file, hint, status: None, locked: false }
+        LocalValue { file, hint, status: OnceLock::new(), locked: false }
     }
 
     /// Wait until nobody else has this file locked, and lock it as long as the value lives; then look at it.
@@ -65,20 +66,19 @@ impl<'a> LocalValue<'a> {
         self.status()
     }
 
-    fn status(&mut self) -> Result<Status> {
-        if let Some(status) = self.status {
-            return Ok(status);
+    fn status(&self) -> Result<Status> {
+        if let Some(status) = self.status.get() {
+            return Ok(*status);
         }
         let status = system::status(self.file.as_fd()).map_err(unusual)?;
         if !status.is_file() {
             return Err(Error::Unusual);
         }
-        self.status = Some(status);
-        Ok(status)
+        Ok(*self.status.get_or_init(|| status))
     }
 
     /// Read all of the file into `buffer`, which begins with room for it if the hint is right; return how much it is.
-    fn read_all(&mut self, buffer: &mut Vec<u8>) -> Result<usize> {
+    fn read_all(&self, buffer: &mut Vec<u8>) -> Result<usize> {
         make_room(buffer, self.hint.room())?;
         let mut filled = 0;
         loop {
@@ -111,7 +111,7 @@ fn make_room(buffer: &mut Vec<u8>, size: usize) -> Result<()> {
 }
 
 impl Value for LocalValue<'_> {
-    fn with_all(&mut self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         // Whoever is called from `work` and reads another value finds no buffer there, and makes one of its own.
         let mut buffer = SCRATCH.take();
         let result = self.read_all(&mut buffer).and_then(|size| work(&buffer[..size]));
@@ -119,7 +119,7 @@ impl Value for LocalValue<'_> {
         result
     }
 
-    fn read_at(&mut self, start: u64, out: &mut [u8]) -> Result<usize> {
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < out.len() {
             let position = start.checked_add(filled as u64).ok_or(Error::Unusual)?;
@@ -134,12 +134,16 @@ impl Value for LocalValue<'_> {
         Ok(filled)
     }
 
-    fn size(&mut self) -> Result<u64> {
+    fn size(&self) -> Result<u64> {
         Ok(self.status()?.size)
     }
 
-    fn generation(&mut self) -> Result<Expected> {
+    fn generation(&self) -> Result<Expected> {
         Ok(Expected::File(self.status()?.generation))
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        Some(Parts { gap: 1 << 14, span: 1 << 18 })
     }
 }
 
