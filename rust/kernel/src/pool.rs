@@ -1,6 +1,24 @@
 //! Threads: one small pool for the whole process.
 
+mod helpers;
+mod job;
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
 use crate::Result;
+use helpers::Pool;
+use job::Job;
+
+pub use helpers::after_fork;
+
+/// How much time lies between two polls.
+const POLL: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// Whether this thread is carrying out a task already.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Run `task(0) … task(count - 1)` on the calling thread and up to `threads - 1` of the pool's.
 ///
@@ -14,11 +32,78 @@ pub fn run(
     task: &(dyn Fn(usize) -> Result<()> + Sync),
     poll: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let _ = (threads, count, task, poll);
-    todo!()
+    let mut polls = Polls { poll, next: Instant::now() + POLL };
+    if threads <= 1 || count <= 1 || INSIDE.get() {
+        // A single task may well use the pool itself, as long as more threads than one are allowed.
+        let _inside = Inside::enter(INSIDE.get() || threads <= 1);
+        for index in 0..count {
+            job::call(task, index)?;
+            if index + 1 < count {
+                polls.ask()?;
+            }
+        }
+        return Ok(());
+    }
+    let _inside = Inside::enter(true);
+    let pool = Pool::get();
+    let job = Job::new(task, count, threads.min(count) - 1, pool);
+    // From here on nothing leaves this function, by panic either, before the job is closed: it borrows the task.
+    let closing = Closing { pool, job: &job };
+    pool.offer(&job);
+    while job.work_once() {
+        if let Err(error) = polls.ask() {
+            job.fail(error);
+        }
+    }
+    job.close(pool);
+    job.wait(|| polls.ask());
+    drop(closing);
+    job.outcome()
 }
 
-/// Forget the threads, in a child process after `fork`: they do not exist there. New ones start when needed.
-pub fn after_fork() {
-    todo!()
+/// What the caller wants to be asked from time to time.
+struct Polls<'a> {
+    poll: &'a mut dyn FnMut() -> Result<()>,
+    next: Instant,
+}
+
+impl Polls<'_> {
+    /// Poll, if it is time to.
+    fn ask(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + POLL;
+        (self.poll)()
+    }
+}
+
+/// This thread's mark of being inside of a task, put back at the end.
+struct Inside(bool);
+
+impl Inside {
+    fn enter(inside: bool) -> Inside {
+        Inside(INSIDE.replace(inside))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}
+
+/// Closes a job and waits for the helpers in it, even if `poll` panics.
+struct Closing<'a> {
+    pool: &'static Pool,
+    job: &'a std::sync::Arc<Job>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.job.stop();
+        self.job.close(self.pool);
+        self.job.wait(|| Ok(()));
+    }
 }

@@ -1,5 +1,15 @@
 //! Copies between memory of different strides: the one inner loop of reading and writing.
 
+mod axes;
+mod elements;
+mod rows;
+mod tiles;
+mod values;
+
+use axes::{Axes, Axis};
+
+pub use values::{all_equal, fill, swap_in_place};
+
 /// How one dimension of a copy walks through memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Walk<'a> {
@@ -30,28 +40,59 @@ pub struct Dim<'a> {
 ///
 /// Every element that `dims` lead to lies within memory that may be read at `source`, written at `target`.
 pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: usize, swap: usize, far: bool) {
-    let _ = (source, target, dims, size, swap, far);
-    todo!()
+    let Some(mut axes) = Axes::new(dims, size, swap) else { return };
+    axes.arrange();
+    let job = Job {
+        source: source.wrapping_offset(axes.source),
+        target: target.wrapping_offset(axes.target),
+        size: axes.size,
+        swap: axes.swap,
+        far,
+    };
+    // SAFETY: the axes lead to the same elements as `dims`, of which the caller promises that they may be copied.
+    unsafe { job.descend(axes.list()) }
 }
 
-/// Put `value` everywhere; `dims` as for [`copy`], their `source` is not looked at.
-///
-/// # Safety
-///
-/// Every element that `dims` lead to lies within memory that may be written at `target`.
-pub unsafe fn fill(target: *mut u8, dims: &[Dim<'_>], value: &[u8]) {
-    let _ = (target, dims, value);
-    todo!()
+/// What stays the same on the way down through the axes.
+#[derive(Clone, Copy)]
+struct Job {
+    source: *const u8,
+    target: *mut u8,
+    /// Bytes of an element.
+    size: usize,
+    /// Whether the bytes of each element are reversed.
+    swap: bool,
+    far: bool,
 }
 
-/// Reverse the bytes of each unit of `unit` bytes (2, 4, 8, 16 or any other) in place.
-pub fn swap_in_place(data: &mut [u8], unit: usize) {
-    let _ = (data, unit);
-    todo!()
-}
-
-/// Whether every element of `data`, contiguous elements of `value.len()` bytes, is `value`, bit for bit.
-pub fn all_equal(data: &[u8], value: &[u8]) -> bool {
-    let _ = (data, value);
-    todo!()
+impl Job {
+    /// Copy what `axes` lead to: the innermost one or two by a loop made for them, the others around it.
+    ///
+    /// # Safety
+    ///
+    /// Every element that `axes` lead to may be read at the source and written at the target.
+    unsafe fn descend(self, axes: &[Axis<'_>]) {
+        let inner = axes::inner(axes);
+        if axes.len() > inner {
+            let (outer, rest) = (&axes[0], &axes[1..]);
+            for i in 0..outer.count {
+                let job = Job {
+                    source: self.source.wrapping_offset(outer.source.at(i)),
+                    target: self.target.wrapping_offset(outer.target.at(i)),
+                    ..self
+                };
+                // SAFETY: index `i` of the outer axis is taken; the elements of the rest are among the caller's.
+                unsafe { job.descend(rest) }
+            }
+            return;
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            match axes {
+                [] => elements::one(self),
+                [axis] => elements::line(self, axis),
+                [outer, axis, ..] => tiles::plane(self, outer, axis),
+            }
+        }
+    }
 }

@@ -1,0 +1,156 @@
+//! Loops over single elements, made for each size of element.
+
+use super::axes::Axis;
+use super::{Job, rows};
+
+/// How one element gets from one place to another.
+pub(super) trait Mover: Copy {
+    /// Copy one element.
+    ///
+    /// # Safety
+    ///
+    /// The element may be read at `source`, written at `target`.
+    unsafe fn put(self, source: *const u8, target: *mut u8);
+}
+
+/// A number whose bytes can be reversed.
+pub(super) trait Word: Copy {
+    fn reversed(self) -> Self;
+}
+
+macro_rules! words {
+    ($($word:ty)*) => { $(impl Word for $word {
+        #[inline(always)]
+        fn reversed(self) -> Self { self.swap_bytes() }
+    })* };
+}
+words!(u8 u16 u32 u64 u128);
+
+/// Elements of the size of a number, as they are or reversed.
+#[derive(Clone, Copy)]
+pub(super) struct Whole<W, const SWAP: bool>(pub std::marker::PhantomData<W>);
+
+impl<W: Word, const SWAP: bool> Mover for Whole<W, SWAP> {
+    #[inline(always)]
+    unsafe fn put(self, source: *const u8, target: *mut u8) {
+        // SAFETY: the caller's promise; nothing needs to be aligned.
+        unsafe {
+            let word = source.cast::<W>().read_unaligned();
+            target.cast::<W>().write_unaligned(if SWAP { word.reversed() } else { word });
+        }
+    }
+}
+
+/// Elements of any size.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes(pub usize);
+
+impl Mover for Bytes {
+    #[inline(always)]
+    unsafe fn put(self, source: *const u8, target: *mut u8) {
+        // SAFETY: the caller's promise, and the two do not overlap.
+        unsafe { rows::short(source, target, self.0) }
+    }
+}
+
+/// Elements of any size, reversed.
+#[derive(Clone, Copy)]
+pub(super) struct Reversed(pub usize);
+
+impl Mover for Reversed {
+    #[inline(always)]
+    unsafe fn put(self, source: *const u8, target: *mut u8) {
+        for i in 0..self.0 {
+            // SAFETY: within the element, as the caller promises.
+            unsafe { target.add(i).write(source.add(self.0 - 1 - i).read()) }
+        }
+    }
+}
+
+/// Call `$call` with `$mover` being what moves elements of `$size` bytes, for each kind code of its own.
+macro_rules! with_mover {
+    ($size:expr, $swap:expr, $mover:ident => $call:expr) => {{
+        use std::marker::PhantomData;
+        use $crate::strided::elements::{Bytes, Reversed, Whole};
+        macro_rules! whole {
+            ($word:ty, $reverse:literal) => {{
+                let $mover = Whole::<$word, $reverse>(PhantomData);
+                $call
+            }};
+        }
+        match ($size, $swap) {
+            (1, _) => whole!(u8, false),
+            (2, false) => whole!(u16, false),
+            (4, false) => whole!(u32, false),
+            (8, false) => whole!(u64, false),
+            (16, false) => whole!(u128, false),
+            (2, true) => whole!(u16, true),
+            (4, true) => whole!(u32, true),
+            (8, true) => whole!(u64, true),
+            (16, true) => whole!(u128, true),
+            (size, false) => {
+                let $mover = Bytes(size);
+                $call
+            }
+            (size, true) => {
+                let $mover = Reversed(size);
+                $call
+            }
+        }
+    }};
+}
+pub(super) use with_mover;
+
+/// Copy one element.
+///
+/// # Safety
+///
+/// It may be read at the source, written at the target.
+pub(super) unsafe fn one(job: Job) {
+    if job.size > 16 && !job.swap {
+        // SAFETY: the caller's promise.
+        return unsafe { rows::lines(job, 1, 0, 0) };
+    }
+    // SAFETY: the caller's promise.
+    with_mover!(job.size, job.swap, mover => unsafe { mover.put(job.source, job.target) })
+}
+
+/// Copy the elements of one axis.
+///
+/// # Safety
+///
+/// All of them may be read at the source, written at the target.
+pub(super) unsafe fn line(job: Job, axis: &Axis<'_>) {
+    if !axis.even() {
+        for i in 0..axis.count {
+            let source = job.source.wrapping_offset(axis.source.at(i));
+            let target = job.target.wrapping_offset(axis.target.at(i));
+            // SAFETY: element `i` of the axis.
+            unsafe { one(Job { source, target, ..job }) }
+        }
+        return;
+    }
+    let (from, to) = (axis.source.stride, axis.target.stride);
+    if job.size > 16 && !job.swap {
+        // SAFETY: the caller's promise.
+        return unsafe { rows::lines(job, axis.count, from, to) };
+    }
+    // SAFETY: the caller's promise.
+    with_mover!(job.size, job.swap, mover => unsafe { even(mover, job, axis.count, from, to) })
+}
+
+/// Copy `count` elements that lie evenly apart.
+///
+/// # Safety
+///
+/// All of them may be read at the source, written at the target.
+#[inline(always)]
+unsafe fn even<M: Mover>(mover: M, job: Job, count: usize, from: isize, to: isize) {
+    let (mut source, mut target) = (job.source, job.target);
+    for _ in 0..count {
+        // SAFETY: the caller's promise; the step beyond the last is never followed.
+        unsafe { mover.put(source, target) };
+        source = source.wrapping_offset(from);
+        target = target.wrapping_offset(to);
+    }
+}
