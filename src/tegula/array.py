@@ -171,7 +171,8 @@ class Array(Node):
     # --- reading and writing
 
     def __getitem__(self, selection: Any) -> Any:
-        return self._read(selection, numpy_like, None)
+        found = engine.get(self._stored, selection)
+        return self._read(selection, numpy_like, None) if found is None else found
 
     def __setitem__(self, selection: Any, values: Any) -> None:
         self._write(selection, numpy_like, values)
@@ -245,7 +246,7 @@ class Array(Node):
         if plan.nchunks > _FEW_CHUNKS and prod(plan.work_shape) * stored.dtype.itemsize > engine.physical_memory():
             raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._place)
         try:
-            work = np.empty(plan.work_shape, stored.dtype)
+            work = engine.empty(plan.work_shape, stored.dtype)
         except (MemoryError, ValueError) as error:
             raise SelectionError(
                 f"a selection of shape {plan.shape} does not fit into memory", path=self._place

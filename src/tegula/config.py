@@ -43,6 +43,7 @@ class Config:
     threads: int = 1
     max_chunk_bytes: int = 2**31
     write_empty_chunks: bool = False
+    executor: str = os.environ.get("TEGULA_EXECUTOR", "auto")
 
     def __post_init__(self) -> None:
         for name in ("threads", "max_chunk_bytes"):

@@ -10,8 +10,9 @@ from tegula.engine.documents import (
     read_metadata,
     update_documents,
 )
+from tegula.engine.executors import read, write
 from tegula.engine.futures import Future, start
-from tegula.engine.reference import read, write
+from tegula.engine.kernel import empty, get
 from tegula.engine.resizing import cut_off
 from tegula.engine.rows import append_rows, resize_rows
 from tegula.engine.stored import StoredArray, physical_memory, stored_array
@@ -26,7 +27,9 @@ __all__ = [
     "copy_chunks",
     "create_documents",
     "cut_off",
+    "empty",
     "fetch_documents",
+    "get",
     "has_node",
     "implicit_group",
     "physical_memory",

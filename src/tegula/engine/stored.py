@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -53,6 +54,8 @@ class StoredArray:
         Bytes of the largest chunk in memory.
     field : str or list of str, optional
         The fields of a structured type that an operation is about.
+    kernel : object
+        What the compiled kernel keeps of the array; see `tegula.engine.kernel`.
     """
 
     store: Store
@@ -62,7 +65,8 @@ class StoredArray:
     fill: npt.NDArray[Any]
     chunk_nbytes: int
     write_empty: bool | None = None
-    field: str | list[str] | None = field(default=None)
+    field: str | list[str] | None = None
+    kernel: Any = dataclasses.field(default=None, init=False, compare=False, repr=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -49,6 +49,11 @@ class Runs:
         return self._rows
 
     @property
+    def span(self) -> tuple[int, int, int] | None:
+        """First index, step and length of a slice that selects something."""
+        return (*self._span[:2], self.length) if self._span is not None and self.length else None
+
+    @property
     def nchunks(self) -> int:
         """Number of rows, found without making them where the axis may have very many."""
         if self._rows is None and self._span is not None and self.length:

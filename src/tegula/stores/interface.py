@@ -58,6 +58,9 @@ class Store(ABC):
     ----------
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
+    concurrency : int
+        How many requests one operation should have under way at once, for stores where waiting takes longer than
+        working; 0 for as many as there are threads to work with.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class Store(ABC):
     """
 
     read_only: bool = False
+    concurrency: int = 0
 
     @overload
     def get(self, key: str, byte_range: ByteRange | None = None) -> bytes | None: ...

@@ -122,6 +122,34 @@ class LocalStore(Store):
         return self._root.name
 
     @property
+    def ignores_case(self) -> bool | None:
+        """Whether the file system does; ``None`` until a name that tells is met."""
+        return self._root.ignores_case
+
+    def prepare(self, parent: str) -> bool:
+        """Make the directory of keys that start with `parent` and a slash, and clear away what dead writers left in it.
+
+        For those who then put files there by themselves, along the rules of this store. Returns whether they may.
+
+        Raises
+        ------
+        StoreError, ReadOnlyError
+            If the directory can't be made, or lies outside of the root.
+        """
+        self._check_writable(f"{parent}/-" if parent else "-")
+        with self._reporting("write", parent):
+            for _ in range(_ATTEMPTS):
+                path = self._root.directory(parent)
+                if path is not None and os.path.isdir(path):
+                    if path not in _swept:
+                        with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
+                            _sweep(path, directory)
+                    return True
+                self._root.forget(parent)
+                make_directories(self._root.base + parent, sync=self._sync)
+        return False
+
+    @property
     def url(self) -> str:
         """The ``file:`` URL of the base directory."""
         return file_url(self._root.name)

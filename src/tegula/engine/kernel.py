@@ -1,0 +1,211 @@
+"""The compiled executor: a plan, handed over whole to the kernel, which carries it out without the interpreter.
+
+It does what `tegula.engine.reference` does, sooner. What it can't do, Python objects and codecs that are written in
+Python, is left to that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import config
+from tegula.engine.stored import StoredArray
+from tegula.errors import TegulaError, UnsupportedError
+from tegula.indexing import Plan
+from tegula.indexing.arrays import Lookup, Points
+from tegula.indexing.runs import Runs
+from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
+from tegula.stores import LocalStore, Store
+
+try:
+    from tegula import _kernel
+except ImportError:  # it was not built on this machine
+    _kernel = None  # type: ignore[assignment]
+
+__all__ = ["empty", "get", "handle", "is_built", "read", "write"]
+
+Array = npt.NDArray[Any]
+_REFERENCE = "reference"
+_LARGE = 2**18  # from here on results lie in memory that is used again
+
+
+def is_built() -> bool:
+    """Return whether the kernel is there."""
+    return _kernel is not None
+
+
+def handle(array: StoredArray) -> Any:
+    """Return the kernel's own description of an array, ``None`` if the array is not for it.
+
+    It is made when first asked for, and kept as long as the array's metadata hold.
+    """
+    if config.current().executor == _REFERENCE:
+        return None
+    found = array.kernel
+    if found is None:
+        found = _describe(array)
+        if found is _LATER:
+            return None
+        object.__setattr__(array, "kernel", found or False)
+    return found or None
+
+
+_LATER: Any = object()
+"""Stands for an array of which it is not known yet whether its store is one for the kernel."""
+
+
+def _describe(array: StoredArray) -> Any:
+    metadata = array.metadata
+    chain = array.chain.native
+    if _kernel is None or chain is None or metadata.data_type.variable or not array.fill.dtype.itemsize:
+        return None
+    store = _store(array.store, array.chain.sharding is not None)
+    if store is None:
+        return _LATER
+    keys = metadata.keys
+    names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
+    cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
+    try:
+        return _kernel.Array(
+            store,
+            metadata.shape,
+            cuts,
+            (*names, keys.first_only),
+            chain,
+            array.fill.tobytes(),
+            array.fill.dtype,
+            metadata.dense,
+        )
+    except UnsupportedError:  # options that the kernel's codecs do not know
+        return None
+
+
+def _store(store: Store, ranged: bool) -> Any:
+    if type(store) is LocalStore and sys.platform == "linux":
+        if store.ignores_case is None:
+            return None
+        if not store.ignores_case:
+            sync = store.durability == "fsync"
+            return _kernel.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
+    return _kernel.PythonStore(store, ranged, store.concurrency)
+
+
+def _cut(axis: ChunkAxis, size: int) -> Any:
+    if type(axis) is RegularAxis:
+        return axis.chunk
+    count = axis.count(size)
+    return [*(axis.start(number) for number in range(count)), axis.start(count - 1) + axis.length(count - 1)]
+
+
+def get(array: StoredArray, selection: Any) -> Any:
+    """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go the usual way."""
+    kernel = array.kernel or handle(array)
+    if not kernel:
+        return None
+    settings = config.current()
+    if settings.executor == _REFERENCE:
+        return None
+    try:
+        return kernel.get(selection, settings.threads)
+    except TegulaError as error:
+        array.locate(error)
+        raise
+
+
+def read(array: StoredArray, plan: Plan, out: Array) -> bool:
+    """Fill `out` as `tegula.engine.reference.read` does; return whether that is done, which it is not if it can't be.
+
+    Raises
+    ------
+    CodecError, StoreError
+        If a chunk can't be read or decoded; says which.
+    """
+    kernel = handle(array)
+    offset = _offset(array)
+    if kernel is None or offset is None or 0 in plan.work_shape:
+        return kernel is not None and 0 in plan.work_shape
+    try:
+        kernel.read(*_tables(array, plan), out, offset, config.current().threads)
+    except TegulaError as error:
+        array.locate(error)
+        raise
+    return True
+
+
+def write(array: StoredArray, plan: Plan, values: Array) -> bool:
+    """Store `values` as `tegula.engine.reference.write` does; return whether that is done.
+
+    Raises
+    ------
+    CodecError, StoreError
+        If a chunk can't be encoded, read or written; says which. Other chunks of the selection may have been written.
+    """
+    kernel = handle(array)
+    offset = _offset(array)
+    if kernel is None or offset is None or 0 in plan.work_shape:
+        return kernel is not None and 0 in plan.work_shape
+    try:
+        kernel.write(*_tables(array, plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty)
+    except TegulaError as error:
+        array.locate(error)
+        raise
+    return True
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Make an array that holds anything; a large one in memory that has been used before, if there is some."""
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    if size < _LARGE or dtype.hasobject or _kernel is None or config.current().executor == _REFERENCE:
+        return np.empty(shape, dtype)
+    made: Array = _kernel.empty(shape, dtype)
+    return made
+
+
+def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return values as elements of `dtype`, as assigning them would make them; what is broadcast stays so."""
+    if values.dtype == dtype:
+        return values
+    single = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in values.strides])
+    return np.broadcast_to(values[(..., *single)].astype(dtype), values.shape)
+
+
+def _offset(array: StoredArray) -> int | None:
+    """Return where in an element the bytes lie that an operation is about; ``None`` if they are not in one piece."""
+    if array.field is None:
+        return 0
+    if not isinstance(array.field, str):
+        return None
+    fields = array.metadata.data_type.numpy.fields
+    dtype, offset = fields[array.field][:2] if fields else (array.dtype, 0)
+    return None if dtype.subdtype is not None or dtype.names is not None else int(offset)
+
+
+def _tables(array: StoredArray, plan: Plan) -> tuple[list[Any], Any, list[int]]:
+    """Return the plan in plain lists and tuples: a table for each axis, the points, what dimensions stand for."""
+    axes = array.metadata.grid.axes
+    tables = [None if table is None else _table(table, axis) for table, axis in zip(plan.axes, axes)]
+    return tables, None if plan.points is None else _points(plan.points), [*plan.work_axes]
+
+
+def _table(table: Runs | Lookup, axis: ChunkAxis) -> tuple[Any, ...]:
+    if isinstance(table, Lookup):
+        return table.rows, table.offsets, table.positions
+    if table.length is None:
+        number, first, _, _, _, _ = table.rows[0]
+        return (axis.start(number) + first,)
+    return table.span or (0, 1, 0)
+
+
+def _points(points: Points) -> tuple[Any, ...]:
+    return points.axes, points.numbers, points.extents, points.bounds, [*points.offsets], points.positions
+
+
+if _kernel is not None and hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_kernel.after_fork)
