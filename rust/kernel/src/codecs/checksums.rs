@@ -1,8 +1,125 @@
-//! Not there yet.
+//! Four bytes of checksum beside the data: `crc32c`, `crc32`, `adler32` [Bool at_start], and `fletcher32` [] after it.
 
+use super::room::{Resize, Resized, Room};
 use super::{Codec, Value};
 use crate::{Error, Result};
 
-pub(super) fn build(_name: &str, _options: &[Value]) -> Result<Box<dyn Codec>> {
-    Err(Error::unsupported("checksums", "the kernel has no such codec yet"))
+const SIZE: usize = 4;
+
+struct Checksum {
+    name: &'static str,
+    sum: fn(&[u8]) -> u32,
+    at_start: bool,
+}
+
+pub(super) fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
+    let (name, sum): (_, fn(&[u8]) -> u32) = match name {
+        "crc32c" => ("crc32c", crc32c::crc32c),
+        "crc32" => ("crc32", crc32),
+        "adler32" => ("adler32", adler32),
+        _ => ("fletcher32", fletcher32),
+    };
+    let at_start = match options {
+        [Value::Bool(at_start)] if name != "fletcher32" => *at_start,
+        [] if name == "fletcher32" => false,
+        _ => return Err(Error::unsupported(name, "the options are not whether the checksum comes first")),
+    };
+    Ok(Box::new(Resized(Checksum { name, sum, at_start })))
+}
+
+fn crc32(data: &[u8]) -> u32 {
+    // SAFETY: the function reads the data, nothing else.
+    unsafe { libdeflate_sys::libdeflate_crc32(0, data.as_ptr().cast(), data.len()) }
+}
+
+fn adler32(data: &[u8]) -> u32 {
+    // SAFETY: the function reads the data, nothing else.
+    unsafe { libdeflate_sys::libdeflate_adler32(1, data.as_ptr().cast(), data.len()) }
+}
+
+/// Words that are summed before anything is reduced: 256 · 257 / 2 · 65535 fits 32 bits.
+const WORDS: usize = 256;
+
+/// Compute the checksum of HDF5: two sums of big-endian 16-bit words, where 65535 and 0 are the same but for data of
+/// zeros only.
+fn fletcher32(data: &[u8]) -> u32 {
+    let (mut low, mut high) = (0u64, 0u64);
+    for block in data.chunks(2 * WORDS) {
+        let words = block.chunks_exact(2);
+        let last = words.remainder();
+        let count = words.len() + last.len();
+        let (mut plain, mut weighted) = (0u32, 0u32);
+        for (index, word) in words.enumerate() {
+            let word = u32::from(word[0]) << 8 | u32::from(word[1]);
+            plain += word;
+            weighted += word * (count - index) as u32;
+        }
+        for byte in last {
+            plain += u32::from(*byte) << 8;
+            weighted += u32::from(*byte) << 8;
+        }
+        high = reduce(high + low * count as u64 + u64::from(weighted));
+        low = reduce(low + u64::from(plain));
+    }
+    (high as u32) << 16 | low as u32
+}
+
+/// Return the number from 1 to 65535 that is the same modulo 65535, or 0 for 0.
+fn reduce(sum: u64) -> u64 {
+    if sum == 0 { 0 } else { (sum - 1) % 65535 + 1 }
+}
+
+impl Checksum {
+    /// Check that the function takes the data; numcodecs refuses to sum nothing with `fletcher32`.
+    fn takes(&self, size: usize) -> Result<()> {
+        if size == 0 && self.name == "fletcher32" {
+            return Err(Error::codec(self.name, "there is nothing to sum"));
+        }
+        Ok(())
+    }
+}
+
+// SAFETY: encoding writes the data and four bytes, decoding copies all but four.
+unsafe impl Resize for Checksum {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn encoded(&self, size: usize) -> Result<usize> {
+        size.checked_add(SIZE).ok_or(Error::Memory { bytes: size })
+    }
+
+    fn decoded(&self, data: &[u8]) -> Result<usize> {
+        data.len().checked_sub(SIZE).ok_or_else(|| Error::codec(self.name, "the data is shorter than its checksum"))
+    }
+
+    fn encode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
+        self.takes(data.len())?;
+        let sum = (self.sum)(data).to_le_bytes();
+        if self.at_start {
+            room.put(&sum);
+            room.after(SIZE).put(data);
+        } else {
+            room.put(data);
+            room.after(data.len()).put(&sum);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
+        let parts = if self.at_start {
+            data.split_first_chunk().map(|(sum, rest)| (rest, sum))
+        } else {
+            data.split_last_chunk()
+        };
+        let Some((content, sum)) = parts else {
+            return Err(Error::codec(self.name, "the data is shorter than its checksum"));
+        };
+        self.takes(content.len())?;
+        if (self.sum)(content) != u32::from_le_bytes(*sum) {
+            return Err(Error::codec(self.name, "the checksum does not match the data"));
+        }
+        room.put(content);
+        Ok(())
+    }
 }

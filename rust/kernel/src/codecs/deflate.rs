@@ -1,8 +1,225 @@
-//! Not there yet.
+//! `gzip` and `zlib` [Int level]: DEFLATE in its two containers (RFC 1952 and RFC 1950).
+//!
+//! Members of gzip may follow one another, with zero bytes between and after them; a zlib stream stands alone.
 
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use libdeflate_sys::{libdeflate_compressor, libdeflate_decompressor};
+
+use super::room::{Room, append};
 use super::{Codec, Value};
 use crate::{Error, Result};
 
-pub(super) fn build(_name: &str, _options: &[Value]) -> Result<Box<dyn Codec>> {
-    Err(Error::unsupported("deflate", "the kernel has no such codec yet"))
+/// For each level of zlib the one of libdeflate that makes the data no larger, in less time.
+const LEVELS: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const DEFAULT_LEVEL: i64 = 6;
+
+/// A byte of DEFLATE stands for no more bytes than this.
+const BEST_RATIO: usize = 1032;
+
+/// What is tried first where nothing tells how much there is.
+const FIRST: usize = 64 * 1024;
+
+struct Deflate {
+    gzip: bool,
+    level: usize,
+}
+
+pub(super) fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
+    let gzip = name == "gzip";
+    let level = match options {
+        [Value::Int(-1)] => DEFAULT_LEVEL,
+        [Value::Int(level @ 0..=9)] => *level,
+        _ => return Err(Error::unsupported(name, "the options are not a level from 0 to 9")),
+    };
+    Ok(Box::new(Deflate { gzip, level: LEVELS[level as usize] }))
+}
+
+struct Decoder(NonNull<libdeflate_decompressor>);
+struct Encoder(NonNull<libdeflate_compressor>);
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        // SAFETY: the decompressor came from the library, and nothing else has it.
+        unsafe { libdeflate_sys::libdeflate_free_decompressor(self.0.as_ptr()) };
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        // SAFETY: the compressor came from the library, and nothing else has it.
+        unsafe { libdeflate_sys::libdeflate_free_compressor(self.0.as_ptr()) };
+    }
+}
+
+thread_local! {
+    static DECODER: Cell<Option<Decoder>> = const { Cell::new(None) };
+    static ENCODERS: RefCell<[Option<Encoder>; 13]> = const { RefCell::new([const { None }; 13]) };
+}
+
+fn decoder() -> Result<Decoder> {
+    if let Some(decoder) = DECODER.take() {
+        return Ok(decoder);
+    }
+    // SAFETY: the function allocates, and returns null where it can't.
+    let made = unsafe { libdeflate_sys::libdeflate_alloc_decompressor() };
+    NonNull::new(made).map(Decoder).ok_or(Error::Memory { bytes: FIRST })
+}
+
+fn encoder(level: usize) -> Result<Encoder> {
+    if let Some(encoder) = ENCODERS.with_borrow_mut(|kept| kept[level].take()) {
+        return Ok(encoder);
+    }
+    // SAFETY: the function allocates, and returns null where it can't.
+    let made = unsafe { libdeflate_sys::libdeflate_alloc_compressor(level as c_int) };
+    NonNull::new(made).map(Encoder).ok_or(Error::Memory { bytes: 1 << 20 })
+}
+
+/// What came of decoding a member.
+enum Found {
+    /// So many bytes of input were one, and made so many bytes of output.
+    Member(usize, usize),
+    /// The room is too small.
+    Short,
+    /// It is none.
+    Damaged,
+}
+
+impl Deflate {
+    fn decode_member(&self, decoder: &mut Decoder, data: &[u8], mut room: Room<'_>) -> Found {
+        let inflate = if self.gzip {
+            libdeflate_sys::libdeflate_gzip_decompress_ex
+        } else {
+            libdeflate_sys::libdeflate_zlib_decompress_ex
+        };
+        let (mut consumed, mut produced) = (0, 0);
+        // SAFETY: the decompressor is ours, and the library keeps to the two places and sizes that it is given.
+        let result = unsafe {
+            let (from, to) = (data.as_ptr().cast(), room.start().cast());
+            inflate(decoder.0.as_ptr(), from, data.len(), to, room.len(), &mut consumed, &mut produced)
+        };
+        match result {
+            libdeflate_sys::libdeflate_result_LIBDEFLATE_SUCCESS => Found::Member(consumed, produced),
+            libdeflate_sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => Found::Short,
+            _ => Found::Damaged,
+        }
+    }
+
+    /// Return what follows a member: nothing, or another one.
+    fn following<'a>(&self, data: &'a [u8]) -> Result<&'a [u8]> {
+        if self.gzip {
+            let zeros = data.iter().take_while(|&&byte| byte == 0).count();
+            Ok(&data[zeros..])
+        } else if data.is_empty() {
+            Ok(data)
+        } else {
+            Err(Error::codec(self.name(), format!("{} bytes follow the compressed data", data.len())))
+        }
+    }
+
+    #[cold]
+    fn damaged(&self) -> Error {
+        Error::codec(self.name(), "the compressed data is truncated or damaged")
+    }
+
+    #[cold]
+    fn too_long(&self, limit: usize) -> Error {
+        Error::codec(self.name(), format!("there are more than {limit} bytes"))
+    }
+
+    /// Guess how much `data` decodes to: the last member of gzip says it, modulo 2^32.
+    fn guess(&self, data: &[u8]) -> usize {
+        let told = if self.gzip { data.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size)) } else { 0 };
+        match usize::try_from(told) {
+            Ok(told) if told > 0 => told,
+            _ => data.len().saturating_mul(4).max(FIRST),
+        }
+    }
+}
+
+impl Codec for Deflate {
+    fn name(&self) -> &str {
+        if self.gzip { "gzip" } else { "zlib" }
+    }
+
+    fn decode(&self, mut data: &[u8], out: &mut [u8]) -> Result<()> {
+        let (size, mut done) = (out.len(), 0);
+        let mut room = Room::of(out);
+        let mut decoder = decoder()?;
+        loop {
+            match self.decode_member(&mut decoder, data, room.after(done)) {
+                Found::Member(consumed, produced) => {
+                    done += produced;
+                    data = self.following(data.get(consumed..).unwrap_or_default())?;
+                }
+                Found::Short => return Err(self.too_long(size)),
+                Found::Damaged => return Err(self.damaged()),
+            }
+            if data.is_empty() {
+                break;
+            }
+        }
+        DECODER.set(Some(decoder));
+        if done == size { Ok(()) } else { Err(Error::wrong_size(self.name(), done, size)) }
+    }
+
+    fn decode_up_to(&self, mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        let mut decoder = decoder()?;
+        out.clear();
+        let mut guess = self.guess(data);
+        loop {
+            let most = (limit - out.len()).min(data.len().saturating_mul(BEST_RATIO));
+            let size = guess.min(most);
+            let mut found = Found::Damaged;
+            // SAFETY: the library has written as many bytes as it says.
+            unsafe {
+                append(out, size, |room| {
+                    found = self.decode_member(&mut decoder, data, room);
+                    Ok(if let Found::Member(_, produced) = found { produced } else { 0 })
+                })?;
+            }
+            match found {
+                Found::Member(consumed, _) => data = self.following(data.get(consumed..).unwrap_or_default())?,
+                Found::Short if size < most => guess = size.saturating_mul(4).max(FIRST),
+                Found::Short => return Err(self.too_long(limit)),
+                Found::Damaged => return Err(self.damaged()),
+            }
+            if data.is_empty() {
+                break;
+            }
+        }
+        DECODER.set(Some(decoder));
+        Ok(())
+    }
+
+    fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let encoder = encoder(self.level)?;
+        let (compress, bound) = if self.gzip {
+            // SAFETY: the function computes a number.
+            (libdeflate_sys::libdeflate_gzip_compress as unsafe extern "C" fn(_, _, _, _, _) -> _, unsafe {
+                libdeflate_sys::libdeflate_gzip_compress_bound(encoder.0.as_ptr(), data.len())
+            })
+        } else {
+            // SAFETY: the function computes a number.
+            (libdeflate_sys::libdeflate_zlib_compress as unsafe extern "C" fn(_, _, _, _, _) -> _, unsafe {
+                libdeflate_sys::libdeflate_zlib_compress_bound(encoder.0.as_ptr(), data.len())
+            })
+        };
+        out.clear();
+        // SAFETY: the compressor is ours, the library keeps to the two places and sizes that it is given, and has written
+        // as many bytes as it says.
+        unsafe {
+            append(out, bound, |mut room| {
+                let (from, to) = (data.as_ptr().cast(), room.start().cast());
+                match compress(encoder.0.as_ptr(), from, data.len(), to, room.len()) {
+                    0 => Err(Error::codec(self.name(), "the data can't be compressed")),
+                    size => Ok(size),
+                }
+            })?;
+        }
+        ENCODERS.with_borrow_mut(|kept| kept[self.level] = Some(encoder));
+        Ok(())
+    }
 }

@@ -1,8 +1,123 @@
-//! Not there yet.
+//! `lzma` [Int format, Int check, Int preset or None]: the XZ and LZMA formats as Python's `lzma` has them, without
+//! filters of their own. Streams of XZ may follow one another, with zero bytes between them; those of LZMA may not.
 
+use liblzma::stream::{Action, Check, Error as LzmaError, LzmaOptions, Status, Stream as Library};
+
+use super::room::Room;
+use super::streams::{self, Follow, Sink, Step, Stream};
 use super::{Codec, Value};
 use crate::{Error, Result};
 
-pub(super) fn build(_options: &[Value]) -> Result<Box<dyn Codec>> {
-    Err(Error::unsupported("lzma", "the kernel has no such codec yet"))
+const NAME: &str = "lzma";
+const DEFAULT_PRESET: u32 = 6;
+const EXTREME: i64 = 1 << 31;
+
+/// Memory that a stream may ask for where the chunk is smaller; the highest preset takes half of it.
+const DICTIONARY: u64 = 1 << 27;
+
+struct Lzma {
+    alone: bool,
+    check: Check,
+    preset: u32,
+}
+
+pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
+    let [Value::Int(format @ 1..=2), Value::Int(check), preset] = options else {
+        return Err(Error::unsupported(NAME, "the options are not a format (XZ or LZMA), a check and a preset"));
+    };
+    let preset = match preset {
+        Value::None => DEFAULT_PRESET,
+        Value::Int(preset) if matches!(preset & !EXTREME, 0..=9) => *preset as u32,
+        _ => return Err(Error::unsupported(NAME, "the preset is none")),
+    };
+    let alone = *format == 2;
+    let check = match check {
+        -1 if !alone => Check::Crc64,
+        -1 | 0 => Check::None,
+        1 if !alone => Check::Crc32,
+        4 if !alone => Check::Crc64,
+        10 if !alone => Check::Sha256,
+        _ => return Err(Error::unsupported(NAME, "the format has no such check")),
+    };
+    Ok(Box::new(Lzma { alone, check, preset }))
+}
+
+#[cold]
+fn failed(error: LzmaError) -> Error {
+    match error {
+        LzmaError::Mem => Error::Memory { bytes: DICTIONARY as usize },
+        other => Error::codec(NAME, format!("the library says: {other}")),
+    }
+}
+
+struct Decoder(Library);
+
+// SAFETY: the library counts the bytes that it takes and writes, at the places that it is given.
+unsafe impl Stream for Decoder {
+    fn step(&mut self, data: &[u8], mut room: Room<'_>) -> Result<Step> {
+        let (taken, made) = (self.0.total_in(), self.0.total_out());
+        // SAFETY: the room is that large, and `MaybeUninit` may hold anything.
+        let out = unsafe { std::slice::from_raw_parts_mut(room.start().cast(), room.len()) };
+        let status = self.0.process_uninit(data, out, Action::Run).map_err(failed)?;
+        Ok(Step {
+            consumed: (self.0.total_in() - taken) as usize, // both are within slices
+            produced: (self.0.total_out() - made) as usize,
+            ended: matches!(status, Status::StreamEnd),
+        })
+    }
+}
+
+impl Lzma {
+    fn run(&self, data: &[u8], sink: &mut Sink<'_>, limit: usize) -> Result<usize> {
+        let memory = DICTIONARY.max(limit as u64);
+        if self.alone {
+            let start = || Library::new_lzma_decoder(memory).map(Decoder).map_err(failed);
+            streams::decode(NAME, start, &Follow::Nothing, data, sink)
+        } else {
+            let start = || Library::new_stream_decoder(memory, 0).map(Decoder).map_err(failed);
+            streams::decode(NAME, start, &Follow::Padded(4), data, sink)
+        }
+    }
+
+    fn encoder(&self) -> std::result::Result<Library, LzmaError> {
+        if self.alone {
+            Library::new_lzma_encoder(&LzmaOptions::new_preset(self.preset)?)
+        } else {
+            Library::new_easy_encoder(self.preset, self.check)
+        }
+    }
+}
+
+impl Codec for Lzma {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
+        let size = out.len();
+        let found = self.run(data, &mut Sink::Exact(out, 0), size)?;
+        if found == size { Ok(()) } else { Err(Error::wrong_size(NAME, found, size)) }
+    }
+
+    fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        self.run(data, &mut Sink::UpTo(out, limit), limit).map(drop)
+    }
+
+    fn encode(&self, mut data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let mut stream = self.encoder().map_err(failed)?;
+        out.clear();
+        loop {
+            if out.len() == out.capacity() {
+                let more = (data.len() / 2).max(4096);
+                out.try_reserve(more).map_err(|_| Error::Memory { bytes: more })?;
+            }
+            let taken = stream.total_in();
+            let status = stream.process_vec(data, out, Action::Finish).map_err(failed)?;
+            data = &data[(stream.total_in() - taken) as usize..];
+            if matches!(status, Status::StreamEnd) {
+                return Ok(());
+            }
+        }
+    }
 }

@@ -9,6 +9,8 @@ mod deflate;
 mod filters;
 mod lz4;
 mod lzma;
+mod room;
+mod streams;
 pub mod vlen;
 mod zstd;
 

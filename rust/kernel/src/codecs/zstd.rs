@@ -1,8 +1,251 @@
-//! Not there yet.
+//! `zstd` [Int level, Bool checksum]: Zstandard frames (RFC 8878).
+//!
+//! A frame usually says how much it holds; its blocks, each of which holds at most 128 KiB, tell how much it can hold.
+//! Every frame is walked through before the library sees it, so that no header has to be believed.
 
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+
+use zstd_sys::{ZSTD_CCtx, ZSTD_DCtx, ZSTD_cParameter};
+
+use super::room::{Room, append};
 use super::{Codec, Value};
 use crate::{Error, Result};
 
-pub(super) fn build(_options: &[Value]) -> Result<Box<dyn Codec>> {
-    Err(Error::unsupported("zstd", "the kernel has no such codec yet"))
+const NAME: &str = "zstd";
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const BLOCK: usize = 128 * 1024;
+
+/// Contexts that have grown beyond this (at the highest levels) are not kept.
+const KEPT: usize = 32 << 20;
+
+struct Zstd {
+    level: c_int,
+    checksum: bool,
+}
+
+pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
+    match options {
+        [Value::Int(level @ -131_072..=22), Value::Bool(checksum)] => {
+            Ok(Box::new(Zstd { level: *level as c_int, checksum: *checksum }))
+        }
+        _ => Err(Error::unsupported(NAME, "the options are not a level up to 22 and whether to add a checksum")),
+    }
+}
+
+/// What is known of a frame before it is decoded.
+struct Frame<'a> {
+    data: &'a [u8],
+    /// The size that the header gives, if it gives one.
+    known: Option<usize>,
+    /// The most that the blocks can hold.
+    bound: usize,
+}
+
+#[cold]
+fn truncated() -> Error {
+    Error::codec(NAME, "the frame is truncated")
+}
+
+/// Read a little-endian integer of up to 8 bytes.
+fn number(data: &[u8], position: usize, width: usize) -> Option<u64> {
+    let field = data.get(position..position.checked_add(width)?)?;
+    let mut bytes = [0; 8];
+    bytes.get_mut(..width)?.copy_from_slice(field);
+    Some(u64::from_le_bytes(bytes))
+}
+
+/// Cut the next frame off `data`; nothing, if it is one to skip.
+fn next_frame<'a>(data: &mut &'a [u8]) -> Result<Option<Frame<'a>>> {
+    let all = *data;
+    let &[a, b, c, d, descriptor, _, _, _, ..] = all else { return Err(truncated()) };
+    if a >> 4 == 5 && [b, c, d] == [0x2a, 0x4d, 0x18] {
+        let size = number(all, 4, 4).and_then(|size| usize::try_from(size).ok()).ok_or_else(truncated)?;
+        *data = all[8..].get(size..).ok_or_else(truncated)?;
+        return Ok(None);
+    }
+    if [a, b, c, d] != MAGIC {
+        return Err(Error::codec(NAME, "this is not a frame"));
+    }
+    let single = usize::from(descriptor >> 5 & 1);
+    let start = 6 - single + [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let width = [single, 2, 4, 8][usize::from(descriptor >> 6)];
+    let known = if width == 0 {
+        None
+    } else {
+        let size = number(all, start, width).ok_or_else(truncated)?;
+        let size = size.saturating_add(if width == 2 { 256 } else { 0 });
+        Some(usize::try_from(size).unwrap_or(usize::MAX))
+    };
+    let (end, bound) = walk_blocks(all, start + width)?;
+    let end = end + if descriptor & 4 == 0 { 0 } else { 4 };
+    let (frame, rest) = all.split_at_checked(end).ok_or_else(truncated)?;
+    if known.is_some_and(|known| known > bound) {
+        return Err(Error::codec(NAME, "the frame says it holds more than its blocks can"));
+    }
+    *data = rest;
+    Ok(Some(Frame { data: frame, known, bound }))
+}
+
+/// Return where the blocks that begin at `position` end, and how much they can hold.
+fn walk_blocks(data: &[u8], mut position: usize) -> Result<(usize, usize)> {
+    let mut bound = 0usize;
+    loop {
+        let header = number(data, position, 3).ok_or_else(truncated)? as usize; // 24 bits
+        let (last, kind, size) = (header & 1 == 1, header >> 1 & 3, header >> 3);
+        if kind == 3 || size > BLOCK {
+            return Err(Error::codec(NAME, "the frame has a block of no known kind"));
+        }
+        bound = bound.saturating_add(if kind == 2 { BLOCK } else { size });
+        position += 3 + if kind == 1 { 1 } else { size }; // not far beyond the data's end
+        if last {
+            return Ok((position, bound));
+        }
+    }
+}
+
+/// A decoding context, freed with the thread.
+struct Decoder(NonNull<ZSTD_DCtx>);
+
+/// An encoding context, freed with the thread.
+struct Encoder(NonNull<ZSTD_CCtx>);
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        // SAFETY: the context came from the library, and nothing else has it.
+        unsafe { zstd_sys::ZSTD_freeDCtx(self.0.as_ptr()) };
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        // SAFETY: the context came from the library, and nothing else has it.
+        unsafe { zstd_sys::ZSTD_freeCCtx(self.0.as_ptr()) };
+    }
+}
+
+thread_local! {
+    static DECODER: Cell<Option<Decoder>> = const { Cell::new(None) };
+    static ENCODER: Cell<Option<Encoder>> = const { Cell::new(None) };
+}
+
+fn decoder() -> Result<Decoder> {
+    if let Some(decoder) = DECODER.take() {
+        return Ok(decoder);
+    }
+    // SAFETY: the function allocates, and returns null where it can't.
+    let made = unsafe { zstd_sys::ZSTD_createDCtx() };
+    NonNull::new(made).map(Decoder).ok_or(Error::Memory { bytes: BLOCK })
+}
+
+fn encoder() -> Result<Encoder> {
+    if let Some(encoder) = ENCODER.take() {
+        return Ok(encoder);
+    }
+    // SAFETY: the function allocates, and returns null where it can't.
+    let made = unsafe { zstd_sys::ZSTD_createCCtx() };
+    NonNull::new(made).map(Encoder).ok_or(Error::Memory { bytes: BLOCK })
+}
+
+/// Return what a function of the library has returned, unless it is an error.
+fn checked(found: usize) -> Result<usize> {
+    // SAFETY: the functions look at a number; the name is a constant of the library.
+    unsafe {
+        if zstd_sys::ZSTD_isError(found) == 0 {
+            return Ok(found);
+        }
+        let name = CStr::from_ptr(zstd_sys::ZSTD_getErrorName(found));
+        Err(Error::codec(NAME, format!("the library says: {}", name.to_string_lossy())))
+    }
+}
+
+/// Decode a frame into room that must be enough; return how much of it was needed.
+fn decode_frame(decoder: &mut Decoder, frame: &Frame<'_>, mut room: Room<'_>) -> Result<usize> {
+    let (data, size) = (frame.data, room.len());
+    if frame.known.is_some_and(|known| known > size) {
+        return Err(Error::codec(NAME, format!("the frames hold more than a chunk does, where {size} bytes are left")));
+    }
+    // SAFETY: the context is ours, and the library keeps to the two places and sizes that it is given.
+    checked(unsafe {
+        let (to, from) = (room.start().cast(), data.as_ptr().cast());
+        zstd_sys::ZSTD_decompressDCtx(decoder.0.as_ptr(), to, size, from, data.len())
+    })
+}
+
+impl Zstd {
+    fn set_options(&self, encoder: &mut Encoder) -> Result<()> {
+        for (option, value) in [
+            (ZSTD_cParameter::ZSTD_c_compressionLevel, self.level),
+            (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(self.checksum)),
+        ] {
+            // SAFETY: the context is ours.
+            checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(encoder.0.as_ptr(), option, value) })?;
+        }
+        Ok(())
+    }
+}
+
+impl Codec for Zstd {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn decoded_size(&self, mut data: &[u8]) -> Result<Option<usize>> {
+        let mut total = Some(0usize);
+        while !data.is_empty() {
+            if let Some(frame) = next_frame(&mut data)? {
+                total = total.zip(frame.known).and_then(|(total, size)| total.checked_add(size));
+            }
+        }
+        Ok(total)
+    }
+
+    fn decode(&self, mut data: &[u8], out: &mut [u8]) -> Result<()> {
+        let (size, mut done) = (out.len(), 0);
+        let mut room = Room::of(out);
+        let mut decoder = decoder()?;
+        while !data.is_empty() {
+            if let Some(frame) = next_frame(&mut data)? {
+                done += decode_frame(&mut decoder, &frame, room.after(done))?;
+            }
+        }
+        DECODER.set(Some(decoder));
+        if done == size { Ok(()) } else { Err(Error::wrong_size(NAME, done, size)) }
+    }
+
+    fn decode_up_to(&self, mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        let mut decoder = decoder()?;
+        out.clear();
+        while !data.is_empty() {
+            if let Some(frame) = next_frame(&mut data)? {
+                let size = frame.known.unwrap_or(frame.bound).min(limit - out.len());
+                // SAFETY: the library has written as many bytes as it says.
+                unsafe { append(out, size, |room| decode_frame(&mut decoder, &frame, room))? };
+            }
+        }
+        DECODER.set(Some(decoder));
+        Ok(())
+    }
+
+    fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let mut encoder = encoder()?;
+        self.set_options(&mut encoder)?;
+        // SAFETY: the function computes a number.
+        let bound = checked(unsafe { zstd_sys::ZSTD_compressBound(data.len()) })?;
+        out.clear();
+        // SAFETY: the context is ours, the library keeps to the two places and sizes that it is given, and has written
+        // as many bytes as it says.
+        unsafe {
+            append(out, bound, |mut room| {
+                let (to, from) = (room.start().cast(), data.as_ptr().cast());
+                checked(zstd_sys::ZSTD_compress2(encoder.0.as_ptr(), to, room.len(), from, data.len()))
+            })?;
+        }
+        // SAFETY: the context is ours.
+        if unsafe { zstd_sys::ZSTD_sizeof_CCtx(encoder.0.as_ptr()) } <= KEPT {
+            ENCODER.set(Some(encoder));
+        }
+        Ok(())
+    }
 }

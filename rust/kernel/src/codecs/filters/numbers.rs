@@ -1,0 +1,289 @@
+//! Elements of NumPy's number types, read into one type to compute with and written from it, a block at a time.
+
+use super::super::room::Room;
+
+/// How many elements are in the first-level cache at a time.
+pub(super) const BLOCK: usize = 512;
+
+/// The types of elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A signed integer.
+    Int,
+    /// An integer without sign.
+    Uint,
+    /// A floating-point number.
+    Float,
+}
+
+/// A data type: integers and floating-point numbers of up to 8 bytes, in either order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Dtype {
+    /// What it is.
+    pub kind: Kind,
+    /// How many bytes an element has.
+    pub size: usize,
+    /// Whether the bytes are in the order of another machine.
+    pub swapped: bool,
+}
+
+impl Dtype {
+    /// Read a data type as NumPy spells it: `<u2`.
+    pub fn parse(text: &str) -> Option<Dtype> {
+        let plain = text.trim_start_matches(['<', '>', '|', '=']);
+        let (order, kind) = (text.as_bytes().first()?, plain.as_bytes().first()?);
+        let size = match plain.get(1..)? {
+            "1" => 1,
+            "2" => 2,
+            "4" => 4,
+            "8" => 8,
+            _ => return None,
+        };
+        let kind = match kind {
+            b'i' => Kind::Int,
+            b'u' => Kind::Uint,
+            b'f' if size > 1 => Kind::Float,
+            _ => return None,
+        };
+        let big = match order {
+            b'>' => true,
+            b'<' => false,
+            _ => cfg!(target_endian = "big"),
+        };
+        if text.len() > plain.len() + 1 {
+            return None;
+        }
+        Some(Dtype { kind, size, swapped: big != cfg!(target_endian = "big") && size > 1 })
+    }
+}
+
+/// A number that elements are computed with, or are.
+pub(super) trait Number: Copy + Default {
+    /// The value from bytes in another order, once they have been read as if they were in this machine's.
+    fn swapped(self) -> Self;
+}
+
+macro_rules! numbers {
+    ($($int:ty)*, $($float:ty)*) => {
+        $(impl Number for $int {
+            fn swapped(self) -> Self {
+                self.swap_bytes()
+            }
+        })*
+        $(impl Number for $float {
+            fn swapped(self) -> Self {
+                <$float>::from_bits(self.to_bits().swap_bytes())
+            }
+        })*
+    };
+}
+numbers!(i8 u8 i16 u16 i32 u32 i64 u64, f32 f64);
+
+/// Turn each element of `data` into another one.
+///
+/// # Panics
+///
+/// If the room is too small for that many elements.
+pub(super) fn map<A: Number, B: Number>(
+    data: &[u8],
+    from_swapped: bool,
+    mut room: Room<'_>,
+    to_swapped: bool,
+    function: impl Fn(A) -> B,
+) {
+    let count = data.len() / size_of::<A>();
+    assert!(count <= room.len() / size_of::<B>(), "the room is large enough");
+    let (from, to) = (data.as_ptr().cast::<A>(), room.start().cast::<B>());
+    let plain = |value: A| value;
+    // SAFETY: that many elements are in `data`, and there is room for them, which does not overlap; any bits are a number.
+    unsafe {
+        match (from_swapped, to_swapped) {
+            (false, false) => run(from, to, count, plain, &function, |value| value),
+            (false, true) => run(from, to, count, plain, &function, B::swapped),
+            (true, false) => run(from, to, count, A::swapped, &function, |value| value),
+            (true, true) => run(from, to, count, A::swapped, &function, B::swapped),
+        }
+    }
+}
+
+/// # Safety
+///
+/// `count` elements can be read at `from` and written at `to`, of any alignment, and the two do not overlap.
+#[inline(always)]
+unsafe fn run<A, B>(
+    from: *const A,
+    to: *mut B,
+    count: usize,
+    before: impl Fn(A) -> A,
+    function: impl Fn(A) -> B,
+    after: impl Fn(B) -> B,
+) {
+    for index in 0..count {
+        // SAFETY: `index` is less than `count`.
+        unsafe {
+            let value = before(from.add(index).read_unaligned());
+            to.add(index).write_unaligned(after(function(value)));
+        }
+    }
+}
+
+/// Reads elements, as many as there is room for.
+pub(super) type Load<C> = fn(&[u8], bool, &mut [C]);
+
+/// Writes elements.
+pub(super) type Store<C> = fn(&[C], bool, Room<'_>);
+
+/// A number that elements of other types can be converted to and from as NumPy does it.
+pub(super) trait Computed: Number {
+    /// Find how elements of a type are read as this one.
+    fn load(dtype: Dtype) -> Option<Load<Self>>;
+
+    /// Find how this type is written as elements of another one.
+    fn store(dtype: Dtype) -> Option<Store<Self>>;
+}
+
+/// View numbers as bytes.
+fn bytes<C: Number>(values: &[C]) -> &[u8] {
+    // SAFETY: numbers are bytes without gaps, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// View numbers as room for bytes.
+fn bytes_mut<C: Number>(values: &mut [C]) -> Room<'_> {
+    let size = size_of_val(values);
+    // SAFETY: numbers are bytes without gaps, any bits are a number, and bytes need no alignment.
+    Room::of(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size) })
+}
+
+macro_rules! load {
+    ($to:ty, $from:ty) => {
+        |data, swapped, out| map(data, swapped, bytes_mut(out), false, |value: $from| value as $to)
+    };
+}
+
+macro_rules! store {
+    ($from:ty, $to:ty) => {
+        |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| value as $to)
+    };
+    ($from:ty, $through:ident, $to:ty) => {
+        |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| $through(value.into()) as $to)
+    };
+}
+
+/// Convert to 32 bits as processors do it, which NumPy leaves the smaller integers to: what does not fit becomes the
+/// least value. Elsewhere than on x86 NumPy gives other values for what does not fit.
+fn whole32(value: f64) -> i32 {
+    if value > -2_147_483_649.0 && value < 2_147_483_648.0 { value as i32 } else { i32::MIN }
+}
+
+/// Convert to 64 bits; see `whole32`.
+fn whole64(value: f64) -> i64 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+/// Convert to 64 bits without sign; see `whole32`.
+fn unsigned64(value: f64) -> u64 {
+    if value >= 9_223_372_036_854_775_808.0 { value as u64 } else { whole64(value) as u64 }
+}
+
+macro_rules! float {
+    ($float:ty) => {
+        impl Computed for $float {
+            fn load(dtype: Dtype) -> Option<Load<Self>> {
+                Some(match (dtype.kind, dtype.size) {
+                    (Kind::Int, 1) => load!($float, i8),
+                    (Kind::Uint, 1) => load!($float, u8),
+                    (Kind::Int, 2) => load!($float, i16),
+                    (Kind::Uint, 2) => load!($float, u16),
+                    (Kind::Int, 4) => load!($float, i32),
+                    (Kind::Uint, 4) => load!($float, u32),
+                    (Kind::Int, 8) => load!($float, i64),
+                    (Kind::Uint, 8) => load!($float, u64),
+                    (Kind::Float, 4) => load!($float, f32),
+                    (Kind::Float, 8) => load!($float, f64),
+                    _ => return None,
+                })
+            }
+
+            fn store(dtype: Dtype) -> Option<Store<Self>> {
+                Some(match (dtype.kind, dtype.size) {
+                    (Kind::Int, 1) => store!($float, whole32, i8),
+                    (Kind::Uint, 1) => store!($float, whole32, u8),
+                    (Kind::Int, 2) => store!($float, whole32, i16),
+                    (Kind::Uint, 2) => store!($float, whole32, u16),
+                    (Kind::Int, 4) => store!($float, whole32, i32),
+                    (Kind::Uint, 4) => store!($float, whole64, u32),
+                    (Kind::Int, 8) => store!($float, whole64, i64),
+                    (Kind::Uint, 8) => store!($float, unsigned64, u64),
+                    (Kind::Float, 4) => store!($float, f32),
+                    (Kind::Float, 8) => store!($float, f64),
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+float!(f32);
+float!(f64);
+
+/// Integers modulo 2^64, whether they have a sign or not.
+impl Computed for i64 {
+    fn load(dtype: Dtype) -> Option<Load<Self>> {
+        Some(match (dtype.kind, dtype.size) {
+            (Kind::Int, 1) => load!(i64, i8),
+            (Kind::Uint, 1) => load!(i64, u8),
+            (Kind::Int, 2) => load!(i64, i16),
+            (Kind::Uint, 2) => load!(i64, u16),
+            (Kind::Int, 4) => load!(i64, i32),
+            (Kind::Uint, 4) => load!(i64, u32),
+            (Kind::Int, 8) => load!(i64, i64),
+            (Kind::Uint, 8) => load!(i64, u64),
+            _ => return None,
+        })
+    }
+
+    fn store(dtype: Dtype) -> Option<Store<Self>> {
+        Some(match (dtype.kind, dtype.size) {
+            (Kind::Float, _) => return None,
+            (_, 1) => store!(i64, u8),
+            (_, 2) => store!(i64, u16),
+            (_, 4) => store!(i64, u32),
+            (_, 8) => store!(i64, u64),
+            _ => return None,
+        })
+    }
+}
+
+/// Elements of one type turned into those of another, by way of a third that is computed with.
+pub(super) struct Conversion<C> {
+    from: Dtype,
+    to: Dtype,
+    load: Load<C>,
+    store: Store<C>,
+}
+
+impl<C: Computed> Conversion<C> {
+    /// Prepare the conversion; nothing, if there is no such one.
+    pub fn new(from: Dtype, to: Dtype) -> Option<Conversion<C>> {
+        Some(Conversion { from, to, load: C::load(from)?, store: C::store(to)? })
+    }
+
+    /// Convert all elements, doing to each block what `work` does.
+    pub fn run(&self, data: &[u8], mut room: Room<'_>, mut work: impl FnMut(&mut [C])) {
+        let mut values = [C::default(); BLOCK];
+        for (index, part) in data.chunks(BLOCK * self.from.size).enumerate() {
+            let values = &mut values[..part.len() / self.from.size];
+            (self.load)(part, self.from.swapped, values);
+            work(values);
+            (self.store)(values, self.to.swapped, room.after(index * BLOCK * self.to.size));
+        }
+    }
+
+    /// Make of each number what is left of it as an element of the type that is converted from.
+    pub fn round_trip(&self, values: &mut [C]) {
+        let mut memory = [0; BLOCK * 8];
+        let memory = &mut memory[..values.len() * self.from.size];
+        (self.store)(values, false, Room::of(memory));
+        (self.load)(memory, false, values);
+    }
+}
