@@ -1,4 +1,4 @@
-"""What pyproject.toml can't declare: a line that says so when the kernel was not built, and one wheel for any Python."""
+"""What pyproject.toml can't declare: a line that says when the kernel was not built, and one wheel for any Python."""
 
 import sys
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 import tegula
-from tegula import _kernel
+from tegula import _kernel, executors
 
 assert _kernel.__version__ == tegula.__version__
+assert executors.choose("auto") is _kernel
 for name in ("py.typed", "_kernel.pyi"):
     assert files(tegula).joinpath(name).is_file(), f"{name} is not installed"
 
