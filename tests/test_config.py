@@ -22,7 +22,9 @@ from tegula.errors import MetadataError, TegulaError
         ("max_chunk_bytes", -1, "max_chunk_bytes must be at least 1"),
         ("write_empty_chunks", 1, "write_empty_chunks must be True or False, not 1"),
         ("write_empty_chunks", "no", "write_empty_chunks must be True or False"),
-        ("executor", "auto", "no such setting: 'executor'"),
+        ("executor", "fast", "executor must be one of auto, kernel, reference, not 'fast'"),
+        ("executor", None, "executor must be one of auto, kernel, reference, not None"),
+        ("executor", "", "executor must be one of auto, kernel, reference, not ''"),
         ("thread", 1, "no such setting: 'thread'"),
     ],
 )
@@ -55,6 +57,7 @@ def test_settings_hold_until_the_block_ends():
         ("TEGULA_THREADS", "", "TEGULA_THREADS is not a whole number: ''"),
         ("TEGULA_MAX_CHUNK", "2GB", "TEGULA_MAX_CHUNK is not a whole number: '2GB'"),
         ("TEGULA_MAX_CHUNK", "-5", "max_chunk_bytes must be at least 1, not -5"),
+        ("TEGULA_EXECUTOR", "Kernel", "executor must be one of auto, kernel, reference, not 'Kernel'"),
     ],
 )
 def test_variables_that_make_no_sense(monkeypatch, variable, value, message):
@@ -65,13 +68,15 @@ def test_variables_that_make_no_sense(monkeypatch, variable, value, message):
 
 
 def test_variables_give_the_first_value(monkeypatch):
-    for name in ("THREADS", "MAX_CHUNK", "WRITE_EMPTY"):
+    for name in ("THREADS", "MAX_CHUNK", "WRITE_EMPTY", "EXECUTOR"):
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
-    assert (plain.max_chunk_bytes, plain.write_empty_chunks) == (2**31, False)
-    for name, value in {"THREADS": "3", "MAX_CHUNK": "1000", "WRITE_EMPTY": "Yes"}.items():
+    assert (plain.max_chunk_bytes, plain.write_empty_chunks, plain.executor) == (2**31, False, "auto")
+    values = {"THREADS": "3", "MAX_CHUNK": "1000", "WRITE_EMPTY": "Yes", "EXECUTOR": "reference"}
+    for name, value in values.items():
         monkeypatch.setenv(f"TEGULA_{name}", value)
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "Config(threads=3, max_chunk_bytes=1000, write_empty_chunks=True)"
+    settings = "threads=3, max_chunk_bytes=1000, write_empty_chunks=True, executor='reference'"
+    assert done.stdout.strip() == f"Config({settings})"

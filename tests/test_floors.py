@@ -14,7 +14,7 @@ import tegula
 
 ROOT = Path(tegula.__file__).parent
 FLOORS = {
-    **dict.fromkeys(["errors", "config"], 0),
+    **dict.fromkeys(["errors", "config", "executors", "_kernel"], 0),
     "metadata": 1,
     **dict.fromkeys(["formats", "codecs", "stores", "indexing"], 2),
     "engine": 3,
@@ -60,7 +60,7 @@ def room(module: str) -> str:
 
 def modules() -> dict[str, Path]:
     found = {}
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]):  # the kernel is there as its stub
         parts = ("tegula", *path.relative_to(ROOT).with_suffix("").parts)
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

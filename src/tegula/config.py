@@ -6,6 +6,9 @@ setting                    environment variable     meaning
 ``threads``                ``TEGULA_THREADS``       chunks worked on at once (default: the number of usable cores)
 ``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk in bytes that is read or created (default 2 GiB)
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that are equal to the fill value (default no)
+``executor``               ``TEGULA_EXECUTOR``      what reads and writes chunks: ``kernel`` (an error if it is not
+                                                    built), ``reference``, or ``auto``, the first of them that there
+                                                    is (default)
 =========================  =======================  ============================================================
 """
 
@@ -17,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tegula import executors
 from tegula.errors import MetadataError
 
 __all__ = ["Config", "configure", "current"]
@@ -43,7 +47,7 @@ class Config:
     threads: int = 1
     max_chunk_bytes: int = 2**31
     write_empty_chunks: bool = False
-    executor: str = os.environ.get("TEGULA_EXECUTOR", "auto")
+    executor: str = "auto"
 
     def __post_init__(self) -> None:
         for name in ("threads", "max_chunk_bytes"):
@@ -57,6 +61,11 @@ class Config:
                 f"write_empty_chunks must be True or False, not {self.write_empty_chunks!r:.80}",
                 field="write_empty_chunks",
             )
+        if type(self.executor) is not str or self.executor not in executors.EXECUTORS:
+            names = ", ".join(executors.EXECUTORS)
+            raise MetadataError(f"executor must be one of {names}, not {self.executor!r:.80}", field="executor")
+        if self.executor == "kernel":
+            executors.choose(self.executor)  # or it is an error
 
 
 def _from_environment() -> Config:
@@ -64,6 +73,7 @@ def _from_environment() -> Config:
         threads=_number("TEGULA_THREADS", _usable_cores()),
         max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
         write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
+        executor=os.environ.get("TEGULA_EXECUTOR", "auto"),
     )
 
 
@@ -110,6 +120,8 @@ def configure(**changes: Any) -> Iterator[Config]:
     ------
     MetadataError
         If a value is of the wrong type or out of range, or no setting has that name.
+    UnsupportedError
+        If the kernel is asked for, and it was not built.
 
     Examples
     --------

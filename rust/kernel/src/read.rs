@@ -113,7 +113,7 @@ pub fn stored_rows(chain: &Chain, value: &dyn Value, most: u64, row: usize) -> R
     let Some(outermost) = chain.buffers.last() else { return Ok(most) };
     let mut head = [0_u8; 256];
     let length = value.read_at(0, &mut head)?;
-    let Some(found) = outermost.decoded_size(&head[..length])? else { return Ok(most) };
+    let Some(found) = outermost.content_size(&head[..length], value.size()?)? else { return Ok(most) };
     if row == 0 {
         return Ok(most);
     }
@@ -164,13 +164,14 @@ impl Reading<'_> {
         let mut points = Vec::new();
         let placing = Placing::new(item, chain.order.as_deref(), &stored, elements.size, &mut points);
         let partly = placing.count * elements.size < content;
-        if let [only] = chain.buffers.as_slice() {
-            if let Some(blocks) = only.blocks() {
+        if let Some(last) = chain.buffers.last() {
+            let all = chain.buffers.len() == 1 || chain.buffers.len() == 2 && chain.buffers[0].blocks().is_some();
+            if let Some(blocks) = last.blocks().filter(|_| all) {
                 if content > LARGE && self.threads > 1 || partly && content > 4096 {
                     return self.by_blocks(blocks, value, content, &placing, elements);
                 }
             }
-        } else if chain.buffers.is_empty() && partly && content > SMALL && !elements.text {
+        } else if partly && content > SMALL && !elements.text {
             if let Some(parts) = value.parts() {
                 if let Some(depth) = placing.depth(content, elements.size, parts) {
                     return self.by_ranges(value, content, &placing, depth, elements);

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula import config
+from tegula import config, executors
 from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.indexing import Plan
@@ -22,21 +23,10 @@ from tegula.indexing.runs import Runs
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 from tegula.stores import LocalStore, Store
 
-try:
-    from tegula import _kernel
-except ImportError:  # it was not built on this machine
-    _kernel = None  # type: ignore[assignment]
-
-__all__ = ["empty", "get", "handle", "is_built", "read", "write"]
+__all__ = ["empty", "get", "handle", "read", "write"]
 
 Array = npt.NDArray[Any]
-_REFERENCE = "reference"
 _LARGE = 2**18  # from here on results lie in memory that is used again
-
-
-def is_built() -> bool:
-    """Return whether the kernel is there."""
-    return _kernel is not None
 
 
 def handle(array: StoredArray) -> Any:
@@ -44,11 +34,12 @@ def handle(array: StoredArray) -> Any:
 
     It is made when first asked for, and kept as long as the array's metadata hold.
     """
-    if config.current().executor == _REFERENCE:
+    library = executors.choose(config.current().executor)
+    if library is None:
         return None
     found = array.kernel
     if found is None:
-        found = _describe(array)
+        found = _describe(library, array)
         if found is _LATER:
             return None
         object.__setattr__(array, "kernel", found or False)
@@ -59,19 +50,19 @@ _LATER: Any = object()
 """Stands for an array of which it is not known yet whether its store is one for the kernel."""
 
 
-def _describe(array: StoredArray) -> Any:
+def _describe(library: ModuleType, array: StoredArray) -> Any:
     metadata = array.metadata
     chain = array.chain.native
-    if _kernel is None or chain is None or metadata.data_type.variable or not array.fill.dtype.itemsize:
+    if chain is None or metadata.data_type.variable or not array.fill.dtype.itemsize:
         return None
-    store = _store(array.store, array.chain.sharding is not None)
+    store = _store(library, array.store, array.chain.sharding is not None)
     if store is None:
         return _LATER
     keys = metadata.keys
     names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
     cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
     try:
-        return _kernel.Array(
+        return library.Array(
             store,
             metadata.shape,
             cuts,
@@ -85,14 +76,14 @@ def _describe(array: StoredArray) -> Any:
         return None
 
 
-def _store(store: Store, ranged: bool) -> Any:
+def _store(library: ModuleType, store: Store, ranged: bool) -> Any:
     if type(store) is LocalStore and sys.platform == "linux":
         if store.ignores_case is None:
             return None
         if not store.ignores_case:
             sync = store.durability == "fsync"
-            return _kernel.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
-    return _kernel.PythonStore(store, ranged, store.concurrency)
+            return library.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
+    return library.PythonStore(store, ranged, store.concurrency)
 
 
 def _cut(axis: ChunkAxis, size: int) -> Any:
@@ -104,14 +95,11 @@ def _cut(axis: ChunkAxis, size: int) -> Any:
 
 def get(array: StoredArray, selection: Any) -> Any:
     """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go the usual way."""
-    kernel = array.kernel or handle(array)
-    if not kernel:
-        return None
-    settings = config.current()
-    if settings.executor == _REFERENCE:
+    kernel = handle(array)
+    if kernel is None:
         return None
     try:
-        return kernel.get(selection, settings.threads)
+        return kernel.get(selection, config.current().threads)
     except TegulaError as error:
         array.locate(error)
         raise
@@ -162,9 +150,10 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = dtype.itemsize
     for length in shape:
         size *= length
-    if size < _LARGE or dtype.hasobject or _kernel is None or config.current().executor == _REFERENCE:
+    library = executors.choose(config.current().executor) if size >= _LARGE and not dtype.hasobject else None
+    if library is None:
         return np.empty(shape, dtype)
-    made: Array = _kernel.empty(shape, dtype)
+    made: Array = library.empty(shape, dtype)
     return made
 
 
@@ -207,5 +196,11 @@ def _points(points: Points) -> tuple[Any, ...]:
     return points.axes, points.numbers, points.extents, points.bounds, [*points.offsets], points.positions
 
 
-if _kernel is not None and hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_kernel.after_fork)
+def _after_fork() -> None:
+    library = executors.kernel()
+    if library is not None:
+        library.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -51,9 +51,19 @@ impl Codec for Container {
         size.checked_add(HEADER.len())
     }
 
-    /// How many bytes the frame decodes to: what is in a chunk, not in the container, is what readers want to know.
     fn decoded_size(&self, data: &[u8]) -> Result<Option<usize>> {
-        Ok(Some(number(frame(data)?, 4)))
+        frame(data).map(|frame| Some(frame.len()))
+    }
+
+    fn content_size(&self, head: &[u8], total: u64) -> Result<Option<usize>> {
+        let Some(frame) = head.get(HEADER.len()..HEADER.len() + FRAME) else { return frame(head).map(|_| None) };
+        let length = number(frame, 12);
+        let room = total.saturating_sub(HEADER.len() as u64);
+        if length < FRAME || length as u64 > room {
+            let message = format!("the frame says it is {length} bytes long, the file has {room}");
+            return Err(Error::codec("blpk", message));
+        }
+        Ok(Some(number(frame, 4)))
     }
 
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {

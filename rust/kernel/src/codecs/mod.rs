@@ -50,6 +50,11 @@ pub trait Codec: Send + Sync {
         Ok(None)
     }
 
+    /// How many bytes the whole chain decodes to, as far as the first 256 bytes tell of `total` that are encoded.
+    fn content_size(&self, _head: &[u8], _total: u64) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
     /// Decode into exactly `out.len()` bytes; anything else is an error. `out` may hold anything before, and after an error.
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()>;
 

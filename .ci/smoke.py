@@ -1,0 +1,23 @@
+"""Whether an installed tegula works: that its kernel is there, and that an array comes back as it was written."""
+
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+import tegula
+from tegula import _kernel, executors
+
+assert _kernel.__version__ == tegula.__version__
+assert executors.choose("auto") is _kernel
+for name in ("py.typed", "_kernel.pyi"):
+    assert files(tegula).joinpath(name).is_file(), f"{name} is not installed"
+
+values = np.arange(1_000_000, dtype="<i4").reshape(1000, 1000)
+with tempfile.TemporaryDirectory() as place:
+    path = Path(place, "x.zarr")
+    tegula.save(path, values)
+    assert np.array_equal(tegula.load(path), values)
+    assert np.array_equal(tegula.open_array(path)[::-3, 5], values[::-3, 5])
+print(f"tegula {tegula.__version__} works")

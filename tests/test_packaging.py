@@ -1,0 +1,33 @@
+"""What the files say from which tegula is built."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tegula
+
+ROOT = Path(tegula.__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="not run in a clone")
+
+
+def load(name):
+    return tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_all_parts_have_one_version():
+    declared = load("pyproject.toml")["project"]["version"]
+    kernel = load("rust/Cargo.toml")["workspace"]["package"]["version"]
+    locked = {package["name"]: package["version"] for package in load("rust/Cargo.lock")["package"]}
+    assert {declared, kernel, locked["tegula-kernel"], locked["tegula-python"]} == {tegula.__version__}
+
+
+def test_the_kernel_is_built_as_declared_and_may_be_missing():
+    (extension,) = load("pyproject.toml")["tool"]["setuptools-rust"]["ext-modules"]
+    assert extension["optional"]
+    assert extension["debug"] is False  # in editable installations, too
+    library = load(extension["path"])
+    assert library["lib"]["name"] == extension["target"].rpartition(".")[2]
+    assert "abi3-py311" in library["dependencies"]["pyo3"]["features"]
+    assert "cp311" in (ROOT / "setup.py").read_text(encoding="utf-8")  # the tag of the wheel
