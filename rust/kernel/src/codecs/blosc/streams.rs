@@ -192,8 +192,9 @@ fn compress_snappy(from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
 fn compress_zlib(level: c_int, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
     DEFLATE.with_borrow_mut(|(current, slot)| {
         if *current != level || slot.is_none() {
+            // the lowest level misses much of what that of zlib finds, the next one does not
             // SAFETY: any level may be asked for; where there is none like it, the answer is null
-            let made = unsafe { deflate::libdeflate_alloc_compressor(level) };
+            let made = unsafe { deflate::libdeflate_alloc_compressor(level.max(2)) };
             (*current, *slot) = (
                 level,
                 Context::new(made, |pointer| {
