@@ -3,6 +3,8 @@
 mod axes;
 mod elements;
 mod rows;
+mod squares;
+mod swaps;
 mod tiles;
 mod values;
 
@@ -51,6 +53,9 @@ pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: u
     };
     // SAFETY: the axes lead to the same elements as `dims`, of which the caller promises that they may be copied.
     unsafe { job.descend(axes.list()) }
+    if far {
+        rows::settle();
+    }
 }
 
 /// What stays the same on the way down through the axes.

@@ -1,7 +1,7 @@
 //! Whole runs of memory: filling them, reversing bytes in them, comparing them with one value.
 
 use super::axes::Axis;
-use super::{Axes, Dim, Job, Walk, elements};
+use super::{Axes, Dim, Job, Walk, elements, rows, swaps};
 
 /// Bytes of a pattern that is copied over and over.
 const PATTERN: usize = 1024;
@@ -66,41 +66,30 @@ unsafe fn run(target: *mut u8, count: usize, value: &[u8]) {
         // SAFETY: the caller's promise.
         return unsafe { target.write_bytes(value[0], total) };
     }
-    // The filled part is the source of the next, up to a size that stays in the nearest cache.
-    let mut done = value.len();
-    // SAFETY: never more than `total` bytes, and what is copied lies before where it goes.
-    unsafe {
-        target.copy_from_nonoverlapping(value.as_ptr(), done);
-        while done < total {
-            let step = (total - done).min(if done < PATTERN {
-                done
-            } else {
-                done.min(PATTERN / value.len().min(PATTERN) * value.len()).max(value.len())
-            });
-            target.add(done).copy_from_nonoverlapping(target, step);
-            done += step;
+    // A pattern of many elements, and then that again and again.
+    let (mut room, size) = ([0; PATTERN], value.len());
+    let whole = PATTERN / size * size;
+    if whole == 0 || total <= whole {
+        for i in 0..count {
+            // SAFETY: element `i`.
+            unsafe { rows::short(value.as_ptr(), target.add(i * size), size) };
         }
+        return;
+    }
+    for element in room[..whole].chunks_exact_mut(size) {
+        element.copy_from_slice(value);
+    }
+    for place in (0..total).step_by(whole) {
+        // SAFETY: never more than `total` bytes.
+        unsafe { target.add(place).copy_from_nonoverlapping(room.as_ptr(), whole.min(total - place)) };
     }
 }
 
 /// Reverse the bytes of each unit of `unit` bytes (2, 4, 8, 16 or any other) in place.
 pub fn swap_in_place(data: &mut [u8], unit: usize) {
-    macro_rules! words {
-        ($word:ty) => {
-            for bytes in data.chunks_exact_mut(size_of::<$word>()) {
-                if let Ok(array) = <[u8; size_of::<$word>()]>::try_from(&*bytes) {
-                    bytes.copy_from_slice(&<$word>::from_ne_bytes(array).swap_bytes().to_ne_bytes());
-                }
-            }
-        };
-    }
-    match unit {
-        0 | 1 => {}
-        2 => words!(u16),
-        4 => words!(u32),
-        8 => words!(u64),
-        16 => words!(u128),
-        _ => data.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
+    if unit > 1 {
+        // SAFETY: as many units as there are in the slice.
+        unsafe { swaps::in_place(data.as_mut_ptr(), data.len() / unit, unit) }
     }
 }
 
