@@ -18,8 +18,7 @@ pub(super) const LINE: usize = 64;
 pub(super) unsafe fn lines(job: Job, count: usize, from: isize, to: isize) {
     #[cfg(target_arch = "x86_64")]
     {
-        let lined = job.size == LINE && (job.target as usize | to.unsigned_abs()) % LINE == 0;
-        if job.far && (job.size >= STREAMED || lined) && is_x86_feature_detected!("avx") {
+        if job.far && job.size >= STREAMED && is_x86_feature_detected!("avx") {
             // SAFETY: the caller's promise, and the machine has AVX.
             return unsafe { streamed(job, count, from, to) };
         }

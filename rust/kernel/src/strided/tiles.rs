@@ -65,7 +65,9 @@ unsafe fn blocks<M: Mover>(mover: M, job: Job, outer: &Axis<'_>, inner: &Axis<'_
 
 /// A tile being put together.
 #[repr(align(64))]
-struct Tile([u8; ROWS * WIDTH]);
+struct Tile {
+    _room: [u8; ROWS * WIDTH],
+}
 
 /// Copy a plane whose source runs along the outer axis and whose target along the inner one.
 ///

@@ -3,6 +3,8 @@
 use super::axes::Axis;
 use super::{Axes, Dim, Job, Walk, elements, rows, swaps};
 
+/// Runs up to this length are filled without a call.
+const SHORT: usize = 256;
 /// Bytes of a pattern that is copied over and over.
 const PATTERN: usize = 1024;
 
@@ -27,8 +29,58 @@ pub unsafe fn fill(target: *mut u8, dims: &[Dim<'_>], value: &[u8]) {
     let Some(mut axes) = Axes::new(still, value.len(), 0) else { return };
     axes.arrange();
     let target = target.wrapping_offset(axes.target);
+    let run = axes.list().last().filter(|axis| packed(axis, value)).map_or(1, |axis| axis.count);
     // SAFETY: the axes lead to the same elements as `dims`, of which the caller promises that they may be written.
-    unsafe { descend(target, axes.list(), value) }
+    unsafe { descend(target, axes.list(), &Pattern::new(value, run)) }
+}
+
+/// What is filled in: a value, and as many of it in a row as are handy.
+struct Pattern<'a> {
+    value: &'a [u8],
+    room: [u8; PATTERN],
+    /// How many bytes of the room are used: whole values.
+    used: usize,
+    /// The byte of which the value consists, if it does.
+    byte: Option<u8>,
+}
+
+impl Pattern<'_> {
+    /// Make the pattern for runs of `count` values.
+    fn new(value: &[u8], count: usize) -> Pattern<'_> {
+        let (mut room, size) = ([0; PATTERN], value.len());
+        let byte = value.iter().all(|byte| *byte == value[0]).then_some(value[0]);
+        let used = if byte.is_some() { 0 } else { (PATTERN / size).min(count) * size };
+        let mut done = size.min(used);
+        room[..done].copy_from_slice(&value[..done]);
+        while done < used {
+            let step = done.min(used - done);
+            room.copy_within(..step, done);
+            done += step;
+        }
+        Pattern { value, room, used, byte }
+    }
+
+    /// Fill `count` elements that lie next to each other.
+    ///
+    /// # Safety
+    ///
+    /// They may be written at `target`.
+    unsafe fn run(&self, target: *mut u8, count: usize) {
+        let total = count * self.value.len();
+        let (pattern, size) = if self.used == 0 { (self.value, self.value.len()) } else { (&self.room[..], self.used) };
+        // SAFETY: never more than `total` bytes, nor more than the pattern has.
+        unsafe {
+            if let Some(byte) = self.byte {
+                target.write_bytes(byte, total);
+            } else if total <= size && total <= SHORT {
+                rows::short(pattern.as_ptr(), target, total);
+            } else {
+                for place in (0..total).step_by(size) {
+                    target.add(place).copy_from_nonoverlapping(pattern.as_ptr(), size.min(total - place));
+                }
+            }
+        }
+    }
 }
 
 /// Fill what `axes` lead to.
@@ -36,53 +88,29 @@ pub unsafe fn fill(target: *mut u8, dims: &[Dim<'_>], value: &[u8]) {
 /// # Safety
 ///
 /// All of it may be written at `target`.
-unsafe fn descend(target: *mut u8, axes: &[Axis<'_>], value: &[u8]) {
+unsafe fn descend(target: *mut u8, axes: &[Axis<'_>], pattern: &Pattern<'_>) {
+    let value = pattern.value;
     // SAFETY: the caller's promise, for one index of the outer axis after the other.
     unsafe {
         match axes {
             [] => target.copy_from_nonoverlapping(value.as_ptr(), value.len()),
-            [axis] if axis.even() && axis.target.stride == value.len() as isize => run(target, axis.count, value),
+            [axis] if packed(axis, value) => pattern.run(target, axis.count),
             [axis] => {
                 let job = Job { source: value.as_ptr(), target, size: value.len(), swap: false, far: false };
                 elements::line(job, axis);
             }
             [outer, rest @ ..] => {
                 for i in 0..outer.count {
-                    descend(target.wrapping_offset(outer.target.at(i)), rest, value);
+                    descend(target.wrapping_offset(outer.target.at(i)), rest, pattern);
                 }
             }
         }
     }
 }
 
-/// Fill `count` elements that lie next to each other.
-///
-/// # Safety
-///
-/// They may be written at `target`.
-unsafe fn run(target: *mut u8, count: usize, value: &[u8]) {
-    let total = count * value.len();
-    if value.iter().all(|byte| *byte == value[0]) {
-        // SAFETY: the caller's promise.
-        return unsafe { target.write_bytes(value[0], total) };
-    }
-    // A pattern of many elements, and then that again and again.
-    let (mut room, size) = ([0; PATTERN], value.len());
-    let whole = PATTERN / size * size;
-    if whole == 0 || total <= whole {
-        for i in 0..count {
-            // SAFETY: element `i`.
-            unsafe { rows::short(value.as_ptr(), target.add(i * size), size) };
-        }
-        return;
-    }
-    for element in room[..whole].chunks_exact_mut(size) {
-        element.copy_from_slice(value);
-    }
-    for place in (0..total).step_by(whole) {
-        // SAFETY: never more than `total` bytes.
-        unsafe { target.add(place).copy_from_nonoverlapping(room.as_ptr(), whole.min(total - place)) };
-    }
+/// Return whether values lie next to each other along an axis.
+fn packed(axis: &Axis<'_>, value: &[u8]) -> bool {
+    axis.even() && axis.target.stride == value.len() as isize
 }
 
 /// Reverse the bytes of each unit of `unit` bytes (2, 4, 8, 16 or any other) in place.
