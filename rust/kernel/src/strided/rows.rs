@@ -3,6 +3,7 @@
 use super::Job;
 
 /// Rows shorter than this are not streamed: too little of them would be whole cache lines.
+#[cfg(target_arch = "x86_64")]
 const STREAMED: usize = 128;
 /// Rows up to this length are copied without a call.
 const INLINE: usize = 256;
