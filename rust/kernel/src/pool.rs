@@ -32,7 +32,7 @@ pub fn run(
     task: &(dyn Fn(usize) -> Result<()> + Sync),
     poll: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let mut polls = Polls { poll, next: Instant::now() + POLL };
+    let mut polls = Polls { poll, next: Some(Instant::now() + POLL) };
     if threads <= 1 || count <= 1 || INSIDE.get() {
         // A single task may well use the pool itself, as long as more threads than one are allowed.
         let _inside = Inside::enter(INSIDE.get() || threads <= 1);
@@ -64,18 +64,21 @@ pub fn run(
 /// What the caller wants to be asked from time to time.
 struct Polls<'a> {
     poll: &'a mut dyn FnMut() -> Result<()>,
-    next: Instant,
+    /// When to ask next; never again after an error.
+    next: Option<Instant>,
 }
 
 impl Polls<'_> {
     /// Poll, if it is time to.
     fn ask(&mut self) -> Result<()> {
+        let Some(next) = self.next else { return Ok(()) };
         let now = Instant::now();
-        if now < self.next {
+        if now < next {
             return Ok(());
         }
-        self.next = now + POLL;
-        (self.poll)()
+        let answer = (self.poll)();
+        self.next = answer.is_ok().then_some(now + POLL);
+        answer
     }
 }
 

@@ -3,6 +3,8 @@
 mod axes;
 mod elements;
 mod rows;
+mod squares;
+mod swaps;
 mod tiles;
 mod values;
 
@@ -51,6 +53,9 @@ pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: u
     };
     // SAFETY: the axes lead to the same elements as `dims`, of which the caller promises that they may be copied.
     unsafe { job.descend(axes.list()) }
+    if far {
+        rows::settle();
+    }
 }
 
 /// What stays the same on the way down through the axes.
@@ -72,26 +77,19 @@ impl Job {
     ///
     /// Every element that `axes` lead to may be read at the source and written at the target.
     unsafe fn descend(self, axes: &[Axis<'_>]) {
-        let inner = axes::inner(axes);
-        if axes.len() > inner {
-            let (outer, rest) = (&axes[0], &axes[1..]);
-            for i in 0..outer.count {
-                let job = Job {
-                    source: self.source.wrapping_offset(outer.source.at(i)),
-                    target: self.target.wrapping_offset(outer.target.at(i)),
-                    ..self
-                };
-                // SAFETY: index `i` of the outer axis is taken; the elements of the rest are among the caller's.
-                unsafe { job.descend(rest) }
-            }
-            return;
-        }
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises, for one index of the outer axis after the other.
         unsafe {
             match axes {
                 [] => elements::one(self),
                 [axis] => elements::line(self, axis),
-                [outer, axis, ..] => tiles::plane(self, outer, axis),
+                [outer, axis] => tiles::plane(self, outer, axis),
+                [outer, rest @ ..] => {
+                    for i in 0..outer.count {
+                        let source = self.source.wrapping_offset(outer.source.at(i));
+                        let target = self.target.wrapping_offset(outer.target.at(i));
+                        Job { source, target, ..self }.descend(rest);
+                    }
+                }
             }
         }
     }

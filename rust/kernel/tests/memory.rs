@@ -47,7 +47,7 @@ fn scratch_survives_errors_and_panics() {
 
 #[test]
 fn too_much_is_an_error() {
-    for size in [usize::MAX, isize::MAX as usize, 1 << 60] {
+    for size in [usize::MAX, isize::MAX as usize, usize::MAX / 4] {
         assert!(matches!(with_scratch(size, |_| Ok(())), Err(Error::Memory { .. })));
         assert!(matches!(Block::new(size), Err(Error::Memory { .. })));
     }
@@ -109,6 +109,7 @@ fn what_is_kept_is_bounded_and_given_back() {
 /// Return the bytes of this process's address space.
 #[cfg(target_os = "linux")]
 fn mapped() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').next().unwrap().parse::<usize>().unwrap() * 4096
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').next().and_then(|pages| pages.parse::<usize>().ok());
+    pages.unwrap_or(0) * 4096
 }

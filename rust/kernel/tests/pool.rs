@@ -177,6 +177,7 @@ fn polls_come_while_waiting_for_the_last_helpers() {
         if polls == 2 { Err(Error::Unusual) } else { Ok(()) }
     };
     let result = pool::run(2, 2, &task, &mut poll);
+    assert_eq!(polls, 2, "nobody is asked again after an error");
     assert_eq!(ended.into_inner(), 2, "both tasks end before the call does");
     assert!(matches!(result, Err(Error::Unusual)));
 }

@@ -38,7 +38,7 @@ impl Side {
     fn new(random: &mut Random, counts: &[usize], size: usize, repeat: bool, order: &[usize]) -> Side {
         let mut walks = vec![(0, None); counts.len()];
         let mut step = size;
-        let mut base = 0;
+        let (mut base, mut end) = (0, size);
         for &dim in order {
             let count = counts[dim];
             if repeat && random.below(8) == 0 {
@@ -69,10 +69,16 @@ impl Side {
                 }
                 _ => (step as isize, None, count),
             };
+            let last = match &list {
+                None => (count - 1) as i64,
+                Some(list) => list.iter().copied().max().unwrap_or(0),
+            };
+            end += last as usize * step;
             walks[dim] = (stride, list);
             step *= span;
         }
-        Side { walks, base, bytes: step + size }
+        // Not a byte more than the last element takes.
+        Side { walks, base, bytes: end }
     }
 
     fn walk(&self, dim: usize) -> Walk<'_> {
@@ -134,6 +140,51 @@ fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
     (0..count).map(|_| random.next() as u8).collect()
 }
 
+/// Bytes that end where memory does: whatever reaches beyond them ends the process.
+struct Edge {
+    start: *mut u8,
+    len: usize,
+    #[cfg(target_os = "linux")]
+    mapping: (*mut libc::c_void, usize),
+}
+
+impl Edge {
+    #[cfg(target_os = "linux")]
+    fn new(bytes: &[u8]) -> Edge {
+        let room = bytes.len().next_multiple_of(4096);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, of which the last page is closed; the bytes fit before that.
+        unsafe {
+            let found =
+                libc::mmap(std::ptr::null_mut(), room + 4096, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            assert_ne!(found, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(found.byte_add(room), 4096, libc::PROT_NONE), 0);
+            let start = found.cast::<u8>().add(room - bytes.len());
+            start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            Edge { start, len: bytes.len(), mapping: (found, room + 4096) }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn new(bytes: &[u8]) -> Edge {
+        let bytes = Box::leak(bytes.to_vec().into_boxed_slice());
+        Edge { start: bytes.as_mut_ptr(), len: bytes.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: made of as many bytes.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Edge {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made by `new`.
+        unsafe { libc::munmap(self.mapping.0, self.mapping.1) };
+    }
+}
+
 fn check_copy(random: &mut Random) {
     let counts = counts(random);
     let size = match random.below(3) {
@@ -159,15 +210,15 @@ fn check_copy(random: &mut Random) {
     let mut dims: Vec<Dim<'_>> =
         (0..counts.len()).map(|dim| Dim { count: counts[dim], source: from.walk(dim), target: to.walk(dim) }).collect();
     random.shuffle(&mut dims);
+    let from_edge = Edge::new(&source);
     for far in [false, true] {
-        let mut found = before.clone();
+        let found = Edge::new(&before);
         // SAFETY: both sides are as large as their walks need.
         unsafe {
-            let (start, end) =
-                (source.as_ptr().add(offsets.0 + from.base), found.as_mut_ptr().add(offsets.1 + to.base));
+            let (start, end) = (from_edge.start.add(offsets.0 + from.base), found.start.add(offsets.1 + to.base));
             copy(start, end, &dims, size, swap, far);
         }
-        assert!(found == expected, "size {size}, swap {swap}, far {far}: {dims:?}");
+        assert!(found.bytes() == expected, "size {size}, swap {swap}, far {far}: {dims:?}");
     }
 }
 
@@ -196,10 +247,10 @@ fn fills_are_those_of_a_naive_fill() {
             .map(|dim| Dim { count: counts[dim], source: Walk::Even(1 << 40), target: to.walk(dim) })
             .collect();
         random.shuffle(&mut dims);
-        let mut found = before;
+        let found = Edge::new(&before);
         // SAFETY: as large as the walks need.
-        unsafe { fill(found.as_mut_ptr().add(to.base), &dims, &value) };
-        assert!(found == expected, "size {size}: {dims:?}");
+        unsafe { fill(found.start.add(to.base), &dims, &value) };
+        assert!(found.bytes() == expected, "size {size}: {dims:?}");
     }
 }
 

@@ -14,7 +14,8 @@ const KEPT_AT_MOST: usize = 1 << 30;
 /// A block of memory for a result; once dropped it is kept to be used again, without the pages being given back.
 ///
 /// Blocks of 1 MiB and more are mapped on their own, aligned to huge pages and advised to use them; they are not
-/// zeroed, not even touched. What is kept of dropped blocks is bounded.
+/// zeroed, not even touched. What is kept of dropped blocks is bounded, and marked so that the system may take it: what
+/// a block holds may even change until it is written.
 #[derive(Debug)]
 pub struct Block {
     /// There until the block is dropped.
@@ -78,6 +79,8 @@ impl Drop for Block {
     fn drop(&mut self) {
         let Some(memory) = self.memory.take() else { return };
         if memory.capacity >= KEPT_FROM {
+            // SAFETY: taken with this capacity, and the block is gone.
+            unsafe { raw::offer(memory.start, memory.capacity) };
             let surplus = Kept::lock().keep(memory);
             drop(surplus);
         }

@@ -88,6 +88,21 @@ fn map(capacity: usize) -> Option<*mut u8> {
     Some(start)
 }
 
+/// Let the system take the pages when it needs them, as long as they are not written again; until then they stay.
+///
+/// # Safety
+///
+/// The memory was taken with this `capacity`, and nothing reads what it holds any more.
+pub(super) unsafe fn offer(start: *mut u8, capacity: usize) {
+    #[cfg(target_os = "linux")]
+    if capacity >= LARGE {
+        // SAFETY: a mapping of its own, of this size, whose content matters to nobody.
+        unsafe { libc::madvise(start.cast(), capacity, libc::MADV_FREE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, capacity);
+}
+
 /// Return the bytes of memory that this machine has.
 pub(super) fn physical() -> usize {
     #[cfg(unix)]

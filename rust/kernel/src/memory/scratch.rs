@@ -34,12 +34,12 @@ impl Buffer {
         if let Ok(Some(buffer)) = kept {
             return Ok(buffer);
         }
-        // A little more than asked for, so that sizes that differ little share a buffer.
-        let capacity = raw::rounded(size.max(LEAST).saturating_add(size / 8))?;
+        // Of small ones a little more than asked for, so that sizes that differ little share a buffer.
+        let capacity = raw::rounded(if size < raw::LARGE / 2 { size.max(LEAST) + size / 8 } else { size })?;
         Ok(Buffer { start: raw::take(capacity, true)?, capacity })
     }
 
-    /// Keep this buffer for the next call; the smallest go where it would be too much.
+    /// Keep this buffer for the next call; the oldest go where it would be too much.
     fn keep(self) {
         if self.capacity > KEPT_AT_MOST {
             return;

@@ -3,7 +3,7 @@
 use super::{Dim, Walk};
 
 /// How many axes find room without an allocation.
-const ROOM: usize = 12;
+const ROOM: usize = 8;
 
 /// One side of an axis.
 #[derive(Clone, Copy)]
@@ -203,9 +203,4 @@ fn first(walk: &Walk<'_>) -> isize {
         Walk::Even(_) => 0,
         Walk::Listed(list, stride) => stride.wrapping_mul(list[0] as isize),
     }
-}
-
-/// Return how many of the innermost axes are done by one loop.
-pub(super) fn inner(axes: &[Axis<'_>]) -> usize {
-    axes.len().min(2)
 }

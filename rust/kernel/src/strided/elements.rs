@@ -1,7 +1,7 @@
 //! Loops over single elements, made for each size of element.
 
 use super::axes::Axis;
-use super::{Job, rows};
+use super::{Job, rows, swaps};
 
 /// How one element gets from one place to another.
 pub(super) trait Mover: Copy {
@@ -121,22 +121,50 @@ pub(super) unsafe fn one(job: Job) {
 ///
 /// All of them may be read at the source, written at the target.
 pub(super) unsafe fn line(job: Job, axis: &Axis<'_>) {
-    if !axis.even() {
-        for i in 0..axis.count {
-            let source = job.source.wrapping_offset(axis.source.at(i));
-            let target = job.target.wrapping_offset(axis.target.at(i));
-            // SAFETY: element `i` of the axis.
-            unsafe { one(Job { source, target, ..job }) }
-        }
-        return;
-    }
+    let long = job.size > 16 && !job.swap;
     let (from, to) = (axis.source.stride, axis.target.stride);
-    if job.size > 16 && !job.swap {
-        // SAFETY: the caller's promise.
-        return unsafe { rows::lines(job, axis.count, from, to) };
-    }
     // SAFETY: the caller's promise.
-    with_mover!(job.size, job.swap, mover => unsafe { even(mover, job, axis.count, from, to) })
+    unsafe {
+        if !axis.even() {
+            if long {
+                each(job, axis, |source, target| rows::lines(Job { source, target, ..job }, 1, 0, 0));
+            } else {
+                with_mover!(job.size, job.swap, mover => each(job, axis, |source, target| mover.put(source, target)));
+            }
+        } else if long {
+            rows::lines(job, axis.count, from, to);
+        } else if job.swap && matches!(job.size, 2 | 4 | 8 | 16) && (from, to) == (job.size as isize, job.size as isize)
+        {
+            swaps::row(job, axis.count);
+        } else {
+            with_mover!(job.size, job.swap, mover => even(mover, job, axis.count, from, to));
+        }
+    }
+}
+
+/// Call `put` with the places of each element of an axis with lists.
+///
+/// # Safety
+///
+/// `put` may be called so.
+#[inline(always)]
+unsafe fn each(job: Job, axis: &Axis<'_>, put: impl Fn(*const u8, *mut u8)) {
+    let (from, to) = (axis.source, axis.target);
+    match (from.list, to.list) {
+        // The one that matters most gets a loop of its own: elements picked from the source.
+        (Some(list), None) => {
+            let mut target = job.target;
+            for place in list {
+                put(job.source.wrapping_offset(from.stride.wrapping_mul(*place as isize)), target);
+                target = target.wrapping_offset(to.stride);
+            }
+        }
+        _ => {
+            for i in 0..axis.count {
+                put(job.source.wrapping_offset(from.at(i)), job.target.wrapping_offset(to.at(i)));
+            }
+        }
+    }
 }
 
 /// Copy `count` elements that lie evenly apart.
