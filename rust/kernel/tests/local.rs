@@ -288,7 +288,7 @@ fn directories_that_may_not_be_entered_are_left_to_others() {
     }
     let place = Place::new();
     fs::create_dir(place.path("closed")).unwrap();
-    fs::set_permissions(place.path("closed"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.path("closed"), fs::Permissions::from_mode(0o0)).unwrap();
     let store = place.store();
     assert!(is_unusual(store.open("closed/0")));
     assert!(is_unusual(store.session("closed/", 100).open("closed/0")));

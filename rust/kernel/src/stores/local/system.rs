@@ -17,6 +17,8 @@ pub const BENEATH: u64 = libc::RESOLVE_BENEATH | THROUGH_NO_LINK;
 /// How `open_beneath` walks a path from the root of the file system.
 pub const THROUGH_NO_LINK: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 
+/// ext2 to ext4, XFS, Btrfs, F2FS and tmpfs.
+const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 const PIECES: usize = 32;
 const PATH_ON_STACK: usize = 512;
 
@@ -323,6 +325,39 @@ pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> 
             checked(unsafe { libc::renameat(fd, old.as_ptr(), fd, new.as_ptr()) })
         })
     })
+}
+
+/// Give a file that has no name yet one in a directory, unless something stands there.
+///
+/// # Errors
+///
+/// What the system says: `EEXIST` if something does, `ENOENT` also where the process lacks a right or `/proc`.
+pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
+    let try_link = |start: RawFd, old: &CStr, flags: i32| {
+        with_path(&[name], |name| {
+            // SAFETY: both paths end with a NUL.
+            checked(unsafe { libc::linkat(start, old.as_ptr(), directory.as_raw_fd(), name.as_ptr(), flags) })
+        })
+    };
+    match try_link(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH) {
+        Err(Errno(libc::ENOENT)) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            with_path(&[path.as_bytes()], |path| try_link(libc::AT_FDCWD, path, libc::AT_SYMLINK_FOLLOW))
+        }
+        other => other,
+    }
+}
+
+/// Whether a directory is on one of those local file systems which never find out in `close` that a write has failed.
+pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: there is room for what the call writes.
+    if checked(unsafe { libc::fstatfs(directory.as_raw_fd(), found.as_mut_ptr()) }).is_err() {
+        return false;
+    }
+    // SAFETY: the call has filled it.
+    let kind = unsafe { found.assume_init_ref() }.f_type as u32; // the type depends on the architecture
+    LOCAL_DISKS.contains(&kind)
 }
 
 /// Remove a name from a directory; with `AT_REMOVEDIR` in `flags` that of an empty directory.

@@ -48,51 +48,104 @@ pub type Condition = Option<Generation>;
 pub struct Directory {
     file: OwnedFd,
     sync: bool,
+    takes_unnamed: bool,
+    replaced_last: bool,
 }
 
 impl Directory {
     /// Take a directory that was opened for reading.
     pub fn new(file: OwnedFd, sync: bool) -> Directory {
-        Directory { file, sync }
+        let takes_unnamed = system::is_local_disk(file.as_fd());
+        Directory { file, sync, takes_unnamed, replaced_last: false }
     }
 
     /// Put a file made of `parts` in the place of `name`, in one step, if what stands there is as expected.
     pub fn replace(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
-        let temporary = temporary_name()?;
-        let result = self.write(&temporary, parts, matches!(expected, Some(Some(_)))).and_then(|()| {
-            self.locked(|directory| {
-                directory.check(name, expected)?;
-                Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
-            })
-        });
-        match result {
-            Ok(()) if self.sync => Ok(system::sync(self.file.as_fd())?),
-            Ok(()) => Ok(()),
-            Err(failure) => {
-                let _ = system::unlink(self.file.as_fd(), &temporary, 0);
-                Err(failure)
-            }
+        let is_new = expected.map_or(!self.replaced_last, |expected| expected.is_none());
+        if !(is_new && self.takes_unnamed && self.create(name, parts, expected)?) {
+            self.rename(name, parts, expected)?;
         }
+        if self.sync {
+            system::sync(self.file.as_fd())?;
+        }
+        Ok(())
     }
 
-    /// Write a new file, and stamp it so that no other one of its inode number has the same time.
+    /// Put a file where most likely nothing stands: it gets its name once it is written, and if its writer is killed
+    /// before that, nothing is left. Returns whether it is in place; where not, no file without a name can be had.
+    fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<bool, Failure> {
+        let Ok(file) = system::open_at(self.file.as_fd(), &[b"."], libc::O_TMPFILE | libc::O_WRONLY) else {
+            self.takes_unnamed = false;
+            return Ok(false); // the other way says why, if that fails too
+        };
+        self.fill(&file, parts)?;
+        let (mut linked, mut replaced) = (true, false);
+        self.locked(|directory| {
+            directory.check(name, expected)?;
+            match system::link(file.as_fd(), directory.file.as_fd(), name) {
+                Ok(()) => {}
+                Err(Errno(libc::EEXIST)) => {
+                    replaced = true;
+                    directory.link_over(&file, name)?;
+                }
+                Err(_) => linked = false,
+            }
+            Ok(())
+        })?;
+        self.takes_unnamed = linked;
+        self.replaced_last |= replaced;
+        Ok(linked)
+    }
+
+    /// Put a file that has no name yet in the place of another one, while the directory is locked.
+    fn link_over(&self, file: &OwnedFd, name: &[u8]) -> Result<(), Failure> {
+        // Who sweeps the directory takes a temporary file that is not locked for one whose writer has died.
+        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
+        let temporary = temporary_name()?;
+        system::link(file.as_fd(), self.file.as_fd(), &temporary)?;
+        Ok(system::rename(self.file.as_fd(), &temporary, name).inspect_err(|_| self.clear(&temporary))?)
+    }
+
+    /// Put a file in place that is written under another name.
+    fn rename(&self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
+        let temporary = temporary_name()?;
+        let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
+        self.write(&temporary, parts, replaces)
+            .and_then(|()| {
+                self.locked(|directory| {
+                    directory.check(name, expected)?;
+                    Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
+                })
+            })
+            .inspect_err(|_| self.clear(&temporary))
+    }
+
+    fn clear(&self, temporary: &[u8]) {
+        let _ = system::unlink(self.file.as_fd(), temporary, 0);
+    }
+
     fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<(), Failure> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
-        // Who sweeps the directory takes a temporary file that is not locked for one whose writer has died.
-        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
+        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB); // for those who sweep: see above
         let size = parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len()));
         if replaces && 0 < size && size <= MOST_ALLOCATED {
             // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
             system::allocate(file.as_fd(), size);
         }
+        self.fill(&file, parts)?;
+        Ok(system::close(file)?) // before the file is put in place, since NFS reports failed writes only here
+    }
+
+    /// Write a new file, and stamp it so that no other one of its inode number has the same time.
+    fn fill(&self, file: &OwnedFd, parts: &[&[u8]]) -> Result<(), Failure> {
         system::write_all(file.as_fd(), parts)?;
         // Inode numbers come back soon, and the system's own stamps are the same for milliseconds.
         system::stamp(file.as_fd())?;
         if self.sync {
             system::sync(file.as_fd())?;
         }
-        Ok(system::close(file)?) // before the file is put in place, since NFS reports failed writes only here
+        Ok(())
     }
 
     fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<(), Failure> {
