@@ -1,20 +1,41 @@
-"""What all tests share: the hypothesis profiles, and the comparison with recorded values."""
+"""What all tests share: the hypothesis profiles, the executors, and the comparison with recorded values."""
 
 import base64
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tegula import config, executors
+
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 # the same examples each time, unless new ones are asked for: other implementations have bugs to be found, too
 settings.load_profile("explore" if os.environ.get("TEGULA_EXPLORE") else "steady")
+
+
+def pytest_report_header() -> str:
+    setting = config.current().executor
+    kernel = executors.kernel()
+    if setting != "reference" and kernel is not None:
+        return f"tegula: the kernel, {kernel.__file__}"
+    reason = "as TEGULA_EXECUTOR says" if setting == "reference" else f"the kernel {executors.obstacle()}"
+    return f"tegula: the reference executor ({reason})"
+
+
+@pytest.fixture(scope="session")
+def kernel() -> ModuleType:
+    """The kernel's module; a test that needs it is skipped where it was not built, but not in CI."""
+    module = executors.kernel()
+    if module is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"tegula's compiled kernel {executors.obstacle()}")
+    return module
 
 
 def plain(value: Any) -> Any:
