@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.descriptions import complete, remembering
 from tegula.formats.documents import Style, dump, integers, load, member, replace_document, rewrite
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import RegularAxis, regular_grid
@@ -77,7 +78,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """
     attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     if ".zarray" in documents:
-        return _parse_array(load(documents[".zarray"], ".zarray"), attributes, documents)
+        array = _describe(load(documents[".zarray"], ".zarray"))
+        return complete(array, attributes, documents, _dimension_names(attributes, array.ndim))
     if ".zgroup" not in documents:
         return None
     group = load(documents[".zgroup"], ".zgroup")
@@ -86,7 +88,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
 
 
-def _parse_array(meta: dict[str, Any], attributes: Mapping[str, Any], documents: Mapping[str, bytes]) -> ArrayMetadata:
+@remembering
+def _describe(meta: dict[str, Any]) -> ArrayMetadata:
     key = ".zarray"
     if member(meta, "zarr_format", key) != 2:
         raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 2", key=key, field="zarr_format")
@@ -113,10 +116,7 @@ def _parse_array(meta: dict[str, Any], attributes: Mapping[str, Any], documents:
         keys=v2_keys(separator),
         codecs=tuple(codecs),
         fill_value=_fill_from_json(member(meta, "fill_value", key), data_type),
-        attributes=attributes,
-        dimension_names=_dimension_names(attributes, len(shape)),
         format=NAME,
-        documents=documents,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.descriptions import complete, remembering
 from tegula.formats.documents import Style, dump, integers, load, member, rewrite
 from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis, VaryingAxis, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
@@ -80,13 +81,16 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     if kind == "group":
         return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
     try:
-        return _parse_array(document, attributes, documents)
+        document.pop("attributes", None)
+        array = _describe(document)
+        return complete(array, attributes, documents, array.dimension_names)
     except (MetadataError, UnsupportedError) as error:
         error.within(key=_KEY)
         raise
 
 
-def _parse_array(document: dict[str, Any], attributes: dict[str, Any], documents: Mapping[str, bytes]) -> ArrayMetadata:
+@remembering
+def _describe(document: dict[str, Any]) -> ArrayMetadata:
     shape = integers(member(document, "shape", _KEY), "shape", _KEY, least=0)
     data_type = data_type_from_json(member(document, "data_type", _KEY))
     for transformer in _extensions(document.get("storage_transformers", []), "storage_transformers"):
@@ -102,10 +106,8 @@ def _parse_array(document: dict[str, Any], attributes: dict[str, Any], documents
         keys=_keys_from_json(member(document, "chunk_key_encoding", _KEY)),
         codecs=codecs,
         fill_value=fill_from_json(member(document, "fill_value", _KEY), data_type),
-        attributes=attributes,
         dimension_names=_dimension_names(document.get("dimension_names"), len(shape)),
         format=NAME,
-        documents=documents,
     )
 
 
