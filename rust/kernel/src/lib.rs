@@ -6,6 +6,7 @@
 pub mod array;
 pub mod codecs;
 pub mod error;
+pub mod json;
 pub mod memory;
 pub mod plan;
 pub mod pool;
