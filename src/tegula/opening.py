@@ -200,7 +200,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     node = open(target, mode, **options)
     if not isinstance(node, Group):
         raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
-    return node.with_consolidated() if consolidated else node
+    return node._just_consolidated() if consolidated else node
 
 
 def open_table(

@@ -8,14 +8,10 @@
 const MAX_DEPTH: u32 = 60;
 /// Digits of a number; Python's parser refuses whole numbers of more than 4300.
 const MAX_NUMBER: usize = 4000;
+/// Bytes that are looked at together.
+const BLOCK: usize = 16;
 /// Numbers that describe one member in a level of [`index_members`].
 pub const FIELDS: usize = 5;
-
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
-const SPACES: u64 = ONES * 0x20;
-const QUOTES: u64 = ONES * 0x22;
-const BACKSLASHES: u64 = ONES * 0x5c;
 
 /// Index the members of the root object and, along `chain`, of the objects inside it.
 ///
@@ -28,7 +24,9 @@ const BACKSLASHES: u64 = ONES * 0x5c;
 /// `chain` occurs twice.
 pub fn index_members(text: &[u8], chain: &[&str]) -> Option<Vec<Vec<u32>>> {
     u32::try_from(text.len()).ok()?;
-    core::str::from_utf8(text).ok()?;
+    if !text.is_ascii() {
+        core::str::from_utf8(text).ok()?;
+    }
     let mut scanner = Scanner { text, at: 0 };
     let mut levels = Vec::new();
     scanner.space();
@@ -43,21 +41,24 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
+    #[inline(always)]
     fn peek(&self) -> u8 {
         // NUL is valid nowhere in a text, so it can stand for the end
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    fn word(&self) -> Option<u64> {
-        let bytes = self.text.get(self.at..)?.first_chunk::<8>()?;
-        Some(u64::from_le_bytes(*bytes))
+    /// Return the bytes from here on that are looked at together, unless the text ends before.
+    #[inline(always)]
+    fn block(&self) -> Option<&[u8; BLOCK]> {
+        self.text.get(self.at..)?.first_chunk()
     }
 
+    #[inline(always)]
     fn take(&mut self, byte: u8) -> Option<()> {
         (self.peek() == byte).then(|| self.at += 1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn space(&mut self) {
         if self.peek() > b' ' {
             return;
@@ -65,13 +66,12 @@ impl Scanner<'_> {
         while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
             self.at += 1;
             // indentation comes in long runs
-            while let Some(word) = self.word() {
-                let other = word ^ SPACES;
-                if other != 0 {
-                    self.at += other.trailing_zeros() as usize / 8;
+            while let Some(block) = self.block() {
+                let run = find::other_than_space(block);
+                self.at += run;
+                if run < BLOCK {
                     break;
                 }
-                self.at += 8;
             }
         }
     }
@@ -187,7 +187,7 @@ impl Scanner<'_> {
     }
 
     /// Go past a key and its colon, up to the value.
-    #[inline]
+    #[inline(always)]
     fn key(&mut self) -> Option<()> {
         self.take(b'"')?;
         self.string()?;
@@ -241,18 +241,33 @@ impl Scanner<'_> {
         (self.at - start <= MAX_NUMBER).then_some(())
     }
 
+    /// Go past what follows a backslash.
+    #[cold]
+    fn escape(&mut self) -> Option<()> {
+        let byte = self.peek();
+        self.at += 1;
+        match byte {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            b'u' => {
+                let digits = self.text.get(self.at..)?.first_chunk::<4>()?;
+                self.at += 4;
+                digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+            }
+            _ => None,
+        }
+    }
+
     /// Go past a string whose opening quote has been taken; return whether it has an escape.
-    #[inline]
+    #[inline(always)]
     fn string(&mut self) -> Option<bool> {
         let mut escapes = false;
         loop {
-            while let Some(word) = self.word() {
-                let hits = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES) | controls(word);
-                if hits != 0 {
-                    self.at += hits.trailing_zeros() as usize / 8;
+            while let Some(block) = self.block() {
+                let run = find::end_of_text(block);
+                self.at += run;
+                if run < BLOCK {
                     break;
                 }
-                self.at += 8;
             }
             let byte = self.peek();
             self.at += 1;
@@ -260,19 +275,7 @@ impl Scanner<'_> {
                 b'"' => return Some(escapes),
                 b'\\' => {
                     escapes = true;
-                    let byte = self.peek();
-                    self.at += 1;
-                    match byte {
-                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                        b'u' => {
-                            let digits = self.text.get(self.at..)?.first_chunk::<4>()?;
-                            if !digits.iter().all(u8::is_ascii_hexdigit) {
-                                return None;
-                            }
-                            self.at += 4;
-                        }
-                        _ => return None,
-                    }
+                    self.escape()?;
                 }
                 0..=0x1f => return None,
                 _ => {}
@@ -281,14 +284,74 @@ impl Scanner<'_> {
     }
 }
 
-/// Mark the bytes of a word that are zero; above the first of them others may be marked too.
-fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & HIGHS
+/// What is looked for in a block of bytes; each function returns where it is first, or [`BLOCK`].
+#[cfg(target_arch = "x86_64")]
+mod find {
+    use super::BLOCK;
+    use core::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    };
+
+    #[inline(always)]
+    pub fn other_than_space(block: &[u8; BLOCK]) -> usize {
+        // SAFETY: every x86-64 has SSE2, and the load reads the 16 bytes of `block`, wherever they lie.
+        let spaces = unsafe {
+            let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x20)))
+        };
+        (!spaces).trailing_zeros() as usize
+    }
+
+    /// Look for a quote, a backslash or a control character.
+    #[inline(always)]
+    pub fn end_of_text(block: &[u8; BLOCK]) -> usize {
+        // SAFETY: as above.
+        let ends = unsafe {
+            let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+            let quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x22));
+            let backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x5c));
+            let controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), controls))
+        };
+        (ends | 1 << BLOCK).trailing_zeros() as usize
+    }
 }
 
-/// Mark the bytes of a word below 0x20; above the first of them others may be marked too.
-fn controls(word: u64) -> u64 {
-    word.wrapping_sub(SPACES) & !word & HIGHS
+/// What is looked for in a block of bytes; each function returns where it is first, or [`BLOCK`].
+#[cfg(not(target_arch = "x86_64"))]
+mod find {
+    use super::BLOCK;
+
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+    #[inline(always)]
+    pub fn other_than_space(block: &[u8; BLOCK]) -> usize {
+        first(block, |word| word ^ (ONES * 0x20))
+    }
+
+    /// Look for a quote, a backslash or a control character.
+    #[inline(always)]
+    pub fn end_of_text(block: &[u8; BLOCK]) -> usize {
+        first(block, |word| {
+            zeros(word ^ (ONES * 0x22)) | zeros(word ^ (ONES * 0x5c)) | (word.wrapping_sub(ONES * 0x20) & !word & HIGHS)
+        })
+    }
+
+    /// Return the place of the first byte in which a bit is marked; above it others may be marked wrongly.
+    fn first(block: &[u8; BLOCK], mark: impl Fn(u64) -> u64) -> usize {
+        for (index, bytes) in block.chunks_exact(8).enumerate() {
+            let marks = mark(bytes.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
+            if marks != 0 {
+                return index * 8 + marks.trailing_zeros() as usize / 8;
+            }
+        }
+        BLOCK
+    }
+
+    fn zeros(word: u64) -> u64 {
+        word.wrapping_sub(ONES) & !word & HIGHS
+    }
 }
 
 const CRC_TABLE: [u32; 256] = {
@@ -401,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_eight_bytes_miss_nothing() {
+    fn blocks_of_bytes_miss_nothing() {
         for length in 0..40 {
             let inner = "x".repeat(length);
             for end in ["", "é", "\\\\", "\\\""] {
