@@ -25,7 +25,7 @@ FLOORS = {
             "node",
             "creation",
             "opening",
-            "convert",
+            "converting",
             "info",
             "tree",
             "picture",

@@ -8,37 +8,41 @@
 array([8, 9, 0], dtype=int32)
 """
 
-from tegula import config
-from tegula.array import Array
-from tegula.convert import ConvertReport, convert
-from tegula.engine import Future
-from tegula.errors import (
-    AlreadyExistsError,
-    CodecError,
-    ConflictError,
-    MetadataError,
-    NotFoundError,
-    ReadOnlyError,
-    SelectionError,
-    StoreError,
-    TegulaError,
-    UnsupportedError,
-)
-from tegula.group import Group
-from tegula.opening import (
-    create_array,
-    create_group,
-    create_table,
-    load,
-    open,
-    open_array,
-    open_group,
-    open_table,
-    save,
-    store_of,
-)
-from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
-from tegula.table import Table
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tegula import config
+    from tegula.array import Array
+    from tegula.converting import ConvertReport, convert
+    from tegula.engine import Future
+    from tegula.errors import (
+        AlreadyExistsError,
+        CodecError,
+        ConflictError,
+        MetadataError,
+        NotFoundError,
+        ReadOnlyError,
+        SelectionError,
+        StoreError,
+        TegulaError,
+        UnsupportedError,
+    )
+    from tegula.group import Group
+    from tegula.opening import (
+        create_array,
+        create_group,
+        create_table,
+        load,
+        open,
+        open_array,
+        open_group,
+        open_table,
+        save,
+        store_of,
+    )
+    from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+    from tegula.table import Table
 
 __version__ = "0.1.0"
 
@@ -77,3 +81,34 @@ __all__ = [
     "save",
     "store_of",
 ]
+
+_ERRORS = (
+    "AlreadyExistsError", "CodecError", "ConflictError", "MetadataError", "NotFoundError", "ReadOnlyError",
+    "SelectionError", "StoreError", "TegulaError", "UnsupportedError",
+)  # fmt: skip
+_OPENING = (
+    "create_array", "create_group", "create_table", "load", "open", "open_array", "open_group", "open_table", "save",
+    "store_of",
+)  # fmt: skip
+_HOMES = {
+    "Array": "array", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
+    "convert": "converting",
+    **dict.fromkeys(_ERRORS, "errors"),
+    **dict.fromkeys(_OPENING, "opening"),
+    **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),
+}  # fmt: skip
+_ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})
+
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+
+    def __getattr__(name):
+        """Import what a name stands for when it is first used, so that importing tegula costs next to nothing."""
+        if name in _ROOMS:
+            return _import_module(f"tegula.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tegula' has no attribute {name!r}")
+        value = globals()[name] = getattr(_import_module(f"tegula.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

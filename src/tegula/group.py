@@ -23,6 +23,7 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.formats import find_format
+from tegula.formats.consolidated import Consolidated
 from tegula.info import Info, group_html, group_info
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
@@ -395,7 +396,7 @@ class Group(Node, MutableMapping[str, Any]):
             except ConflictError:  # an attribute was set meanwhile, say
                 engine.back_off(attempt)
                 continue
-            self._metadata = replace(current, documents={**current.documents, **new})
+            self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
             return
         raise ConflictError("the metadata kept changing under the copy", path=self._place)
 
@@ -411,14 +412,24 @@ class Group(Node, MutableMapping[str, Any]):
             If the group has no consolidated metadata.
         """
         item = find_format(self.format)
-        prefix = f"{self._path}/" if self._path else ""
         documents = engine.fetch_documents(
             self._store, self._path, [item.consolidated_key] if item.consolidated_key else []
         )
-        found = item.consolidated(documents) if item.consolidated is not None else None
+        return self._knowing(item.consolidated(documents) if item.consolidated is not None else None)
+
+    def _just_consolidated(self) -> Group:
+        """Do as `with_consolidated` does for a group that has just been opened, which may have found the copy."""
+        found = self._metadata.copies
+        return self.with_consolidated() if found is None else self._knowing(found)
+
+    def _knowing(self, found: Documents | None) -> Group:
         if found is None:
             raise NotFoundError("the group has no consolidated metadata", path=self._place)
-        known = {prefix + path: nodes for path, nodes in found.items() if path}
+        prefix = f"{self._path}/" if self._path else ""
+        if isinstance(found, Consolidated):
+            known: Documents = found.below(prefix)
+        else:
+            known = {prefix + path: nodes for path, nodes in found.items() if path}
         return Group(
             self._store,
             self._path,

@@ -107,8 +107,7 @@ def open(
     unknown = creation.keys() - _CREATION
     if unknown:
         raise MetadataError(f"there is no option {', '.join(sorted(unknown))}")
-    local = local_path(target)
-    if mode == "r+" and local is not None and not os.path.lexists(local):
+    if mode == "r+" and (local := local_path(target)) is not None and not os.path.lexists(local):
         raise NotFoundError("there is no array or group", path=local)
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r")
@@ -201,7 +200,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     node = open(target, mode, **options)
     if not isinstance(node, Group):
         raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
-    return node.with_consolidated() if consolidated else node
+    return node._just_consolidated() if consolidated else node
 
 
 def open_table(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tegula.errors import MetadataError, UnsupportedError
+from tegula.errors import MetadataError, StoreError, UnsupportedError
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
 
 __all__ = ["clean", "creating", "local_path", "place", "store_of"]
+
+_scheme = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
 
 
 def store_of(target: Any, *, read_only: bool = False) -> Store:
@@ -39,21 +41,27 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     >>> store_of({"c/0": b"abc"}).get("c/0")
     b'abc'
     """
-    if isinstance(target, Store):
-        return target
-    if isinstance(target, MutableMapping):
-        return MappingStore(target, read_only=read_only)
-    if not isinstance(target, (str, os.PathLike)):
-        raise MetadataError(f"{target!r:.80} is no path, URL, store or mapping")
+    if not isinstance(target, str):  # most are text, and telling the others apart takes longer
+        if isinstance(target, Store):
+            return target
+        if isinstance(target, MutableMapping):
+            return MappingStore(target, read_only=read_only)
+        if not isinstance(target, os.PathLike):
+            raise MetadataError(f"{target!r:.80} is no path, URL, store or mapping")
     path = os.fspath(target)
     if not isinstance(path, str):
         path = os.fsdecode(path)
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)  # one letter is a drive of Windows
+    scheme = _scheme(path)
     if scheme:
         return _store_of_url(path, scheme[1].lower(), read_only)
-    if path.endswith(".zip") or (os.path.isfile(path) and zipfile.is_zipfile(path)):
+    if path.endswith(".zip"):
         return _zip_store(path, read_only)
-    return LocalStore(path, read_only=read_only)
+    try:
+        return LocalStore(path, read_only=read_only)
+    except StoreError:
+        if os.path.isfile(path) and import_module("zipfile").is_zipfile(path):
+            return _zip_store(path, read_only)
+        raise
 
 
 def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
@@ -76,7 +84,7 @@ def local_path(target: Any) -> str | None:
     if not isinstance(target, (str, os.PathLike)):
         return None
     path = os.fsdecode(target)
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", path)
+    scheme = _scheme(path)
     if scheme is None:
         return path
     if scheme[1].lower() == "zip":

@@ -7,6 +7,7 @@ pub mod array;
 pub mod backoff;
 pub mod codecs;
 pub mod error;
+pub mod json;
 pub mod memory;
 pub mod placing;
 pub mod plan;

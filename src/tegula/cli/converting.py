@@ -18,9 +18,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from tegula.cli.places import opened, split_place
 from tegula.cli.reporting import AsJson, columns, print_json, tell
 from tegula.cli.selections import parse_selection
-from tegula.convert import ConvertReport
-from tegula.convert import Progress as Callback
-from tegula.convert import convert as convert_node
+from tegula.converting import ConvertReport
+from tegula.converting import Progress as Callback
+from tegula.converting import convert as convert_node
 from tegula.errors import SelectionError
 from tegula.info import human_bytes
 

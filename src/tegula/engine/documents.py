@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -31,12 +32,24 @@ Node = TypeVar("Node", bound=NodeMetadata)
 
 
 class _Documents(Mapping[str, bytes]):
-    """The documents under a node's path, by key relative to it, each fetched when it is first asked for."""
+    """The documents under a node's path, by key relative to it, each fetched when it is first asked for.
 
-    def __init__(self, store: Store, path: str) -> None:
+    A store that has a `get_many` of its own is asked once for all of them.
+    """
+
+    def __init__(self, store: Store, path: str, keys: Iterable[str] = _ALL_KEYS) -> None:
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._found: dict[str, bytes | None] = {}
+        if type(store).get_many is not Store.get_many:  # which is there because one answer takes long to come
+            self._fetch_all(keys)
+
+    def _fetch_all(self, keys: Iterable[str]) -> None:
+        """Ask for all documents at once; what fails then will say so when it is asked for by itself."""
+        wanted = [*keys]
+        with suppress(StoreError):
+            answers = self._store.get_many([(self._prefix + key, (0, MAX_BYTES + 1)) for key in wanted])
+            self._found = dict(zip(wanted, answers))
 
     def _fetch(self, key: str) -> bytes | None:
         if key not in self._found:
@@ -67,7 +80,8 @@ class _Documents(Mapping[str, bytes]):
 
 def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:
     """Return the documents that exist under a node's path, by key relative to it."""
-    documents = _Documents(store, path)
+    keys = [*keys]
+    documents = _Documents(store, path, keys)
     return {key: documents[key] for key in keys if key in documents}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
-from concurrent import futures
-from typing import Any, Generic, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tegula.engine.pool import background
+
+if TYPE_CHECKING:
+    from concurrent import futures
 
 __all__ = ["Future", "start"]
 
@@ -56,7 +58,8 @@ class Future(Generic[T]):
         self._future.add_done_callback(lambda _: function(self))
 
     def __await__(self) -> Generator[Any, None, T]:
-        return asyncio.wrap_future(self._future).__await__()
+        awaitable: Generator[Any, None, T] = import_module("asyncio").wrap_future(self._future).__await__()
+        return awaitable
 
     def __repr__(self) -> str:
         return f"<tegula.Future {'done' if self.done() else 'running'}>"

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import config
-from tegula.codecs import CodecChain, build_chain
+from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
+from tegula.engine.chains import chain_of
 from tegula.errors import CodecError, MetadataError, TegulaError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
@@ -157,12 +158,10 @@ def stored_array(
         if metadata.data_type.variable:
             fill[()] = None
     try:
-        chain = build_chain(
-            metadata.codecs,
-            metadata.data_type,
+        chain = chain_of(
+            metadata,
             fill,
             allow_pickle=allow_pickle,
-            ndim=metadata.ndim,
             chunk_shape=chunk if metadata.grid.is_regular else None,
             keep_empty=write_empty,
         )

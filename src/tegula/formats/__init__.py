@@ -54,7 +54,7 @@ class Format:
     has_tables: bool = False
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None = None
     consolidated_key: str = ""
-    consolidated: Callable[[Documents], dict[str, dict[str, bytes]] | None] | None = None
+    consolidated: Callable[[Documents], Mapping[str, Documents] | None] | None = None
     consolidate: Callable[[GroupMetadata, Mapping[str, Documents]], dict[str, bytes]] | None = None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tegula.errors import MetadataError
 
-__all__ = ["Style", "dump", "integers", "load", "member", "replace_document", "rewrite", "style_of"]
+__all__ = ["Style", "depth_of", "dump", "integers", "load", "member", "replace_document", "rewrite", "style_of"]
 
 MAX_BYTES: Final = 2**28
 MAX_DEPTH: Final = 64
@@ -50,12 +50,13 @@ def load(raw: bytes, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MetadataError("the document is not a JSON object", key=key)
     # most documents have too few brackets to be deep; only the others are walked
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth_of(value) > MAX_DEPTH:
         raise MetadataError(f"the document is nested more than {MAX_DEPTH} levels deep", key=key)
     return value
 
 
-def _depth(value: Any) -> int:
+def depth_of(value: Any) -> int:
+    """Return how many levels a JSON value has, or one more than the limit if it has more."""
     deepest, level = 0, [value]
     while level and deepest <= MAX_DEPTH:
         deepest += 1

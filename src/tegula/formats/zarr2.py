@@ -15,7 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.consolidated import Consolidated
+from tegula.formats.descriptions import complete, remembering
 from tegula.formats.documents import Style, dump, integers, load, member, replace_document, rewrite
+from tegula.formats.members import find_members
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import v2_keys
@@ -65,6 +68,7 @@ _COMPRESSORS: Final = frozenset(
     f"numcodecs.{name}" for name in ("blosc", "zlib", "gzip", "bz2", "lzma", "lz4", "zstd", "pcodec", "zfpy")
 )
 _STYLE: Final = Style(indent=4, sort_keys=True)
+_LARGE: Final = 2**15
 
 
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
@@ -77,7 +81,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """
     attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     if ".zarray" in documents:
-        return _parse_array(load(documents[".zarray"], ".zarray"), attributes, documents)
+        array = _describe(load(documents[".zarray"], ".zarray"))
+        return complete(array, attributes, documents, _dimension_names(attributes, array.ndim))
     if ".zgroup" not in documents:
         return None
     group = load(documents[".zgroup"], ".zgroup")
@@ -86,7 +91,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
 
 
-def _parse_array(meta: dict[str, Any], attributes: Mapping[str, Any], documents: Mapping[str, bytes]) -> ArrayMetadata:
+@remembering
+def _describe(meta: dict[str, Any]) -> ArrayMetadata:
     key = ".zarray"
     if member(meta, "zarr_format", key) != 2:
         raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 2", key=key, field="zarr_format")
@@ -113,10 +119,7 @@ def _parse_array(meta: dict[str, Any], attributes: Mapping[str, Any], documents:
         keys=v2_keys(separator),
         codecs=tuple(codecs),
         fill_value=_fill_from_json(member(meta, "fill_value", key), data_type),
-        attributes=attributes,
-        dimension_names=_dimension_names(attributes, len(shape)),
         format=NAME,
-        documents=documents,
     )
 
 
@@ -322,11 +325,15 @@ def _adapt_codec(codec: CodecSpec) -> CodecSpec:
     raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)
 
 
-def consolidated(documents: Mapping[str, bytes]) -> dict[str, dict[str, bytes]] | None:
+def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, bytes]] | None:
     """Read ``.zmetadata``: the documents of each member by its path, or ``None`` if there is none."""
     if CONSOLIDATED_KEY not in documents:
         return None
-    content = load(documents[CONSOLIDATED_KEY], CONSOLIDATED_KEY)
+    raw = documents[CONSOLIDATED_KEY]
+    levels = find_members(raw, ("metadata",)) if len(raw) > _LARGE else None
+    if levels is not None and len(levels) == 2 and levels[0].get("zarr_consolidated_format") == b"1":
+        return Consolidated(levels[1], names=KEYS)
+    content = load(raw, CONSOLIDATED_KEY)
     entries = member(content, "metadata", CONSOLIDATED_KEY)
     if content.get("zarr_consolidated_format") != 1 or not isinstance(entries, dict):
         raise MetadataError("the consolidated metadata is not of format 1", key=CONSOLIDATED_KEY)

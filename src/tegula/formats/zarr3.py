@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.consolidated import Consolidated
+from tegula.formats.descriptions import complete, remembering
 from tegula.formats.documents import Style, dump, integers, load, member, rewrite
+from tegula.formats.members import Members, find_members
 from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis, VaryingAxis, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json, data_type_to_json, packed
@@ -43,6 +46,9 @@ _ARRAY_MEMBERS: Final = frozenset(
     " storage_transformers".split()
 )
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
+_COPIES: Final = "consolidated_metadata"
+_COPIES_AT: Final = (_COPIES, "metadata")
+_LARGE: Final = 2**15
 _MAX_EDGES: Final = 2**20  # of all axes together
 _ARRAY_TO_BYTES: Final = frozenset(
     "bytes sharding_indexed vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
@@ -63,7 +69,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """
     if _KEY not in documents:
         return None
-    document = load(documents[_KEY], _KEY)
+    document, copies = _load(documents[_KEY])
     if type(member(document, "zarr_format", _KEY)) is not int or document["zarr_format"] != 3:
         raise MetadataError(f"zarr_format is {document['zarr_format']!r:.40}, not 3", key=_KEY, field="zarr_format")
     kind = member(document, "node_type", _KEY)
@@ -78,15 +84,33 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     if not isinstance(attributes, dict):
         raise MetadataError("attributes must be an object", key=_KEY, field="attributes")
     if kind == "group":
-        return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
+        return GroupMetadata(attributes=attributes, format=NAME, documents=documents, copies=copies)
     try:
-        return _parse_array(document, attributes, documents)
+        document.pop("attributes", None)
+        array = _describe(document)
+        return complete(array, attributes, documents, array.dimension_names)
     except (MetadataError, UnsupportedError) as error:
         error.within(key=_KEY)
         raise
 
 
-def _parse_array(document: dict[str, Any], attributes: dict[str, Any], documents: Mapping[str, bytes]) -> ArrayMetadata:
+def _load(raw: bytes) -> tuple[dict[str, Any], Consolidated | None]:
+    """Read a document; if it has copies of many others, these are not read but found."""
+    if len(raw) > _LARGE and f'"{_COPIES}"'.encode() in raw:
+        levels = find_members(raw, _COPIES_AT)
+        if levels is not None and levels[0].get("node_type") == b'"group"':
+            return levels[0].parsed(without=_COPIES), _copies(levels)
+    return load(raw, _KEY), None
+
+
+def _copies(levels: list[Members]) -> Consolidated | None:
+    if len(levels) == len(_COPIES_AT) + 1 and levels[1].get("kind") == b'"inline"':
+        return Consolidated(levels[-1], only=_KEY)
+    return None
+
+
+@remembering
+def _describe(document: dict[str, Any]) -> ArrayMetadata:
     shape = integers(member(document, "shape", _KEY), "shape", _KEY, least=0)
     data_type = data_type_from_json(member(document, "data_type", _KEY))
     for transformer in _extensions(document.get("storage_transformers", []), "storage_transformers"):
@@ -102,10 +126,8 @@ def _parse_array(document: dict[str, Any], attributes: dict[str, Any], documents
         keys=_keys_from_json(member(document, "chunk_key_encoding", _KEY)),
         codecs=codecs,
         fill_value=fill_from_json(member(document, "fill_value", _KEY), data_type),
-        attributes=attributes,
         dimension_names=_dimension_names(document.get("dimension_names"), len(shape)),
         format=NAME,
-        documents=documents,
     )
 
 
@@ -401,10 +423,13 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     return codec
 
 
-def consolidated(documents: Mapping[str, bytes]) -> dict[str, dict[str, bytes]] | None:
+def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, bytes]] | None:
     """Read inline consolidated metadata: the document of each member by its path, or ``None`` if there is none."""
     if _KEY not in documents:
         return None
+    _, copies = _load(documents[_KEY])
+    if copies is not None:
+        return copies
     content = load(documents[_KEY], _KEY).get("consolidated_metadata")
     if content is None:
         return None

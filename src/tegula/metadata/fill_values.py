@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite, isnan
+from math import copysign, isfinite, isnan
 from typing import Any, Final
 
 import numpy as np
@@ -162,6 +162,8 @@ def _set_float(out: Fill, value: Any, data_type: DataType) -> None:
         else:
             raise _wrong(value, data_type)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value == 0 and copysign(1, value) > 0 and out.dtype.kind == "f":
+            return  # which it is already
         try:
             with np.errstate(over="ignore"):
                 out[()] = float(value)

@@ -120,12 +120,15 @@ class GroupMetadata:
         Names of the members in their order, where the format lists them (the columns of a table).
     documents : mapping of str to bytes
         The documents the node was read from, by key relative to the node; empty for a new or an implicit one.
+    copies : mapping of str to mapping, optional
+        What was found in these documents on the way: copies of the members' documents, by path below the group.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
     format: str
     members: tuple[str, ...] | None = None
     documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    copies: Mapping[str, Mapping[str, bytes]] | None = field(default=None, repr=False, compare=False)
 
 
 NodeMetadata = ArrayMetadata | GroupMetadata

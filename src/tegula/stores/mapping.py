@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import weakref
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
@@ -228,4 +228,5 @@ def _shared_of(mapping: object) -> _Shared:
 
 
 def _digest(value: bytes) -> Generation:
-    return hashlib.blake2b(value, digest_size=16).digest()
+    digest: bytes = import_module("hashlib").blake2b(value, digest_size=16).digest()
+    return digest

@@ -6,10 +6,10 @@ import functools
 import os
 import re
 import sys
+from importlib import import_module
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from tegula.errors import StoreError
 
@@ -120,7 +120,8 @@ def path_of_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise StoreError(f"{url!r} is not the URL of a local file (file:///path)")
-    path = url2pathname(parts.path)
+    # the module brings half of the standard library's network code along
+    path: str = import_module("urllib.request").url2pathname(parts.path)
     if not os.path.isabs(path) or "\0" in path:
         raise StoreError(f"{url!r} does not name an absolute path")
     return path

@@ -1,0 +1,159 @@
+"""The members of one object in a large JSON document, each parsed when it is asked for.
+
+Consolidated metadata holds the documents of all nodes of a hierarchy; whoever opens one of them should not wait until
+all are parsed. The document is gone through once, for where its members are: by the kernel in a few milliseconds, else
+by the parser of the standard library, which makes and drops every value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.formats.documents import depth_of
+
+__all__ = ["Members", "find_members", "index_members"]
+
+Level: TypeAlias = npt.NDArray[np.uint32]
+_KEY, _KEY_END, _VALUE, _VALUE_END, _SUM, _FIELDS = range(6)
+_BRACE: Final = ord("{")
+_DECODER: Final = json.JSONDecoder()
+_FEW: Final = 8  # look-ups before it pays to make a dictionary of the keys
+_MAX_DEPTH: Final = 60  # beyond which `load` says whether it is too deep
+_past_space: Final = re.compile(r"[ \t\n\r]*").match
+_past_string: Final = re.compile(r'"([^"\\\x00-\x1f]*)"').match
+
+
+class Members:
+    """The members of an object, in their order.
+
+    Parameters
+    ----------
+    raw : bytes
+        The document.
+    level : ndarray of uint32
+        Of each member: start and end of its key in the document, start and end of its value, CRC-32 of its key.
+    """
+
+    def __init__(self, raw: bytes, level: Level) -> None:
+        self._raw = raw
+        self._level = level.reshape(-1, _FIELDS)
+        self._places: dict[bytes, tuple[int, int]] | None = None
+        self._asked = 0
+
+    def get(self, key: str) -> bytes | None:
+        """Return the text of a value, of the last of those that have the key, or ``None`` if there is none."""
+        name = key.encode("utf-8", "surrogatepass")
+        self._asked += 1
+        if self._places is None and self._asked > _FEW:
+            bounds = self._level[:, :_SUM].tolist()
+            self._places = {self._raw[first:last]: (start, end) for first, last, start, end in bounds}
+        if self._places is not None:
+            place = self._places.get(name)
+            return None if place is None else self._raw[place[0] : place[1]]
+        for index in np.flatnonzero(self._level[:, _SUM] == zlib.crc32(name))[::-1]:
+            first, last, start, end = self._level[index, :_SUM].tolist()
+            if self._raw[first:last] == name:
+                return self._raw[start:end]
+        return None
+
+    def keys(self) -> list[str]:
+        """Return the keys of those whose value is an object; of members that share a key the last one counts."""
+        raw = self._raw
+        bounds = self._level[:, [_KEY, _KEY_END, _VALUE]].tolist()
+        found = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
+        return [key.decode() for key, is_object in found.items() if is_object]
+
+    def parsed(self, *, without: str) -> dict[str, Any]:
+        """Return all members but one as `load` does; that one is an empty object."""
+        keys = [self._raw[start:end].decode() for start, end in self._level[:, [_KEY, _KEY_END]].tolist()]
+        return {key: {} if key == without else json.loads((self.get(key) or b"").decode()) for key in keys}
+
+
+def find_members(raw: bytes, chain: Sequence[str]) -> list[Members] | None:
+    """Return the members of the document and, along `chain`, of the objects in it, as far as they are there.
+
+    Returns
+    -------
+    list of Members or None
+        ``None`` where only `load` can tell, or has to say what is wrong: where the document is not valid, or keys are
+        escaped or repeated on the way.
+    """
+    levels = _fastest()(raw, [*chain])
+    return None if levels is None else [Members(raw, level) for level in levels]
+
+
+@cache
+def _fastest() -> Callable[[bytes, list[str]], list[Level] | None]:
+    try:
+        kernel: Any = import_module("tegula._kernel")
+    except ImportError:
+        return index_members
+    found: Callable[[bytes, list[str]], list[Level] | None] = getattr(kernel, "index_members", index_members)
+    return found
+
+
+def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
+    """Do what the kernel's function of that name does: return the level of `Members` for the root and along `chain`."""
+    levels: list[list[int]] = []
+    try:
+        raw.decode("utf-8")
+        text = raw.decode("latin-1")  # so that a character is a byte; nothing of JSON's syntax lies beyond ASCII
+        names = [name.encode("utf-8", "surrogatepass").decode("latin-1") for name in chain]
+        end = _past(_past_space, text, _object(text, _past(_past_space, text, 0), names, levels))
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return [np.array(level, np.uint32) for level in levels] if end == len(text) else None
+
+
+def _past(pattern: Callable[[str, int], re.Match[str] | None], text: str, at: int) -> int:
+    found = pattern(text, at)
+    if found is None:
+        raise ValueError
+    return found.end()
+
+
+def _object(text: str, at: int, chain: list[str], levels: list[list[int]]) -> int:
+    """List the members of the object that begins at a place, and return where it ends."""
+    level: list[int] = []
+    levels.append(level)
+    at = _expect(text, at, "{")
+    if text[at] == "}":
+        return at + 1
+    followed = False
+    while True:
+        start, at = at + 1, _past(_past_string, text, at)
+        name = text[start : at - 1]
+        value = _expect(text, _past(_past_space, text, at), ":")
+        on_chain = bool(chain) and name == chain[0]
+        if on_chain and followed:
+            raise ValueError
+        followed = followed or on_chain
+        end = _object(text, value, chain[1:], levels) if on_chain and text[value] == "{" else _past_value(text, value)
+        level += (start, at - 1, value, end, zlib.crc32(name.encode("latin-1")))
+        at = _past(_past_space, text, end)
+        if text[at] == "}":
+            return at + 1
+        at = _expect(text, at, ",")
+
+
+def _expect(text: str, at: int, character: str) -> int:
+    """Return the place behind a character, and behind the white space that follows it."""
+    if text[at] != character:
+        raise ValueError
+    return _past(_past_space, text, at + 1)
+
+
+def _past_value(text: str, at: int) -> int:
+    value, end = _DECODER.raw_decode(text, at)
+    if text.count("[", at, end) + text.count("{", at, end) > _MAX_DEPTH and depth_of(value) > _MAX_DEPTH:
+        raise ValueError
+    return end
