@@ -1,0 +1,75 @@
+"""tegula, with its kernel where there is one, and with the reference executor."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import tegula
+from cases import Case, Values
+from contenders.interface import Contender, Lacking
+from tegula import config
+
+
+def kernel() -> Any:
+    """Return the compiled module, or ``None`` if it was not built."""
+    try:
+        from tegula import _kernel  # type: ignore[attr-defined]
+    except ImportError:
+        return None
+    return _kernel
+
+
+def has_choice() -> bool:
+    """Whether there are two executors, and a setting that says which."""
+    return kernel() is not None and "executor" in {field.name for field in fields(config.Config)}
+
+
+class Tegula(Contender):
+    """As it is by default."""
+
+    name = module = "tegula"
+
+    def lacks(self, case: Case, regime: str) -> str | None:
+        return None
+
+    def version(self) -> str:
+        return f"{tegula.__version__} ({'kernel' if kernel() is not None else 'pure Python'})"
+
+    def forget(self) -> None:
+        trim = getattr(kernel(), "trim", None)
+        if trim is not None:
+            trim()
+
+    def open(self, case: Case, path: Path) -> Any:
+        return tegula.open_array(str(path), mode="r+")
+
+    def points(self, array: Any, axes: tuple[Values, ...]) -> Values:
+        return array.vindex[axes if len(axes) > 1 else axes[0]]
+
+    def names(self, path: Path) -> int:
+        return len(list(tegula.open_group(str(path), mode="r")))
+
+    def arrays(self, path: Path) -> int:
+        return sum(array.shape == (10,) for _, array in tegula.open_group(str(path), mode="r").arrays())
+
+    def member(self, path: Path, name: str) -> tuple[int, ...]:
+        return tegula.open_group(str(path), mode="r").with_consolidated()[name].shape
+
+
+class Reference(Tegula):
+    """The executor in pure Python, where it is not the only one."""
+
+    name = "reference"
+
+    def __init__(self) -> None:
+        if not has_choice():
+            raise Lacking("there is no other executor")
+
+    def version(self) -> str:
+        return f"{tegula.__version__} (pure Python)"
+
+    def active(self) -> AbstractContextManager[Any]:
+        return config.configure(executor="reference") if has_choice() else nullcontext()

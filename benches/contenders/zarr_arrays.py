@@ -1,0 +1,83 @@
+"""zarr-python: version 3, version 3 with the codec pipeline of zarrs, and version 2 in a process of its own."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import zarr
+from cases import Case
+from contenders.interface import Contender, Lacking
+
+warnings.simplefilter("ignore")
+
+
+class ZarrPython(Contender):
+    """zarr-python as installed here."""
+
+    name = "zarr3"
+    module = "zarr"
+
+    def __init__(self) -> None:
+        if int(zarr.__version__.split(".")[0]) < 3:
+            raise Lacking("zarr-python 3 is not installed")
+
+    def open(self, case: Case, path: Path) -> Any:
+        return zarr.open_array(str(path), mode="r+")
+
+    def names(self, path: Path) -> int:
+        return len(list(zarr.open_group(str(path), mode="r", use_consolidated=False).keys()))
+
+    def arrays(self, path: Path) -> int:
+        group = zarr.open_group(str(path), mode="r", use_consolidated=False)
+        return sum(array.shape == (10,) for _, array in group.arrays())
+
+    def member(self, path: Path, name: str) -> tuple[int, ...]:
+        return tuple(zarr.open_consolidated(str(path), mode="r")[name].shape)
+
+
+class Zarrs(ZarrPython):
+    """zarr-python with the codec pipeline of zarrs."""
+
+    name = "zarrs"
+    module = "zarrs"
+
+    def __init__(self) -> None:
+        super().__init__()
+        import zarrs  # noqa: F401
+
+    def open(self, case: Case, path: Path) -> Any:
+        with zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}):
+            return super().open(case, path)
+
+    def lacks(self, case: Case, regime: str) -> str | None:
+        if regime in ("names", "arrays", "member"):
+            return "groups are zarr-python's own"
+        return super().lacks(case, regime)
+
+
+class ZarrPython2(Contender):
+    """zarr-python 2."""
+
+    name = "zarr2"
+    module = "zarr"
+
+    def __init__(self) -> None:
+        if int(zarr.__version__.split(".")[0]) != 2:
+            raise Lacking("zarr-python 2 is not installed")
+
+    def lacks(self, case: Case, regime: str) -> str | None:
+        return None if case.format == "zarr2" else "it knows Zarr v2 only"
+
+    def open(self, case: Case, path: Path) -> Any:
+        return zarr.open_array(str(path), mode="r+")
+
+    def names(self, path: Path) -> int:
+        return len(list(zarr.open_group(str(path), mode="r").array_keys()))
+
+    def arrays(self, path: Path) -> int:
+        return sum(array.shape == (10,) for _, array in zarr.open_group(str(path), mode="r").arrays())
+
+    def member(self, path: Path, name: str) -> tuple[int, ...]:
+        return tuple(zarr.open_consolidated(str(path), mode="r")[name].shape)

@@ -1,0 +1,96 @@
+"""Rows that are measured in fresh processes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cases import Case
+from contenders import IN_A_WORKER
+from contenders.interface import Contender, Lacking
+from fresh import MODULES, ask
+from places import Place
+from regimes import REGIMES, Regime, Task
+from seats import python_of
+from timing import Effort, Row
+
+
+def measure_imports(names: list[str], effort: Effort) -> Row:
+    """Time the import of each contender's module; NumPy alone is the limit."""
+    row = Row("fresh process", "import", "ms", 1)
+    for _ in range(max(3, effort.rounds)):
+        for name, module in MODULES.items():
+            python = python_of(name)
+            if (name not in names and name != "numpy") or name in row.why:
+                continue
+            try:
+                if python is None:
+                    raise Lacking("no interpreter was named")
+                seconds = ask(python, "import", module)["value"]
+            except (RuntimeError, Lacking) as error:
+                row.why[name] = str(error)
+                continue
+            row.samples.setdefault("limit" if name == "numpy" else name, []).append(seconds)
+    return row
+
+
+def measure_fresh(seats: list[Any], regime: str, case: Case, place: Place, effort: Effort) -> Row:
+    """Measure the first opening, or the growth of memory, in fresh processes."""
+    row = Row(case.name, regime, "MB" if regime == "memory" else "ms", 1)
+    paths = {}
+    for seat in seats:
+        if seat.name == "limit":
+            continue
+        try:
+            paths[seat.name] = _path(seat, regime, case, place)
+        except Lacking as error:
+            row.why[seat.name] = str(error)
+    import json
+
+    text = json.dumps(case.as_json())
+    job = "memory" if regime == "memory" else "first"
+    for _ in range(min(2, effort.rounds) if regime == "memory" else effort.rounds):
+        for name, path in paths.items():
+            python = python_of(name) or sys.executable
+            try:
+                value = ask(python, job, name, text, path)["value"]
+            except (RuntimeError, AssertionError) as error:
+                row.why[name] = str(error)
+                continue
+            row.samples.setdefault(name, []).append(value)
+    if regime == "memory":
+        chunk = case.nbytes // max(1, _chunks(case))
+        row.samples["limit"] = [case.nbytes + 8.0 * chunk]
+    for seat in seats:
+        if seat.name in paths:
+            place.discard(seat.name)
+    return row
+
+
+def _chunks(case: Case) -> int:
+    count = 1
+    for length, chunk in zip(case.shape, case.chunks, strict=True):
+        count *= length // chunk
+    return count
+
+
+def _path(seat: Any, regime: str, case: Case, place: Place) -> str:
+    if seat.name in IN_A_WORKER:
+        if case.format != "zarr2":
+            raise Lacking("it knows Zarr v2 only")
+        return str(place.shared)
+    contender: Contender = seat.contender
+    Regime(regime, Task, "", lambda _: True).lacking(contender, case)
+    try:
+        return str(place.filled(contender))
+    except Lacking:
+        raise
+    except Exception as error:  # whatever a library raises says that it can't do this
+        raise Lacking(str(error)) from error
+
+
+def applies(regime: str, case: Case) -> bool:
+    """Whether a row of this regime is made of the case."""
+    if regime == "first open":
+        return REGIMES["open"].applies(case)
+    return case.codec == "lz4" and case.dtype == "u2" and case.format != "bcolz"

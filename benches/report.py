@@ -1,0 +1,146 @@
+"""The table and what follows from it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from pathlib import Path
+from typing import Any
+
+from contenders import LIMIT, OURS
+from timing import Row
+
+BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
+HEAD = ["case", "regime", "unit", "tegula", "best other", "x other", "limit", "of limit"]
+
+
+def figure(row: Row, seconds: float) -> str:
+    """A cost in the row's unit."""
+    match row.unit:
+        case "MB/s":
+            value = row.amount / seconds / 1e6
+        case "op/s":
+            value = row.amount / seconds
+        case "ms":
+            value = seconds * 1e3
+        case _:
+            value = seconds / 1e6
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def best_of(row: Row, name: str) -> float | None:
+    samples = row.samples.get(name)
+    return min(samples) if samples else None
+
+
+def best_peer(row: Row) -> tuple[str, float] | None:
+    """Return the fastest of the others."""
+    peers = [(min(s), name) for name, s in row.samples.items() if name not in (*OURS, LIMIT) and s]
+    return (min(peers)[1], min(peers)[0]) if peers else None
+
+
+def ratio_to_peer(row: Row) -> float | None:
+    ours, peer = best_of(row, "tegula"), best_peer(row)
+    return peer[1] / ours if ours and peer else None
+
+
+def share_of_limit(row: Row) -> float | None:
+    ours, limit = best_of(row, "tegula"), best_of(row, LIMIT)
+    return limit / ours if ours and limit else None
+
+
+def line(row: Row) -> list[str]:
+    ours, peer, limit = row.samples.get("tegula"), best_peer(row), best_of(row, LIMIT)
+    ratio, share = ratio_to_peer(row), share_of_limit(row)
+    return [
+        row.case,
+        row.regime,
+        row.unit,
+        f"{figure(row, min(ours))} ({figure(row, statistics.median(ours))})" if ours else "-",
+        f"{peer[0]} {figure(row, peer[1])}" if peer else "-",
+        f"{ratio:.2f}" if ratio else "-",
+        figure(row, limit) if limit else "-",
+        f"{share:.0%}" if share else "-",
+    ]
+
+
+def everyone(row: Row) -> str:
+    """All contenders of a row, on one line."""
+    return "  ".join(f"{name} {figure(row, min(samples))}" for name, samples in row.samples.items() if samples)
+
+
+def _mean(found: list[float]) -> str:
+    return f"{statistics.geometric_mean(found):.2f}" if found else "-"
+
+
+def _wanted(row: Row) -> float:
+    return 0.6 if "-8k-" in row.case else 0.8
+
+
+def summary(rows: list[Row]) -> list[str]:
+    """Geometric means, and the rows that are not as they should be."""
+    ratios = {row.regime: [] for row in rows}  # type: dict[str, list[float]]
+    shares: dict[str, list[float]] = {row.regime: [] for row in rows}
+    for row in rows:
+        ratio, share = ratio_to_peer(row), share_of_limit(row)
+        ratios[row.regime] += [ratio] if ratio else []
+        shares[row.regime] += [share] if share else []
+    text = ["Geometric means:", "", "| regime | rows | x other | of limit |", "|---|---|---|---|"]
+    for regime, found in ratios.items():
+        text.append(f"| {regime} | {len(found)} | {_mean(found)} | {_mean(shares[regime])} |")
+    every = [one for found in ratios.values() for one in found]
+    text.append(f"| all | {len(every)} | {_mean(every)} | {_mean([s for found in shares.values() for s in found])} |")
+    slower = [row for row in rows if (ratio_to_peer(row) or 9) < 1]
+    below = [row for row in rows if (share_of_limit(row) or 9) < _wanted(row)]
+    text += ["", f"Rows where another is faster: {len(slower)}.", ""]
+    text += [f"- {row.case}, {row.regime}: {ratio_to_peer(row):.2f}" for row in slower]
+    text += ["", f"Rows below 80 % of the limit (60 % for chunks of 8 KiB): {len(below)}.", ""]
+    return text + [f"- {row.case}, {row.regime}: {share_of_limit(row):.0%}" for row in below]
+
+
+def surroundings(versions: dict[str, str], directory: Path, kind: str, command: str) -> list[str]:
+    """What was measured, and on what."""
+    processor = next(
+        (text.split(":")[1].strip() for text in _lines("/proc/cpuinfo") if text.startswith("model name")),
+        platform.processor(),
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return [
+        f"{processor}, {cores} cores; {platform.system()} {platform.release()}; Python {platform.python_version()}.",
+        f"Files on {kind}. Load before: {os.getloadavg()[0]:.1f}. Command: `{command}`.",
+        "Versions: " + ", ".join(f"{name} {text}" for name, text in versions.items()) + ".",
+    ]
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def markdown(rows: list[Row], about: list[str]) -> str:
+    """The whole report."""
+    text = [*about, "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+    text += ["| " + " | ".join(line(row)) + " |" for row in rows]
+    return "\n".join([*text, "", *summary(rows)]) + "\n"
+
+
+def insert(path: Path, text: str) -> None:
+    """Write the report: between the two markers where the file has them, else as the file."""
+    old = path.read_text() if path.exists() else ""
+    before, begin, rest = old.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}" if begin and end else text)
+
+
+def as_json(rows: list[Row], about: list[str], versions: dict[str, str]) -> dict[str, Any]:
+    return {
+        "about": about,
+        "versions": versions,
+        "rows": [
+            {**vars(row), "ratio": ratio_to_peer(row), "of_limit": share_of_limit(row), "best_other": best_peer(row)}
+            for row in rows
+        ],
+    }
