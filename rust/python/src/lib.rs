@@ -12,8 +12,9 @@ mod stores;
 
 use std::collections::BTreeMap;
 
+use numpy::PyArray1;
 use pyo3::prelude::*;
-use tegula_kernel::{codecs, memory, pool};
+use tegula_kernel::{codecs, json, memory, pool};
 
 /// The versions of the libraries within.
 #[pyfunction]
@@ -29,8 +30,17 @@ fn features() -> Vec<&'static str> {
 
 /// The names of the codecs within.
 #[pyfunction]
+#[pyo3(name = "codecs")]
 fn codec_names() -> Vec<&'static str> {
     codecs::NAMES.to_vec()
+}
+
+/// List the members of a JSON document's objects along a chain of keys; see `tegula_kernel::json`.
+#[pyfunction]
+fn index_members<'py>(py: Python<'py>, text: &[u8], chain: Vec<String>) -> Option<Vec<Bound<'py, PyArray1<u32>>>> {
+    let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
+    let levels = py.detach(|| json::index_members(text, &chain))?;
+    Some(levels.into_iter().map(|level| PyArray1::from_vec(py, level)).collect())
 }
 
 /// Give back to the system the memory that is kept to be used again.
@@ -53,6 +63,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stores::LocalFiles>()?;
     module.add_class::<stores::PythonStore>()?;
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
+    module.add_function(wrap_pyfunction!(index_members, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(codec_names, module)?)?;

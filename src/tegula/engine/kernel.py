@@ -197,7 +197,7 @@ def _points(points: Points) -> tuple[Any, ...]:
 
 
 def _after_fork() -> None:
-    library = executors.kernel()
+    library = sys.modules.get("tegula._kernel")
     if library is not None:
         library.after_fork()
 
