@@ -272,15 +272,17 @@ mod tests {
     #[ignore = "a measurement"]
     fn speed() {
         for size in [1, 2, 3, 4, 8, 12, 16, 24] {
-            let from = noise(128 << 10);
-            let mut to = vec![MaybeUninit::uninit(); from.len()];
+            let (more, mut room) = (noise((128 << 10) + 64), vec![MaybeUninit::uninit(); (128 << 10) + 64]);
+            let from = &more[more.as_ptr().align_offset(64)..][..128 << 10];
+            let start = room.as_ptr().align_offset(64);
+            let to = &mut room[start..][..128 << 10];
             let mut line = format!("{size:3}");
             for filter in [Filter::Bytes, Filter::Bits] {
                 for function in [shuffle, unshuffle] {
                     let once = |_| {
                         let start = std::time::Instant::now();
                         for _ in 0..20 {
-                            function(filter, size, &from, &mut to);
+                            function(filter, size, from, to);
                         }
                         start.elapsed()
                     };

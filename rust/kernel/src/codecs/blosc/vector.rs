@@ -13,11 +13,33 @@ pub(super) trait Vector: Copy {
     /// Store the first lane at `to`, the second `step` bytes further on.
     unsafe fn store(self, to: *mut u8, step: usize);
 
+    /// Store one lane each of two registers one after the other: the first, or the second where there is one.
+    #[inline(always)]
+    unsafe fn store_lanes<const SECOND: bool>(pair: [Self; 2], to: *mut u8) {
+        // SAFETY: the caller vouches for 32 bytes
+        unsafe {
+            pair[0].store(to, 0);
+            pair[1].store(to.add(16), 0);
+        }
+    }
+
     /// Interleave the first halves of each lane: a byte of this, one of the other, and so on.
     unsafe fn low(self, other: Self) -> Self;
 
     /// Interleave the second halves of each lane.
     unsafe fn high(self, other: Self) -> Self;
+
+    /// Sort bytes that alternate into two registers, if there is a way to do it that is faster than interleaving.
+    #[inline(always)]
+    unsafe fn sort_two(_pair: [Self; 2]) -> Option<[Self; 2]> {
+        None
+    }
+
+    /// Sort bytes that come in fours into four registers, if there is a way to do it that is faster than interleaving.
+    #[inline(always)]
+    unsafe fn sort_four(_four: [Self; 4]) -> Option<[Self; 4]> {
+        None
+    }
 
     /// Exchange bits in every byte: those of `mask` in the second, with those `SHIFT` places higher in the first.
     unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self);
@@ -93,6 +115,54 @@ pub(super) mod x86 {
             unsafe {
                 _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(self.0));
                 _mm_storeu_si128(to.add(step).cast(), _mm256_extracti128_si256::<1>(self.0));
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_lanes<const SECOND: bool>(pair: [Self; 2], to: *mut u8) {
+            // SAFETY: the caller vouches for AVX2 and for 32 bytes
+            unsafe {
+                let [first, second] = pair;
+                let both = if SECOND {
+                    _mm256_permute2x128_si256::<0x31>(first.0, second.0)
+                } else {
+                    _mm256_permute2x128_si256::<0x20>(first.0, second.0)
+                };
+                _mm256_storeu_si256(to.cast(), both);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn sort_two(pair: [Self; 2]) -> Option<[Self; 2]> {
+            // SAFETY: the caller vouches for AVX2
+            unsafe {
+                let order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+                let order = _mm256_broadcastsi128_si256(order);
+                let [first, second] = [_mm256_shuffle_epi8(pair[0].0, order), _mm256_shuffle_epi8(pair[1].0, order)];
+                Some([Avx2(_mm256_unpacklo_epi64(first, second)), Avx2(_mm256_unpackhi_epi64(first, second))])
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn sort_four(four: [Self; 4]) -> Option<[Self; 4]> {
+            // SAFETY: the caller vouches for AVX2
+            unsafe {
+                let order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+                let order = _mm256_broadcastsi128_si256(order);
+                let [a, b, c, d] = [
+                    _mm256_shuffle_epi8(four[0].0, order),
+                    _mm256_shuffle_epi8(four[1].0, order),
+                    _mm256_shuffle_epi8(four[2].0, order),
+                    _mm256_shuffle_epi8(four[3].0, order),
+                ];
+                let [ab, cd] = [_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d)];
+                let [more_ab, more_cd] = [_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d)];
+                Some([
+                    Avx2(_mm256_unpacklo_epi64(ab, cd)),
+                    Avx2(_mm256_unpackhi_epi64(ab, cd)),
+                    Avx2(_mm256_unpacklo_epi64(more_ab, more_cd)),
+                    Avx2(_mm256_unpackhi_epi64(more_ab, more_cd)),
+                ])
             }
         }
 
