@@ -183,3 +183,140 @@ fn temporary_name() -> Outcome<Vec<u8>> {
     LAST_NAME.set(Some(next));
     Ok(format!("{HIDDEN}{}-{next:016x}.tmp", std::process::id()).into_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+    /// Call `work` with a new directory, for each way to write into it.
+    fn each_way(sync: bool, work: impl Fn(&PathBuf, &mut dyn FnMut() -> Directory)) {
+        for takes_unnamed in [true, false] {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("directory-{}-{count}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            work(&path, &mut || {
+                let mut directory = Directory::new(OwnedFd::from(fs::File::open(&path).unwrap()), sync);
+                directory.takes_unnamed &= takes_unnamed;
+                directory
+            });
+            fs::remove_dir_all(&path).unwrap();
+        }
+    }
+
+    fn names(path: &PathBuf) -> Vec<String> {
+        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn generation(directory: &Directory, name: &[u8]) -> Generation {
+        system::status_at(directory.file.as_fd(), &[name]).unwrap().generation
+    }
+
+    #[test]
+    fn each_way_puts_whole_files_in_place() {
+        for sync in [false, true] {
+            each_way(sync, |path, open| {
+                let mut directory = open();
+                for expected in [None, None, Some(None)] {
+                    if expected.is_some() {
+                        fs::remove_file(path.join("a")).unwrap();
+                    }
+                    directory.replace(b"a", &[b"ab", b"", b"c"], expected).unwrap();
+                    assert_eq!(fs::read(path.join("a")).unwrap(), b"abc");
+                }
+                let old = generation(&directory, b"a");
+                directory.replace(b"a", &[b"new"], Some(Some(old))).unwrap();
+                for wrong in [Some(old), None] {
+                    assert_eq!(directory.replace(b"a", &[b"x"], Some(wrong)), Err(Failure::Conflict));
+                }
+                assert_eq!(fs::read(path.join("a")).unwrap(), b"new");
+                assert_eq!(names(path), ["a"]);
+            });
+        }
+    }
+
+    #[test]
+    fn each_way_fails_without_a_trace() {
+        each_way(false, |path, open| {
+            fs::create_dir(path.join("a")).unwrap();
+            for _ in 0..2 {
+                let result = open().replace(b"a", &[b"x"], None);
+                assert_eq!(result, Err(Failure::System(Errno(libc::EISDIR))));
+            }
+            let long = [b'n'; 300];
+            assert_eq!(open().replace(&long, &[b"x"], None), Err(Failure::System(Errno(libc::ENAMETOOLONG))));
+            assert_eq!(names(path), ["a"]);
+            let mut directory = open();
+            fs::remove_dir(path.join("a")).unwrap();
+            fs::remove_dir(path).unwrap();
+            for expected in [None, Some(None)] {
+                let gone = Err(Failure::System(Errno(libc::ENOENT)));
+                assert_eq!(directory.replace(b"a", &[b"x"], expected), gone);
+            }
+            fs::create_dir(path).unwrap();
+        });
+    }
+
+    #[test]
+    fn one_of_many_creates_a_file_whichever_way_they_go() {
+        each_way(false, |path, open| {
+            let mut directories: Vec<_> = (0..4).map(|_| open()).collect();
+            directories[0].takes_unnamed = false; // at least one goes the other way
+            let wins = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for mut directory in directories {
+                    let wins = &wins;
+                    scope.spawn(move || {
+                        for number in 0..200 {
+                            match directory.replace(format!("{number}").as_bytes(), &[b"x"], Some(None)) {
+                                Ok(()) => wins.fetch_add(1, Ordering::Relaxed),
+                                Err(failure) => {
+                                    assert_eq!(failure, Failure::Conflict);
+                                    0
+                                }
+                            };
+                        }
+                    });
+                }
+            });
+            assert_eq!(wins.load(Ordering::Relaxed), 200);
+            assert_eq!(names(path).len(), 200);
+        });
+    }
+
+    #[test]
+    fn the_last_of_several_unconditional_writers_is_kept_whole() {
+        each_way(false, |path, open| {
+            let directories: Vec<_> = (0..4_u8).map(|mark| (mark, open())).collect();
+            std::thread::scope(|scope| {
+                for (mark, mut directory) in directories {
+                    scope.spawn(move || {
+                        for _ in 0..100 {
+                            directory.replace(b"a", &[&[mark; 5000], &[mark; 5000]], None).unwrap();
+                        }
+                    });
+                }
+            });
+            let value = fs::read(path.join("a")).unwrap();
+            assert!(value.len() == 10_000 && value.iter().all(|byte| *byte == value[0]));
+            assert_eq!(names(path), ["a"]);
+        });
+    }
+
+    #[test]
+    fn temporary_names_differ_and_are_hidden() {
+        let names: std::collections::HashSet<_> = (0..1000).map(|_| temporary_name().unwrap()).collect();
+        assert_eq!(names.len(), 1000);
+        let start = format!(".tegula-{}-", std::process::id());
+        for name in names {
+            let name = String::from_utf8(name).unwrap();
+            let digits = name.strip_prefix(&start).unwrap().strip_suffix(".tmp").unwrap();
+            assert!(digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Locks on local files: those of others are waited for, ours end with what they are for.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tegula_kernel::stores::Store;
+use tegula_kernel::stores::local::LocalFiles;
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn place() -> (PathBuf, LocalFiles) {
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("local-locks-{}-{count}", std::process::id()));
+    fs::create_dir(&path).unwrap();
+    let store = LocalFiles::new(PathBuf::from(format!("{}/", path.display())), false, Box::new(|_| Ok(true)));
+    (path, store)
+}
+
+fn lock(file: &fs::File, operation: i32) -> bool {
+    // SAFETY: the call touches no memory.
+    unsafe { libc::flock(file.as_raw_fd(), operation) == 0 }
+}
+
+#[test]
+fn a_writer_waits_while_another_has_the_directory_locked() {
+    let (path, store) = place();
+    let directory = fs::File::open(&path).unwrap();
+    let session = store.session("", 100);
+    for key in ["new", "new", "other"] {
+        assert!(lock(&directory, libc::LOCK_EX));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                session.set(key, &[b"x"], None).unwrap();
+                done.store(true, Ordering::SeqCst);
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!done.load(Ordering::SeqCst));
+            assert!(lock(&directory, libc::LOCK_UN));
+        });
+        assert!(done.load(Ordering::SeqCst));
+        assert!(lock(&directory, libc::LOCK_EX | libc::LOCK_NB), "the lock was given up");
+        assert!(lock(&directory, libc::LOCK_UN));
+    }
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_turn_ends_although_a_forked_child_has_the_file_open() {
+    let (path, store) = place();
+    store.set("a", &[b"x"], None).unwrap();
+    let held = store.open_for_change("a").unwrap().unwrap();
+    let file = fs::File::open(path.join("a")).unwrap();
+    assert!(!lock(&file, libc::LOCK_EX | libc::LOCK_NB));
+    // SAFETY: the child calls nothing but functions that a signal handler may call as well.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe {
+            libc::sleep(60);
+            libc::_exit(0);
+        }
+    }
+    assert!(child > 0);
+    drop(held);
+    let free = lock(&file, libc::LOCK_EX | libc::LOCK_NB);
+    // SAFETY: the child was started here and has not been waited for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert!(free);
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_temporary_file_that_is_being_written_is_locked() {
+    let (path, store) = place();
+    store.set("a", &[b"x"], None).unwrap();
+    let large = vec![1; 16 << 20];
+    let done = AtomicBool::new(false);
+    let until = Instant::now() + Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let session = store.session("", 100);
+            session.set("a", &[b"y"], None).unwrap(); // from now on it expects to replace
+            while !done.load(Ordering::SeqCst) && Instant::now() < until {
+                session.set("a", &[&large], None).unwrap();
+            }
+        });
+        while !done.load(Ordering::SeqCst) && Instant::now() < until {
+            for entry in fs::read_dir(&path).unwrap().flatten() {
+                let name = entry.file_name().into_string().unwrap();
+                // It is locked before anything is written to it.
+                let begun = entry.metadata().is_ok_and(|found| found.len() > 0);
+                if name.starts_with(".tegula-") && begun {
+                    let locked =
+                        fs::File::open(entry.path()).is_ok_and(|file| !lock(&file, libc::LOCK_SH | libc::LOCK_NB));
+                    done.fetch_or(locked && entry.path().exists(), Ordering::SeqCst);
+                }
+            }
+        }
+    });
+    assert!(done.load(Ordering::SeqCst));
+    fs::remove_dir_all(path).unwrap();
+}
