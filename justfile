@@ -8,6 +8,15 @@ default:
 setup:
     python -m pip install -e '.[test,docs]'
 
+# Build the kernel in place, for the active virtual environment
+kernel:
+    python -m pip install --quiet --no-deps -e .
+    python -c 'import tegula._kernel'
+
+# Run the tests of the kernel
+test-kernel *args:
+    cd rust && cargo test --package tegula-kernel {{args}}
+
 # Run the tests, the examples of docstrings and documentation among them
 test *args:
     python -m pytest -n auto {{args}}
@@ -16,11 +25,13 @@ test *args:
 lint:
     ruff check .
     ruff format --check .
+    cd rust && cargo fmt --check && cargo clippy --all-targets -- -D warnings
 
 # Mend style and form where a machine can
 format:
     ruff check --fix .
     ruff format .
+    cd rust && cargo fmt
 
 # Check types
 types:
