@@ -13,6 +13,7 @@ from tegula.array import Array
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.creation import delete_node, new_array, new_group
+from tegula.engine.documents import nodes_below
 from tegula.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -188,9 +189,12 @@ class Group(Node, MutableMapping[str, Any]):
             yield from sorted(name for name in below if name and "/" not in name)
             return
         item = find_format(self.format)
+        if item.has_groups:
+            yield from (child[len(prefix) : -1] for child in nodes_below(self._store, prefix, item))
+            return
         for child in self._store.list_dir(prefix)[1]:
-            if engine.has_node(self._store, child, item) or (
-                not item.has_groups and engine.implicit_group(self._store, child[:-1], self.format, deep=True)
+            if engine.has_node(self._store, child, item) or engine.implicit_group(
+                self._store, child[:-1], self.format, deep=True
             ):
                 yield child[len(prefix) : -1]
 

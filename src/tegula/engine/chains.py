@@ -1,8 +1,7 @@
-"""Codec chains that were built before: arrays of one type, chunk shape and codecs share theirs."""
+"""Codec chains that were built before: arrays of one description share theirs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,7 +11,8 @@ from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
 __all__ = ["chain_of"]
 
-_known: dict[tuple[Any, ...], CodecChain] = {}
+# by the identity of what a chain is built from, which an entry keeps alive: formats hand out the same objects again
+_known: dict[tuple[Any, ...], tuple[tuple[Any, ...], CodecChain]] = {}
 _MOST: Final = 256
 # what any other name stands for may change while the process runs, since users register codecs with numcodecs
 _FIXED: Final = frozenset(
@@ -30,12 +30,23 @@ def chain_of(
     chunk_shape: tuple[int, ...] | None,
     keep_empty: bool | None,
 ) -> CodecChain:
-    """Return the chain of an array, which may be that of another array too; parameters and errors of `build_chain`."""
-    key = None
-    if metadata.data_type.is_fixed and _are_fixed(metadata.codecs):
-        key = _key(metadata, fill, (allow_pickle, chunk_shape, keep_empty))
-        if key in _known:
-            return _known[key]
+    """Return the chain of an array, which may be that of another array too.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        The array.
+    fill : 0-d ndarray
+        Its fill value, or what stands for it.
+    allow_pickle, chunk_shape, keep_empty
+        As for `build_chain`, which says what may go wrong, too.
+    """
+    parts = (metadata.codecs, metadata.data_type, metadata.fill_value, metadata.grid)
+    # a chain remembers what the limit on chunks allowed
+    key = (*map(id, parts), metadata.ndim, allow_pickle, keep_empty, config.current().max_chunk_bytes)
+    known = _known.get(key)
+    if known is not None:
+        return known[1]
     chain = build_chain(
         metadata.codecs,
         metadata.data_type,
@@ -45,22 +56,11 @@ def chain_of(
         chunk_shape=chunk_shape,
         keep_empty=keep_empty,
     )
-    if key is not None:
+    if metadata.data_type.is_fixed and _are_fixed(metadata.codecs):
         if len(_known) >= _MOST:
             _known.clear()
-        _known[key] = chain
+        _known[key] = (parts, chain)
     return chain
-
-
-def _key(metadata: ArrayMetadata, fill: Any, options: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    specs = [(spec.name, spec.configuration, spec.must_understand) for spec in metadata.codecs]
-    try:
-        text = json.dumps(specs)  # keeps 1, 1.0 and true apart
-    except (TypeError, ValueError, RecursionError):
-        return None
-    # a chain remembers what the limit on chunks allowed
-    limit = config.current().max_chunk_bytes
-    return (text, metadata.data_type, fill.dtype, fill.tobytes(), metadata.ndim, limit, *options)
 
 
 def _are_fixed(specs: Sequence[CodecSpec]) -> bool:
@@ -70,17 +70,10 @@ def _are_fixed(specs: Sequence[CodecSpec]) -> bool:
     )
 
 
-def _inner_are_fixed(shards: Any) -> bool:
-    """Look into the configuration of shards, which need not be a valid one."""
-    if not isinstance(shards, Mapping):
-        return False
-    for codecs in (shards.get("codecs"), shards.get("index_codecs")):
-        for codec in codecs if isinstance(codecs, list) else ():
-            name = codec.get("name") if isinstance(codec, dict) else codec
-            if not isinstance(name, str) or name not in _FIXED:
-                return False
-            if name == "sharding_indexed" and not (
-                isinstance(codec, dict) and _inner_are_fixed(codec.get("configuration"))
-            ):
-                return False
+def _inner_are_fixed(shards: Mapping[str, Any]) -> bool:
+    """Look into the configuration of shards, which has been found valid."""
+    for codec in (*shards["codecs"], *shards.get("index_codecs", ())):
+        name, inner = (codec["name"], codec.get("configuration", {})) if isinstance(codec, Mapping) else (codec, {})
+        if name not in _FIXED or (name == "sharding_indexed" and not _inner_are_fixed(inner)):
+            return False
     return True

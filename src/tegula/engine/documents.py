@@ -21,6 +21,7 @@ __all__ = [
     "fetch_documents",
     "has_node",
     "implicit_group",
+    "nodes_below",
     "read_metadata",
     "update_documents",
 ]
@@ -143,6 +144,13 @@ def _is_node(store: Store, prefix: str, item: Format) -> bool:
         return item.parse(fetch_documents(store, prefix[:-1], item.keys)) is not None
     except TegulaError:
         return False
+
+
+def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
+    """Yield those prefixes directly below one of which a document of the format makes a node, sorted."""
+    if not any("/" in key for key in item.node_keys):
+        return store.prefixes_with(prefix, item.node_keys)
+    return (child for child in store.list_dir(prefix)[1] if has_node(store, child, item))
 
 
 def has_node(store: Store, prefix: str, item: Format) -> bool:

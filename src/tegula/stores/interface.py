@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import index
 from typing import Any, Final, Literal, TypeAlias, overload
@@ -129,6 +129,18 @@ class Store(ABC):
     @abstractmethod
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+
+    def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
+        """Yield, sorted, those prefixes directly below `prefix` under which one of `names` has a value.
+
+        Examples
+        --------
+        >>> from tegula.stores import MappingStore
+        >>> store = MappingStore({"a/x": b"", "b/y": b"", "c/d/x": b"", "x": b""})
+        >>> list(store.prefixes_with("", ["x"]))
+        ['a/']
+        """
+        return (child for child in self.list_dir(prefix)[1] if any(self.exists(child + name) for name in names))
 
     @abstractmethod
     def size(self, key: str) -> int | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
@@ -34,7 +34,7 @@ from tegula.stores.interface import (
 from tegula.stores.names import file_url, path_of_url
 from tegula.stores.open_files import acquire, read_at
 from tegula.stores.root import Root
-from tegula.stores.trees import children, remove_tree, walk
+from tegula.stores.trees import children, directories, remove_tree, walk
 
 __all__ = ["LocalStore"]
 
@@ -316,6 +316,31 @@ class LocalStore(Store):
         with self._reporting("list", prefix):
             path = self._listed(prefix)
             return ([], []) if path is None else children(path, prefix, self._root.enters)
+
+    def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
+        """Yield, sorted, those prefixes directly below `prefix` under which one of `names` has a value."""
+        check_prefix(prefix)
+        with self._reporting("list", prefix):
+            path = self._listed(prefix)
+            if path is None:
+                return
+            found = {f"{prefix}{entry.name}/": entry for entry in directories(path, self._root.enters)}
+        for child in sorted(found):
+            entry = found[child]
+            if any(self._has(entry, child, name) for name in names):
+                yield child
+
+    def _has(self, entry: os.DirEntry[str], child: str, name: str) -> bool:
+        """Return whether a key directly below a listed prefix has a value; `exists` decides whatever is not plain."""
+        try:
+            mode = os.lstat(f"{entry.path}{os.sep}{name}").st_mode
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            mode = 0
+        if mode & _TYPE == _REGULAR and self._root.ignores_case is False and not entry.is_symlink():
+            return True
+        return self.exists(child + name)
 
     def _walk(self, prefix: str) -> Iterator[str]:
         with self._reporting("list", prefix):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 
 from tegula.stores.directories import Directory, remove_directory
 from tegula.stores.interface import is_key
 from tegula.stores.names import HIDDEN
 
-__all__ = ["children", "remove_tree", "walk"]
+__all__ = ["children", "directories", "remove_tree", "walk"]
 
 Enters = Callable[[str], bool]
 """Whether a symbolic link is to be walked through, rather than listed as a key."""
@@ -57,6 +57,13 @@ def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], li
         elif _is_value(entry):
             keys.append(prefix + entry.name)
     return sorted(keys), sorted(prefixes)
+
+
+def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
+    """Yield the directories directly below `directory`, also those that hold no key."""
+    for entry in _scan(directory):
+        if not _is_hidden(entry.name) and _is_prefix(entry, enters):
+            yield entry
 
 
 def remove_tree(directory: str, *, sync: bool) -> None:

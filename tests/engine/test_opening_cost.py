@@ -1,0 +1,172 @@
+"""What opening remembers, and what it asks a store for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import config
+from tegula.engine.documents import nodes_below
+from tegula.formats import find_format
+from tegula.stores import ByteRange, MemoryStore
+
+
+class Remote(MemoryStore):
+    """Counts what it is asked for; many answers come as fast as one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def get(self, key: str, byte_range: ByteRange | None = None, **options: Any) -> Any:
+        self.asked.append(1)
+        return super().get(key, byte_range, **options)
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        wanted = [*requests]
+        self.asked.append(len(wanted))
+        return [super(Remote, self).get(key, byte_range) for key, byte_range in wanted]
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1", "bcolz"])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_store_of_many_answers_is_asked_once(format: str, told: bool) -> None:
+    store = Remote()
+    tegula.create_array(store, shape=6, dtype="i4", chunks=3, format=format)
+    store.asked.clear()
+    array = tegula.open_array(store, format=format if told else None)
+    assert array.shape == (6,)
+    assert len(store.asked) == 1
+    assert store.asked[0] > 1 or (told and format == "zarr3")
+
+
+def test_a_store_that_fails_all_at_once_is_asked_one_by_one() -> None:
+    class Failing(Remote):
+        def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+            raise tegula.StoreError("too many")
+
+    store = Failing()
+    tegula.create_array(store, shape=6, dtype="i4", format="zarr2")
+    assert tegula.open_array(store).shape == (6,)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_arrays_of_one_description_share_their_codecs_and_nothing_that_can_change(format: str) -> None:
+    store = tegula.MemoryStore()
+    for name in ("x", "y"):
+        tegula.create_array(
+            store, path=name, shape=4, dtype="f4", fill_value=2.5, attributes={"name": name}, format=format
+        )
+    x, y = (tegula.open_array(store, "r+", path=name) for name in ("x", "y"))
+    assert x._stored.chain is y._stored.chain
+    assert (x.attrs["name"], y.attrs["name"]) == ("x", "y")
+    x[:] = 7
+    x.attrs["name"] = "z"
+    x.resize(6)
+    assert (y.shape, y.attrs["name"], y[0]) == ((4,), "y", 2.5)
+    assert tegula.open_array(store, path="y") == y
+    fill = x.metadata.fill_value
+    assert fill is not None
+    with pytest.raises(ValueError, match="read-only"):
+        fill[()] = 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"fill_value": 1', b'"fill_value": true'), (b'"fill_value": 1', b'"fill_value": 1.0')]
+)
+def test_values_that_python_takes_for_equal_are_not_one_description(old: bytes, new: bytes) -> None:
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=4, dtype="i4", fill_value=1)
+    assert tegula.open_array(store)[0] == 1
+    raw = store.get("zarr.json")
+    assert raw is not None
+    assert old in raw
+    store.set("zarr.json", raw.replace(old, new))
+    with pytest.raises(tegula.MetadataError, match="fill value"):
+        tegula.open_array(store)
+
+
+@pytest.mark.parametrize("fill", [0.0, -0.0, 0, 1.5])
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "c8", "bfloat16"])
+def test_a_zero_keeps_its_sign(fill: float, dtype: str) -> None:
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=1, dtype=dtype, fill_value=fill)
+    value = np.asarray(tegula.open_array(store)[0]).astype("c16")
+    assert value == fill
+    assert np.signbit(value.real) == np.signbit(fill)
+
+
+def test_leave_to_unpickle_and_limits_are_not_remembered() -> None:
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=4, dtype="f8", codecs=["bytes", "zstd"])
+    first = tegula.open_array(store)
+    with config.configure(max_chunk_bytes=16), pytest.raises(tegula.MetadataError, match="max_chunk_bytes"):
+        tegula.open_array(store)
+    with config.configure(max_chunk_bytes=2**20):
+        assert tegula.open_array(store)._stored.chain is not first._stored.chain
+    assert tegula.open_array(store)._stored.chain is first._stored.chain
+
+
+def test_codecs_that_can_be_registered_anew_are_not_shared() -> None:
+    store = tegula.MemoryStore()
+    options: dict[str, Any] = {
+        "shape": 4,
+        "dtype": "i4",
+        "format": "zarr2",
+        "codecs": [{"id": "delta", "dtype": "<i4"}],
+    }
+    tegula.create_array(store, **options)
+    assert tegula.open_array(store)._stored.chain is not tegula.open_array(store)._stored.chain
+
+
+def test_shards_share_their_codecs() -> None:
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=(8, 8), dtype="i4", chunks=(2, 2), shards=(4, 4))
+    assert tegula.open_array(store)._stored.chain is tegula.open_array(store)._stored.chain
+
+
+def test_prefixes_are_told_by_what_is_below_them(tmp_path: Any) -> None:
+    keys = ["b/x", "a/x", "a/y", "c/y", "d/e/x", "x", "f.g/x", "é/x", "B2/x/x"]
+    local, memory = tegula.LocalStore(tmp_path), tegula.MemoryStore()
+    for key in keys:
+        local.set(key, b"1")
+        memory.set(key, b"1")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    for store in (local, memory, tegula.LocalStore(tmp_path)):
+        assert list(store.prefixes_with("", ["x"])) == ["a/", "b/", "f.g/", "é/"]
+        assert list(store.prefixes_with("", ["z", "y"])) == ["a/", "c/"]
+        assert list(store.prefixes_with("d/", ["x"])) == ["d/e/"]
+        assert list(store.prefixes_with("none/", ["x"])) == []
+        assert list(store.prefixes_with("x/", ["x"])) == []
+        with pytest.raises(tegula.StoreError):
+            list(store.prefixes_with("d", ["x"]))
+
+
+def test_links_count_as_they_do_when_they_are_read(tmp_path: Any) -> None:
+    root = tmp_path / "root"
+    store = tegula.LocalStore(root)
+    store.set("a/x", b"1")
+    store.set("b/y", b"1")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "x").write_bytes(b"1")
+    try:
+        (root / "inside").symlink_to(root / "a", target_is_directory=True)
+        (root / "outside").symlink_to(tmp_path / "out", target_is_directory=True)
+        (root / "b" / "x").symlink_to(root / "a" / "x")
+    except OSError:
+        pytest.skip("no links here")
+    assert list(store.prefixes_with("", ["x"])) == ["a/", "b/", "inside/"]
+
+
+def test_every_format_lists_its_nodes() -> None:
+    for format in ("zarr2", "zarr3", "bcolz"):
+        store = tegula.MemoryStore()
+        for path in ("x", "y", "deep/z"):
+            tegula.create_array(store, path=path, shape=2, dtype="u1", format=format)
+        found = list(nodes_below(store, "", find_format(format)))
+        assert [name for name in found if name != "deep/"] == ["x/", "y/"]
