@@ -45,7 +45,7 @@ docs:
 serve:
     python -m mkdocs serve
 
-# Time tegula against other libraries
+# Time tegula against other libraries and the machine's limit; --quick takes minutes, --help says more
 bench *args:
     python benches/compare.py {{args}}
 

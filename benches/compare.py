@@ -16,6 +16,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 6; --quick: 0.5)")
     parser.add_argument("--dir", type=Path, help="where to put the arrays (default: /dev/shm, which is memory)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table, between its markers if it has any")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table, between markers if it has any")
     parser.add_argument("--verbose", action="store_true", help="say why a contender is missing in a row")
     parser.add_argument("--list", action="store_true", help="list cases and regimes and do nothing")
     return parser.parse_args()
@@ -57,7 +58,7 @@ def options() -> argparse.Namespace:
 
 def filesystem(path: Path) -> str:
     """Return the kind of file system that a path is on."""
-    done = subprocess.run(["stat", "-f", "-c", "%T", str(path)], capture_output=True, text=True)
+    done = subprocess.run(["stat", "-f", "-c", "%T", str(path)], check=False, capture_output=True, text=True)
     return done.stdout.strip() or "an unknown file system"
 
 
@@ -115,6 +116,7 @@ def main() -> None:
     for name, reason in why.items():
         print(f"without {name}: {reason}")
     run = Run(seats, root, effort, regimes, chosen.verbose)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for case in table:
             run.case(case)

@@ -1,8 +1,8 @@
 """What needs a fresh process each time: importing, the first read after it, and the memory that a read takes.
 
-``fresh.py import MODULE`` prints the seconds of importing a module; ``fresh.py first NAME CASE PATH`` those of a
-contender's first opening and element, and the second's; ``fresh.py memory NAME CASE PATH`` by how many bytes the peak of
-resident memory grows while everything is read.
+``fresh.py import MODULE`` prints the seconds of importing a module; ``fresh.py first NAME CASE PATH`` those
+of a contender's first opening and element, and the second's; ``fresh.py memory NAME CASE PATH`` by how many bytes the
+peak of resident memory grows while everything is read.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def _import(module: str) -> dict[str, float]:
 
 
 def _contender(name: str, text: str) -> Any:
-    from cases import Case
-    from contenders import make
-
+    # only now, so that they are not imported with what is to be timed
+    make = import_module("contenders").make
+    Case = import_module("cases").Case  # noqa: N806
     return make(name), Case(**json.loads(text))
 
 
@@ -77,7 +77,7 @@ def ask(python: str, *arguments: str) -> dict[str, float]:
     if python == sys.executable:
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     command = [python, __file__, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}")
     return dict(json.loads(done.stdout.strip().rpartition("\n")[2]))

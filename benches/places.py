@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from cases import Case, Values
+from contenders import make
 from contenders.interface import Contender
 
 
@@ -26,15 +27,11 @@ class Place:
         values = self.case.values()
         values.tofile(self.values_file)
         if self.case.format == "bcolz":
-            from contenders.bcolz_arrays import Bcolz
-
-            writer: Any = Bcolz()
+            writer = make("bcolz")
             made = writer.make(self.case, self.shared, 0)
         else:
             self._documents(self.shared, None)
-            from contenders.tensorstore_arrays import TensorStore
-
-            writer = TensorStore()
+            writer = make("ts")
             made = writer.open(self.case, self.shared)
         writer.put(made, ..., values)
 
@@ -110,20 +107,12 @@ class Place:
         path = self.private(name)
         self.discard(name)
         if self.case.format == "bcolz":
-            from contenders.bcolz_arrays import Bcolz
-
-            Bcolz().make(self.case, path, 0)
+            make("bcolz").make(self.case, path, 0)
         else:
             self._documents(path, rows)
         return path
 
     def stored(self, path: Path) -> Values:
         """Return what is in an array that somebody wrote in the case's format."""
-        if self.case.format == "bcolz":
-            import bcolz
-
-            return bcolz.carray(rootdir=str(path), mode="r")[:]
-        from contenders.tensorstore_arrays import TensorStore
-
-        reader = TensorStore()
+        reader = make("bcolz" if self.case.format == "bcolz" else "ts")
         return reader.reader(reader.open(self.case, path))(...)

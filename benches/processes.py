@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -23,11 +24,12 @@ def measure_imports(names: list[str], effort: Effort) -> Row:
             python = python_of(name)
             if (name not in names and name != "numpy") or name in row.why:
                 continue
+            if python is None:
+                row.why[name] = "no interpreter was named"
+                continue
             try:
-                if python is None:
-                    raise Lacking("no interpreter was named")
                 seconds = ask(python, "import", module)["value"]
-            except (RuntimeError, Lacking) as error:
+            except RuntimeError as error:
                 row.why[name] = str(error)
                 continue
             row.samples.setdefault("limit" if name == "numpy" else name, []).append(seconds)
@@ -45,8 +47,6 @@ def measure_fresh(seats: list[Any], regime: str, case: Case, place: Place, effor
             paths[seat.name] = _path(seat, regime, case, place)
         except Lacking as error:
             row.why[seat.name] = str(error)
-    import json
-
     text = json.dumps(case.as_json())
     job = "memory" if regime == "memory" else "first"
     for _ in range(min(2, effort.rounds) if regime == "memory" else effort.rounds):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
 from cases import Case
-from contenders import IN_A_WORKER, make
+from contenders import IN_A_WORKER, LIMIT, make
 from contenders.interface import Contender, Lacking
+from contenders.limit_program import LimitSeat
 from places import Place
+from process import Process
 from regimes import REGIMES, Task
 
 HERE = Path(__file__).parent
@@ -65,12 +65,15 @@ class LocalSeat:
     def sample(self, times: int) -> float:
         assert self.task is not None
         with self.contender.active():
-            self.task.before()
-            run = self.task.run
-            start = time.perf_counter()
-            for _ in range(times):
-                run()
-            return (time.perf_counter() - start) / times
+            try:
+                self.task.before()
+                run = self.task.run
+                start = time.perf_counter()
+                for _ in range(times):
+                    run()
+                return (time.perf_counter() - start) / times
+            except Exception as error:  # as above
+                raise Lacking(f"{type(error).__name__}: {error}") from error
 
     def end(self) -> None:
         if self.task is not None:
@@ -79,36 +82,6 @@ class LocalSeat:
 
     def stop(self) -> None:
         pass
-
-
-class Process:
-    """A process that answers each line of JSON with a line of JSON."""
-
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
-        )
-
-    def ask(self, **job: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(job) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise Lacking(f"its process ended with {self.process.wait()}")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise Lacking(answer["error"])
-        return answer
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 class WorkerSeat:
@@ -121,7 +94,6 @@ class WorkerSeat:
         self.version = self.process.ask(do="version")["version"]
 
     def begin(self, regime: str, case: Case, place: Place) -> None:
-        REGIMES[regime]  # noqa: B018
         answer = self.process.ask(do="begin", regime=regime, case=case.as_json(), root=str(place.root.parent))
         self.single = answer["single"]
 
@@ -135,31 +107,31 @@ class WorkerSeat:
         self.process.stop()
 
 
+def _take(name: str) -> tuple[Any, str]:
+    """Return a contender's seat and its version, or raise because it isn't there."""
+    if name == LIMIT:
+        return LimitSeat(), "this repository's"
+    if name in IN_A_WORKER:
+        python = python_of(name)
+        if python is None:
+            raise Lacking(f"TEGULA_{name.upper()}_PYTHON names no interpreter")
+        seat = WorkerSeat(name, python)
+        return seat, seat.version
+    contender = make(name)
+    return LocalSeat(contender), contender.version()
+
+
 def take_seats(wanted: list[str], why: dict[str, str]) -> tuple[list[Any], dict[str, str]]:
     """Return a seat and a version for each contender that is there; ``why`` gets the reasons for the others."""
     seats: list[Any] = []
     versions = {}
     for name in wanted:
         try:
-            if name in IN_A_WORKER:
-                python = os.environ.get(f"TEGULA_{name.upper()}_PYTHON")
-                if python is None:
-                    raise Lacking(f"TEGULA_{name.upper()}_PYTHON names no interpreter")
-                seat: Any = WorkerSeat(name, python)
-                versions[name] = seat.version
-            elif name == "limit":
-                from contenders.limit_program import LimitSeat
-
-                seat = LimitSeat()
-                versions[name] = "this repository's"
-            else:
-                contender = make(name)
-                seat = LocalSeat(contender)
-                versions[name] = contender.version()
+            seat, versions[name] = _take(name)
         except (ImportError, Lacking, OSError) as error:
             why[name] = str(error)
-            continue
-        seats.append(seat)
+        else:
+            seats.append(seat)
     return seats, versions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,8 @@ def measure(seats: list[Any], regime: str, case: Case, place: Place, effort: Eff
             row.why[seat.name] = str(error)
             if seat in present:
                 present.remove(seat)
+                with suppress(Lacking):
+                    seat.end()
             continue
         times[seat.name] = 1 if seat.single else max(1, min(200, int(effort.sample / max(first, 1e-7))))
         spent[seat.name] = 0.0
@@ -73,9 +76,16 @@ def measure(seats: list[Any], regime: str, case: Case, place: Place, effort: Eff
             samples = row.samples[seat.name]
             if spent[seat.name] > effort.seconds and len(samples) >= 2:
                 continue
+            if seat.name in row.why:
+                continue
             start = time.perf_counter()
-            samples.append(seat.sample(times[seat.name]))
+            try:
+                samples.append(seat.sample(times[seat.name]))
+            except Lacking as error:
+                row.why[seat.name] = str(error)
+                samples.clear()
             spent[seat.name] += time.perf_counter() - start
     for seat in present:
-        seat.end()
+        with suppress(Lacking):  # a process that has ended
+            seat.end()
     return row

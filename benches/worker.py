@@ -50,7 +50,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             found = answer(seat, json.loads(line))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is the answer
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(found), file=output, flush=True)
 

@@ -9,6 +9,7 @@ from typing import Any
 import bcolz
 import numpy as np
 from cases import Case, Values
+
 from contenders.interface import Contender
 
 CODECS = {
@@ -19,8 +20,17 @@ CODECS = {
     "zlib": bcolz.cparams(clevel=1, shuffle=0, cname="zlib"),
 }
 REGIMES = {
-    "first read", "read", "write", "overwrite", "append", "points", "element", "vectorised points", "open", "memory"
-}  # fmt: skip
+    "first read",
+    "read",
+    "write",
+    "overwrite",
+    "append",
+    "points",
+    "vectorised points",
+    "open",
+    "first open",
+    "memory",
+}
 
 
 class Flat:
@@ -44,6 +54,8 @@ class Bcolz(Contender):
     def lacks(self, case: Case, regime: str) -> str | None:
         if case.order == "F":
             return "its chunks have C order only"
+        if regime == "element":
+            return "it answers from the block it decoded last without a look at the file"
         return None if regime in REGIMES else "a carray has one axis"
 
     def make(self, case: Case, path: Path, rows: int | None = None) -> Flat:

@@ -8,6 +8,7 @@ from typing import Any
 import blosc2
 import numpy as np
 from cases import Case, Values
+
 from contenders.interface import Contender
 
 CODECS = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 from cases import Case, Values
+
 from contenders.interface import Contender, Lacking
 
 try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from cases import Case, Values
 
 
-class Lacking(Exception):  # noqa: N818
+class Lacking(Exception):
     """A contender cannot do what a row wants, and why."""
 
 
@@ -41,19 +42,17 @@ class Contender(ABC):
         """Settings of the library that hold while it is timed."""
         return nullcontext()
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027
         """Give back memory that it keeps to use again."""
 
     def version(self) -> str:
-        from importlib.metadata import version
-
         return version(self.module)
 
     @abstractmethod
     def open(self, case: Case, path: Path) -> Any:
         """Open an array to read and write."""
 
-    def close(self, array: Any) -> None:
+    def close(self, array: Any) -> None:  # noqa: B027
         """Be done with an array."""
 
     def make(self, case: Case, path: Path, rows: int | None = None) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from cases import SHARD, Box, Case, Values, box_key
-from contenders.interface import Lacking
 from places import Place
-from seats import Process
+from process import Process
+
+from contenders.interface import Lacking
 
 CRATE = Path(__file__).parents[1] / "limit"
 CODECS = {"none": "none", "lz4": "blosc-lz4", "bzstd": "blosc-zstd", "zstd": "zstd"}
@@ -25,7 +26,9 @@ def build() -> Path:
         raise Lacking("there is no cargo to build it with")
     flags = os.environ.get("RUSTFLAGS", "-C target-cpu=native")
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-j", "2"]
-    done = subprocess.run(command, cwd=CRATE, env={**os.environ, "RUSTFLAGS": flags}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, cwd=CRATE, env={**os.environ, "RUSTFLAGS": flags}, capture_output=True, text=True
+    )
     if done.returncode:
         raise Lacking(f"it was not built: {done.stderr.strip()[-300:]}")
     target = Path(os.environ.get("CARGO_TARGET_DIR", CRATE / "target"))

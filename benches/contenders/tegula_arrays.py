@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import tegula
 from cases import Case, Values
+
+import tegula
 from contenders.interface import Contender, Lacking
 from tegula import config
 
@@ -16,10 +18,9 @@ from tegula import config
 def kernel() -> Any:
     """Return the compiled module, or ``None`` if it was not built."""
     try:
-        from tegula import _kernel  # type: ignore[attr-defined]
+        return import_module("tegula._kernel")
     except ImportError:
         return None
-    return _kernel
 
 
 def has_choice() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorstore as ts
 from cases import Case, Values
+
 from contenders.interface import Contender
 
 
@@ -61,8 +62,11 @@ class TensorStore(Contender):
         return len({key.split(b"/")[0] for key in documents if b"/" in key})
 
     def arrays(self, path: Path) -> int:
-        names = {key.split(b"/")[0].decode() for key in
-                 ts.KvStore.open({"driver": "file", "path": f"{path}/"}).result().list().result() if b"/" in key}
+        names = {
+            key.split(b"/")[0].decode()
+            for key in ts.KvStore.open({"driver": "file", "path": f"{path}/"}).result().list().result()
+            if b"/" in key
+        }
         opened = [ts.open(self._spec(path / name), open=True) for name in names]
         return sum(tuple(one.result().shape) == (10,) for one in opened)
 
