@@ -1,0 +1,273 @@
+//! Codecs given what nobody should give them: whatever comes in ends in `Ok` or `Err`, soon, and without more memory
+//! than was agreed on.
+//!
+//! `TEGULA_FUZZ_SEED` and `TEGULA_FUZZ_RUNS` (mutations in all) make other or longer runs.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use tegula_kernel::Error;
+use tegula_kernel::codecs::{Codec, Layout as Parts, Value, build};
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Counts what this thread holds; libraries in C have memory of their own, which is not seen.
+struct Counting;
+
+fn count(change: isize) {
+    // a thread that ends has no counters any more
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + change);
+        let _ = MOST.try_with(|most| most.set(most.get().max(held.get())));
+    });
+}
+
+// SAFETY: all work is the system allocator's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps to the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps to the contract.
+        unsafe { System.dealloc(start, layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as isize - layout.size() as isize);
+        // SAFETY: the caller keeps to the contract.
+        unsafe { System.realloc(start, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Return the most memory that `work` has held at a time, beyond what was held before.
+fn peak(work: impl FnOnce()) -> usize {
+    let before = HELD.get();
+    MOST.set(before);
+    work();
+    usize::try_from(MOST.get() - before).unwrap()
+}
+
+/// Random numbers (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 16) as usize % bound.max(1)
+    }
+}
+
+/// A codec, and how it may behave.
+struct Subject {
+    codec: Box<dyn Codec>,
+    /// Memory that decoding may take beyond what it returns: room of the Rust code, not of libraries in C.
+    extra: usize,
+    /// Whether data that decodes at all is what was encoded, as far as a checksum of 32 bits can tell.
+    checked: bool,
+}
+
+fn number(value: i64) -> Value {
+    Value::Int(value)
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.to_owned())
+}
+
+/// Every codec there is; those that are not there yet are left out.
+fn subjects() -> Vec<Subject> {
+    let small = 64 * 1024;
+    let bzip2 = 8 << 20; // its tables are of 4 MiB, made by Rust
+    let all: Vec<(&str, Vec<Value>, usize, bool)> = vec![
+        ("zstd", vec![number(3), Value::Bool(true)], small, true),
+        ("zstd", vec![number(-5), Value::Bool(false)], small, false),
+        ("gzip", vec![number(5)], small, true),
+        ("zlib", vec![number(1)], small, true),
+        ("bz2", vec![number(1)], bzip2, true),
+        ("lzma", vec![number(1), number(-1), number(1)], small, true),
+        ("lzma", vec![number(2), number(-1), number(1)], small, false),
+        ("lz4", vec![number(1)], small, false),
+        ("crc32c", vec![Value::Bool(false)], small, true),
+        ("crc32", vec![Value::Bool(true)], small, true),
+        ("adler32", vec![Value::Bool(true)], small, false),
+        ("fletcher32", vec![], small, false),
+        ("shuffle", vec![number(8)], small, false),
+        ("delta", vec![text("<i4"), text("<i4")], small, false),
+        ("delta", vec![text("<i4"), text(">i8")], small, false),
+        ("fixedscaleoffset", vec![Value::Float(0.5), number(2), text("<f4"), text("<i8")], small, false),
+        ("quantize", vec![number(2), text("<f8"), text("<f4")], small, false),
+        ("bitround", vec![number(9), text("<f4")], small, false),
+        ("packbits", vec![], small, false),
+        ("blosc", blosc("lz4", 1), small, false),
+        ("blosc", blosc("zstd", 2), small, false),
+        ("blosc", blosc("blosclz", 1), small, false),
+        ("blosc", blosc("zlib", 0), small, false),
+        ("blpk", blosc("lz4", 1), small, false),
+    ];
+    let mut found = Vec::new();
+    for (name, options, extra, checked) in all {
+        match build(name, &options) {
+            Ok(codec) => found.push(Subject { codec, extra, checked }),
+            Err(Error::Unsupported { message, .. }) if message.ends_with("yet") => {}
+            Err(error) => panic!("{name} {options:?}: {error}"),
+        }
+    }
+    found
+}
+
+/// Options of the codecs made of blocks: see their modules.
+fn blosc(compressor: &str, shuffle: i64) -> Vec<Value> {
+    vec![text(compressor), number(5), number(shuffle), number(4), number(0)]
+}
+
+/// Small contents of which the encoded data has all the parts that there can be.
+fn contents() -> Vec<Vec<u8>> {
+    let mut random = Random(5);
+    vec![
+        (0..400u32).flat_map(|index| (index * index / 3).to_le_bytes()).collect(),
+        vec![7; 4096],
+        (0..64).map(|_| random.next() as u8).collect(),
+        vec![1; 8],
+    ]
+}
+
+/// What one call may take at most, however loaded the machine.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Decode in every way, and look at what comes of it.
+fn attack(subject: &Subject, data: &[u8], content: &[u8], out: &mut Vec<u8>) {
+    let codec = &*subject.codec;
+    let start = Instant::now();
+    let _ = codec.decoded_size(data);
+    for size in [content.len(), content.len() / 2, content.len() + 8] {
+        let mut exact = vec![0; size];
+        let mut found = Ok(());
+        let held = peak(|| found = codec.decode(data, &mut exact));
+        assert!(held <= subject.extra, "{}: {held} bytes of memory to decode {data:02x?}", codec.name());
+        if found.is_ok() && subject.checked {
+            assert!(exact == content, "{}: other content of {data:02x?}", codec.name());
+        }
+    }
+    for limit in [0, content.len() / 2, content.len(), 100_000] {
+        *out = Vec::new();
+        let mut found = Ok(());
+        let held = peak(|| found = codec.decode_up_to(data, limit, out));
+        assert!(held <= limit + subject.extra, "{}: {held} bytes for up to {limit} of {data:02x?}", codec.name());
+        assert!(found.is_err() || out.len() <= limit, "{}: more than {limit} bytes of {data:02x?}", codec.name());
+    }
+    if let Some(blocks) = codec.blocks() {
+        if let Ok(Parts::Blocks(table)) = blocks.layout(data, data.len() as u64, content.len()) {
+            for (index, &(start, end)) in table.ranges.iter().enumerate() {
+                if let Some(part) = usize::try_from(start).ok().and_then(|start| data.get(start..end as usize)) {
+                    let _ = blocks.decode_block(&table, index, part, &mut vec![0; table.len(index)]);
+                }
+            }
+        }
+    }
+    assert!(start.elapsed() < SOON, "{}: {:?} for {data:02x?}", codec.name(), start.elapsed());
+}
+
+/// Change a few bytes, mostly near the start, where the headers are.
+fn mutate(random: &mut Random, data: &mut Vec<u8>) {
+    for _ in 0..=random.below(3) {
+        let reach = if random.below(2) == 0 { 24 } else { data.len() };
+        let place = random.below(reach.min(data.len()));
+        let Some(byte) = data.get_mut(place) else { return };
+        match random.below(7) {
+            0 => *byte = 0,
+            1 => *byte = 0xff,
+            2 => *byte ^= 1 << random.below(8),
+            3 => *byte = random.next() as u8,
+            4 => data.truncate(place),
+            5 => data.insert(place, random.next() as u8),
+            _ => {
+                let end = (place + 1 + random.below(16)).min(data.len());
+                data.extend_from_within(place..end);
+            }
+        }
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
+}
+
+#[test]
+fn damaged_data() {
+    let subjects = subjects();
+    let contents = contents();
+    let runs = setting("TEGULA_FUZZ_RUNS", 20_000) as usize / (subjects.len() * contents.len());
+    let mut random = Random(setting("TEGULA_FUZZ_SEED", 1).max(1));
+    let mut out = Vec::new();
+    for subject in &subjects {
+        for content in &contents {
+            let mut encoded = Vec::new();
+            subject.codec.encode(content, &mut encoded).unwrap();
+            let mut back = vec![0; content.len()];
+            subject.codec.decode(&encoded, &mut back).unwrap();
+            let step = encoded.len().div_ceil(120); // every length of what is short
+            for end in (0..encoded.len()).filter(|end| *end < 40 || end % step == 0) {
+                attack(subject, &encoded[..end], content, &mut out);
+            }
+            for _ in 0..runs {
+                let mut damaged = encoded.clone();
+                mutate(&mut random, &mut damaged);
+                attack(subject, &damaged, content, &mut out);
+            }
+            let noise: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
+            attack(subject, &noise, content, &mut out);
+        }
+    }
+}
+
+/// Headers that promise far more than the data holds.
+#[test]
+fn promises() {
+    let mut out = Vec::new();
+    let huge: [(&str, Vec<Value>, Vec<u8>); 5] = [
+        // a frame of 2^62 bytes with an empty block
+        (
+            "zstd",
+            vec![number(1), Value::Bool(false)],
+            [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1u64 << 62).to_le_bytes(), &[1, 0, 0]].concat(),
+        ),
+        // the same with blocks that repeat a byte 2^17 times each
+        (
+            "zstd",
+            vec![number(1), Value::Bool(false)],
+            [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88][..], &[2, 0, 0x10, 7].repeat(4000), &[1, 0, 0]].concat(),
+        ),
+        ("lz4", vec![number(1)], [&0x7fff_ffffu32.to_le_bytes()[..], &[0xff; 40]].concat()),
+        // a dictionary of 4 GiB
+        (
+            "lzma",
+            vec![number(2), number(-1), Value::None],
+            [&[0x5d, 0xff, 0xff, 0xff, 0xff][..], &[0xff; 8], &[0; 30]].concat(),
+        ),
+        // members that are empty, one after the other
+        ("gzip", vec![number(5)], [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0][..], &[0; 8]].concat().repeat(3000)),
+    ];
+    for (name, options, data) in huge {
+        let subject = Subject { codec: build(name, &options).unwrap(), extra: 64 * 1024, checked: false };
+        attack(&subject, &data, &[0; 1000], &mut out);
+    }
+}
