@@ -2,60 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod cases;
+
+use cases::cases;
 use tegula_kernel::codecs::{Codec, Value, build, vlen};
-
-struct Case {
-    name: String,
-    options: Vec<Value>,
-    encodes: bool,
-    given: Vec<u8>,
-    wanted: Option<Vec<u8>>,
-}
-
-fn option(text: &str) -> Value {
-    let (kind, rest) = text.split_at(1);
-    match kind {
-        "i" => Value::Int(rest.parse().unwrap()),
-        "f" => Value::Float(rest.parse().unwrap()),
-        "b" => Value::Bool(rest == "true"),
-        "t" => Value::Text(rest.to_owned()),
-        _ => Value::None,
-    }
-}
-
-fn line<'a>(data: &mut &'a [u8]) -> &'a str {
-    let end = data.iter().position(|&byte| byte == b'\n').unwrap();
-    let found = std::str::from_utf8(&data[..end]).unwrap();
-    *data = &data[end + 1..];
-    found
-}
-
-fn bytes(data: &mut &[u8], size: usize) -> Vec<u8> {
-    let (found, rest) = data.split_at(size);
-    *data = rest;
-    found.to_vec()
-}
-
-fn cases() -> Vec<Case> {
-    let mut all = Vec::new();
-    let lzma = build("lzma", &[Value::Int(1), Value::Int(-1), Value::None]).unwrap();
-    lzma.decode_up_to(include_bytes!("data/codecs.xz"), 1 << 26, &mut all).unwrap();
-    let mut rest = all.as_slice();
-    assert!(line(&mut rest).contains("numcodecs 0.16.6"));
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let parts: Vec<&str> = line(&mut rest).split('\t').collect();
-        let mut head = parts[0].split(';');
-        found.push(Case {
-            name: head.next().unwrap().to_owned(),
-            options: head.map(option).collect(),
-            encodes: parts[1] == "encode",
-            given: bytes(&mut rest, parts[2].parse().unwrap()),
-            wanted: parts[3].parse().ok().map(|size| bytes(&mut rest, size)),
-        });
-    }
-    found
-}
 
 fn encoded(codec: &dyn Codec, data: &[u8]) -> Vec<u8> {
     let mut out = b"something else".to_vec();
