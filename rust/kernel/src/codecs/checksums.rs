@@ -37,31 +37,43 @@ fn adler32(data: &[u8]) -> u32 {
     unsafe { libdeflate_sys::libdeflate_adler32(1, data.as_ptr().cast(), data.len()) }
 }
 
-/// Words that are summed before anything is reduced: 256 · 257 / 2 · 65535 fits 32 bits.
-const WORDS: usize = 256;
+/// Words that are summed side by side.
+const LANES: usize = 8;
+
+/// Words of a lane that are summed before anything is reduced: 256 · 257 / 2 · 65535 fits 32 bits.
+const ROWS: usize = 256;
 
 /// Compute the checksum of HDF5: two sums of big-endian 16-bit words, where 65535 and 0 are the same but for data of
 /// zeros only.
 fn fletcher32(data: &[u8]) -> u32 {
     let (mut low, mut high) = (0u64, 0u64);
-    for block in data.chunks(2 * WORDS) {
-        let words = block.chunks_exact(2);
-        let last = words.remainder();
-        let count = words.len() + last.len();
-        let (mut plain, mut weighted) = (0u32, 0u32);
-        for (index, word) in words.enumerate() {
-            let word = u32::from(word[0]) << 8 | u32::from(word[1]);
-            plain += word;
-            weighted += word * (count - index) as u32;
+    for block in data.chunks(2 * LANES * ROWS) {
+        let rows = block.chunks_exact(2 * LANES);
+        let (rest, count) = (rows.remainder(), (rows.len() * LANES) as u64);
+        let (plain, weighted) = sum_rows(rows);
+        high = reduce(high + low * count + weighted);
+        low = reduce(low + plain);
+        for word in rest.chunks(2) {
+            low += u64::from(word[0]) << 8 | word.get(1).map_or(0, |byte| u64::from(*byte));
+            high += low;
         }
-        for byte in last {
-            plain += u32::from(*byte) << 8;
-            weighted += u32::from(*byte) << 8;
-        }
-        high = reduce(high + low * count as u64 + u64::from(weighted));
-        low = reduce(low + u64::from(plain));
+        (low, high) = (reduce(low), reduce(high));
     }
     (high as u32) << 16 | low as u32
+}
+
+/// Sum the words, and the sums that there are after each of them.
+fn sum_rows(rows: std::slice::ChunksExact<'_, u8>) -> (u64, u64) {
+    let (mut plain, mut weighted) = ([0u32; LANES], [0u32; LANES]);
+    for row in rows {
+        for lane in 0..LANES {
+            plain[lane] += u32::from(row[2 * lane]) << 8 | u32::from(row[2 * lane + 1]);
+            weighted[lane] += plain[lane];
+        }
+    }
+    // word `lane` of a row counts `lane` times less than the first one
+    let weight = |lane: usize| LANES as u64 * u64::from(weighted[lane]) - lane as u64 * u64::from(plain[lane]);
+    ((0..LANES).map(|lane| u64::from(plain[lane])).sum(), (0..LANES).map(weight).sum())
 }
 
 /// Return the number from 1 to 65535 that is the same modulo 65535, or 0 for 0.

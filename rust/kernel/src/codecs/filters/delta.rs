@@ -95,12 +95,12 @@ fn mixed(plain: Dtype, stored: Dtype) -> Option<Ways> {
         }
         (Kind::Float, Kind::Float) => {
             // differences of single precision are rounded to it
-            let minus = if plain.size == 4 {
-                |one: f64, other: f64| f64::from(one as f32 - other as f32)
+            if plain.size == 4 {
+                let minus = |one: f64, other: f64| f64::from(one as f32 - other as f32);
+                through(plain, stored, minus, |one, other| one + other)
             } else {
-                |one: f64, other: f64| one - other
-            };
-            through(plain, stored, minus, |one, other| one + other)
+                through(plain, stored, |one: f64, other| one - other, |one, other| one + other)
+            }
         }
         (Kind::Float, _) | (_, Kind::Float) => None,
         (one, other) if one != other && (long(plain) || long(stored)) => None,
@@ -111,8 +111,8 @@ fn mixed(plain: Dtype, stored: Dtype) -> Option<Ways> {
 fn through<C: Computed + PartialEq + Send + Sync + 'static>(
     plain: Dtype,
     stored: Dtype,
-    minus: fn(C, C) -> C,
-    plus: fn(C, C) -> C,
+    minus: impl Fn(C, C) -> C + Send + Sync + 'static,
+    plus: impl Fn(C, C) -> C + Send + Sync + 'static,
 ) -> Option<Ways> {
     let (forth, back) = (Conversion::<C>::new(plain, stored)?, Conversion::<C>::new(stored, plain)?);
     let (wrap, forth_again) = (Conversion::<C>::new(plain, plain)?, Conversion::<C>::new(stored, stored)?);
@@ -126,11 +126,14 @@ fn through<C: Computed + PartialEq + Send + Sync + 'static>(
                 forth_again.round_trip(&mut stored);
                 fits = is_float || stored[0] == *first;
             }
-            for value in &mut *values {
-                let this = *value;
-                *value = last.map_or(this, |last| minus(this, last));
-                last = Some(this);
+            let next = values.last().copied();
+            for index in (1..values.len()).rev() {
+                values[index] = minus(values[index], values[index - 1]);
             }
+            if let (Some(last), [first, ..]) = (last, &mut *values) {
+                *first = minus(*first, last);
+            }
+            last = next;
             wrap.round_trip(values);
         });
         fits

@@ -9,6 +9,7 @@ mod bitround;
 mod delta;
 mod numbers;
 mod packbits;
+mod rows;
 mod scale;
 mod shuffle;
 

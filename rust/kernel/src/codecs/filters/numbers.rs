@@ -166,25 +166,49 @@ macro_rules! store {
         |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| value as $to)
     };
     ($from:ty, $through:ident, $to:ty) => {
-        |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| $through(value.into()) as $to)
+        |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| value.$through() as $to)
     };
 }
 
-/// Convert to 32 bits as processors do it, which NumPy leaves the smaller integers to: what does not fit becomes the
-/// least value. Elsewhere than on x86 NumPy gives other values for what does not fit.
-fn whole32(value: f64) -> i32 {
-    if value > -2_147_483_649.0 && value < 2_147_483_648.0 { value as i32 } else { i32::MIN }
+/// Conversion to whole numbers as processors do it, which NumPy leaves it to: what does not fit becomes the least value.
+/// Elsewhere than on x86 NumPy gives other values for what does not fit.
+trait Whole {
+    /// Convert to 32 bits.
+    fn whole32(self) -> i32;
+
+    /// Convert to 64 bits.
+    fn whole64(self) -> i64;
+
+    /// Convert to 64 bits without sign.
+    fn unsigned64(self) -> u64;
 }
 
-/// Convert to 64 bits; see `whole32`.
-fn whole64(value: f64) -> i64 {
-    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) { value as i64 } else { i64::MIN }
-}
+macro_rules! whole {
+    ($float:ty, $($least:tt)*) => {
+        impl Whole for $float {
+            #[inline(always)]
+            fn whole32(self) -> i32 {
+                let fits = self $($least)* && self < 2_147_483_648.0;
+                // SAFETY: the value fits.
+                if fits { unsafe { self.to_int_unchecked() } } else { i32::MIN }
+            }
 
-/// Convert to 64 bits without sign; see `whole32`.
-fn unsigned64(value: f64) -> u64 {
-    if value >= 9_223_372_036_854_775_808.0 { value as u64 } else { whole64(value) as u64 }
+            #[inline(always)]
+            fn whole64(self) -> i64 {
+                let fits = self >= -9_223_372_036_854_775_808.0 && self < 9_223_372_036_854_775_808.0;
+                // SAFETY: the value fits.
+                if fits { unsafe { self.to_int_unchecked() } } else { i64::MIN }
+            }
+
+            #[inline(always)]
+            fn unsigned64(self) -> u64 {
+                if self >= 9_223_372_036_854_775_808.0 { self as u64 } else { self.whole64() as u64 }
+            }
+        }
+    };
 }
+whole!(f32, >= -2_147_483_648.0);
+whole!(f64, > -2_147_483_649.0);
 
 macro_rules! float {
     ($float:ty) => {

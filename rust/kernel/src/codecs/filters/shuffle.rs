@@ -2,15 +2,11 @@
 
 use super::super::room::{Resize, Resized, Room};
 use super::super::{Codec, Value};
+use super::rows::{ROW, interleave, load, separate, store};
 use super::unsupported;
 use crate::{Error, Result};
 
 const NAME: &str = "shuffle";
-
-/// Elements that are turned at a time, as rows of bytes that fill a register.
-const ROW: usize = 16;
-
-type Row = [u8; ROW];
 
 struct Shuffle {
     element: usize,
@@ -26,30 +22,6 @@ pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
     }
 }
 
-/// Put the bytes of `one` and `other` alternately.
-#[inline(always)]
-fn interleave(one: Row, other: Row) -> (Row, Row) {
-    let pick = |start: usize| {
-        std::array::from_fn(|index| {
-            let place = start + index / 2;
-            if index % 2 == 0 { one[place] } else { other[place] }
-        })
-    };
-    (pick(0), pick(ROW / 2))
-}
-
-/// Undo `interleave`.
-#[inline(always)]
-fn separate(one: Row, other: Row) -> (Row, Row) {
-    let pick = |start: usize| {
-        std::array::from_fn(|index| {
-            let place = start + 2 * index;
-            if place < ROW { one[place] } else { other[place - ROW] }
-        })
-    };
-    (pick(0), pick(1))
-}
-
 /// Shuffle `count` elements of `N` bytes, a power of 2; return how many have been.
 ///
 /// # Safety
@@ -58,11 +30,8 @@ fn separate(one: Row, other: Row) -> (Row, Row) {
 unsafe fn forth<const N: usize>(from: *const u8, to: *mut u8, count: usize) -> usize {
     let end = count - count % ROW;
     for start in (0..end).step_by(ROW) {
-        let mut rows = [[0; ROW]; N];
-        for (index, row) in rows.iter_mut().enumerate() {
-            // SAFETY: the rows are the 16 elements from `start`, which are less than `count`.
-            *row = unsafe { from.add(start * N + index * ROW).cast::<Row>().read_unaligned() };
-        }
+        // SAFETY: the rows are the 16 elements from `start`, which are less than `count`.
+        let mut rows: [_; N] = std::array::from_fn(|index| unsafe { load(from.add(start * N + index * ROW)) });
         for _ in 0..N.trailing_zeros() {
             let old = rows;
             for index in 0..N / 2 {
@@ -71,7 +40,7 @@ unsafe fn forth<const N: usize>(from: *const u8, to: *mut u8, count: usize) -> u
         }
         for (index, row) in rows.iter().enumerate() {
             // SAFETY: each row is a byte of these elements, which are less than `count`.
-            unsafe { to.add(index * count + start).cast::<Row>().write_unaligned(*row) };
+            unsafe { store(to.add(index * count + start), *row) };
         }
     }
     end
@@ -85,11 +54,8 @@ unsafe fn forth<const N: usize>(from: *const u8, to: *mut u8, count: usize) -> u
 unsafe fn back<const N: usize>(from: *const u8, to: *mut u8, count: usize) -> usize {
     let end = count - count % ROW;
     for start in (0..end).step_by(ROW) {
-        let mut rows = [[0; ROW]; N];
-        for (index, row) in rows.iter_mut().enumerate() {
-            // SAFETY: each row is a byte of the 16 elements from `start`, which are less than `count`.
-            *row = unsafe { from.add(index * count + start).cast::<Row>().read_unaligned() };
-        }
+        // SAFETY: each row is a byte of the 16 elements from `start`, which are less than `count`.
+        let mut rows: [_; N] = std::array::from_fn(|index| unsafe { load(from.add(index * count + start)) });
         for _ in 0..N.trailing_zeros() {
             let old = rows;
             for index in 0..N / 2 {
@@ -98,7 +64,7 @@ unsafe fn back<const N: usize>(from: *const u8, to: *mut u8, count: usize) -> us
         }
         for (index, row) in rows.iter().enumerate() {
             // SAFETY: the rows are these elements, which are less than `count`.
-            unsafe { to.add(start * N + index * ROW).cast::<Row>().write_unaligned(*row) };
+            unsafe { store(to.add(start * N + index * ROW), *row) };
         }
     }
     end
