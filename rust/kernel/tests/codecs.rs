@@ -146,6 +146,15 @@ fn filters_take_whole_elements_only() {
 }
 
 #[test]
+fn anything_but_zero_is_true() {
+    let codec = build("packbits", &[]).unwrap();
+    let data: Vec<u8> = (0..=255).chain(0..20).collect();
+    let found = encoded(&*codec, &data);
+    assert_eq!(found[..3], [4, 0x7f, 0xff]);
+    assert_eq!(found[33..], [0x7f, 0xff, 0xf0]);
+}
+
+#[test]
 fn elements_of_any_length() {
     let items: [&[u8]; 4] = [b"abc", b"", "\u{e9}t\u{e9}".as_bytes(), b"\xff"];
     let mut out = Vec::new();

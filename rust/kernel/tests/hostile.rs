@@ -133,6 +133,7 @@ fn subjects() -> Vec<Subject> {
             Err(error) => panic!("{name} {options:?}: {error}"),
         }
     }
+    assert!(found.len() >= 19, "only {} codecs are there", found.len());
     found
 }
 

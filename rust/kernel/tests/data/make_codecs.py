@@ -229,7 +229,7 @@ def filters() -> None:
         for kept in {0, 1, 3, bits - 1, bits}:
             both("bitround", (kept, name), numcodecs.BitRound(kept), data)
 
-    for count in (0, 1, 7, 8, 9, 64, 101):
+    for count in (0, 1, 7, 8, 9, 64, 101, 300):
         data = random.integers(0, 2, count, "u1").view(bool)
         both("packbits", (), numcodecs.PackBits(), data)
 

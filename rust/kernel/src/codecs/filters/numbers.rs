@@ -184,18 +184,18 @@ trait Whole {
 }
 
 macro_rules! whole {
-    ($float:ty, $($least:tt)*) => {
+    ($float:ty, $below:expr) => {
         impl Whole for $float {
             #[inline(always)]
             fn whole32(self) -> i32 {
-                let fits = self $($least)* && self < 2_147_483_648.0;
+                let fits = self > $below && self < 2_147_483_648.0;
                 // SAFETY: the value fits.
                 if fits { unsafe { self.to_int_unchecked() } } else { i32::MIN }
             }
 
             #[inline(always)]
             fn whole64(self) -> i64 {
-                let fits = self >= -9_223_372_036_854_775_808.0 && self < 9_223_372_036_854_775_808.0;
+                let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&self);
                 // SAFETY: the value fits.
                 if fits { unsafe { self.to_int_unchecked() } } else { i64::MIN }
             }
@@ -207,8 +207,8 @@ macro_rules! whole {
         }
     };
 }
-whole!(f32, >= -2_147_483_648.0);
-whole!(f64, > -2_147_483_649.0);
+whole!(f32, -2_147_483_904.0); // the next number below -2^31
+whole!(f64, -2_147_483_649.0);
 
 macro_rules! float {
     ($float:ty) => {
