@@ -77,9 +77,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Codec { codec, message } | Error::Unsupported { codec, message } => {
-                write!(out, "{codec}: {message}")
-            }
+            Error::Codec { codec, message } | Error::Unsupported { codec, message } => write!(out, "{codec}: {message}"),
             Error::Store { message } => out.write_str(message),
             Error::Conflict => out.write_str("the value has changed since it was read"),
             Error::Absent => out.write_str("there is no value"),

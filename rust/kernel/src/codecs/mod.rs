@@ -139,9 +139,7 @@ pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
         "bz2" => bz2::build(options),
         "crc32c" | "crc32" | "adler32" | "fletcher32" => checksums::build(name, options),
         "gzip" | "zlib" => deflate::build(name, options),
-        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => {
-            filters::build(name, options)
-        }
+        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => filters::build(name, options),
         "lz4" => lz4::build(options),
         "lzma" => lzma::build(options),
         "zstd" => zstd::build(options),
