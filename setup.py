@@ -10,11 +10,13 @@ class BuildKernel(build_rust):
     """Builds the kernel; it is optional, so what went wrong stands in the output and ends nothing."""
 
     built = False
+    told = False
 
     def run(self) -> None:
         """Build it, and say if it could not be."""
         super().run()
-        if not self.built:
+        if not self.built and not BuildKernel.told:
+            BuildKernel.told = True
             print(
                 "tegula: the kernel was not built, so chunks will be read and written by the reference executor, which "
                 "gives the same results and takes longer; it needs Rust 1.85 or newer (https://rustup.rs)",

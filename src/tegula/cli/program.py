@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from typer.core import TyperGroup
 from tegula import __version__
 from tegula.cli.attributes import get_attributes, set_attributes, unset_attribute
 from tegula.cli.converting import convert
+from tegula.cli.doctor import doctor
 from tegula.cli.listing import info, ls, tree
 from tegula.cli.reading import cat
 from tegula.cli.reporting import tell
@@ -68,6 +70,8 @@ def _program(
 
     A PATH is that of a directory or a zip archive, or a file: URL; PATH::inner/path means a node inside it.
     """
+    # that the kernel is missing `tegula doctor` says; each of many short processes need not
+    logging.getLogger("tegula").setLevel(logging.ERROR)
 
 
 app.command("info")(info)
@@ -79,3 +83,4 @@ _attrs.command("get")(get_attributes)
 _attrs.command("set", context_settings=_WITH_NUMBERS)(set_attributes)
 _attrs.command("unset")(unset_attribute)
 app.command("convert")(convert)
+app.command("doctor")(doctor)

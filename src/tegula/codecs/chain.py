@@ -29,7 +29,7 @@ from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedErr
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["CodecChain", "build_chain"]
+__all__ = ["CodecChain", "build_chain", "known_codecs"]
 
 _PREFIX: Final = "numcodecs."
 _ARRAYS: Final = {
@@ -290,6 +290,18 @@ def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
     if serializer is None:
         raise MetadataError("no codec of the chain makes bytes of an array", field="codecs")
     return CodecChain(arrays, serializer, buffers)
+
+
+def known_codecs() -> list[str]:
+    """Return the names that codecs of a chain can have, those registered with numcodecs among them.
+
+    Examples
+    --------
+    >>> {"bytes", "zstd", "numcodecs.delta"} <= {*known_codecs()}
+    True
+    """
+    registry = import_module("numcodecs.registry").codec_registry
+    return sorted({*_ARRAYS, *_SERIALIZERS, *_BUFFERS, *(_PREFIX + name for name in registry)})
 
 
 def _serializer_position(specs: Sequence[CodecSpec], data_type: DataType) -> int:

@@ -6,7 +6,7 @@ described exactly or not at all; where it is not, the reference executor does th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,11 +14,13 @@ import numpy as np
 from tegula.codecs.stages import ArrayCodec, BufferCodec, Native, Serializer
 from tegula.codecs.transpose import Transpose
 
-__all__ = ["describe", "filter_native"]
+__all__ = ["describe", "filter_native", "runs_in_kernel"]
 
 _MANTISSA: Final = {2: 10, 4: 23, 8: 52}
 _WIDEST: Final = 8
 _INTEGERS: Final = range(-(2**63), 2**63)
+_STRUCTURE: Final = frozenset({"bytes", "transpose", "sharding_indexed"})
+_CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
 
 
 def describe(
@@ -63,6 +65,18 @@ def describe(
     if filters:
         middle = _before_filters(arrays, middle)
     return None if middle is None else (order, middle, tuple(codec for codec in rest if codec is not None))
+
+
+def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
+    """Return whether a kernel that has the codecs `kernel` can do what the codec `name` of a chain does.
+
+    Examples
+    --------
+    >>> runs_in_kernel("numcodecs.zlib", ["zlib"]), runs_in_kernel("vlen-utf8", ["zlib"])
+    (True, False)
+    """
+    known = name.removeprefix("numcodecs.")
+    return name in _STRUCTURE or (known in kernel and (known != name or name in _CORE))
 
 
 def _before_filters(arrays: Sequence[ArrayCodec], middle: Native) -> Native | None:

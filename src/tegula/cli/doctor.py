@@ -1,0 +1,95 @@
+"""``tegula doctor``: what this installation consists of, and what reads and writes its chunks."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import typer
+
+import tegula
+from tegula import config, executors
+from tegula.cli.reporting import AsJson, columns, print_json
+from tegula.codecs import known_codecs, runs_in_kernel
+
+__all__ = ["doctor"]
+
+_NEEDED: Final = ("numpy", "numcodecs", "ml_dtypes", "google-crc32c")
+_OPTIONAL: Final = ("typer", "rich", "numexpr", "pandas", "pyarrow", "tables", "msgpack", "pcodec", "zfpy")
+_BUILD: Final = "install a Rust toolchain and tegula again: pip install --force-reinstall --no-cache-dir tegula"
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Print what is installed, and whether chunks are read and written by the compiled kernel."""
+    facts = _facts()
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(_report(facts))
+
+
+def _facts() -> dict[str, Any]:
+    kernel = executors.kernel()
+    has = frozenset(kernel.codecs()) if kernel is not None else None
+    used, reason = _executor()
+    return {
+        "tegula": tegula.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in _NEEDED},
+        "optional_packages": {name: _version(name) for name in _OPTIONAL},
+        "executor": {"setting": config.current().executor, "used": used, "reason": reason},
+        "threads": config.current().threads,
+        "kernel": None if kernel is None else _kernel_facts(kernel),
+        "codecs": {
+            name: "kernel" if used == "kernel" and has is not None and runs_in_kernel(name, has) else "reference"
+            for name in known_codecs()
+        },
+    }
+
+
+def _executor() -> tuple[str, str]:
+    """Return the executor in use, and why it is that."""
+    setting, obstacle = config.current().executor, executors.obstacle()
+    if setting == "reference":
+        return "reference", "the setting executor says so"
+    if obstacle is None:
+        return "kernel", "it is there" if setting == "auto" else "the setting executor says so"
+    return "reference", f"the kernel {obstacle}; to have it, {_BUILD}"
+
+
+def _kernel_facts(kernel: Any) -> dict[str, Any]:
+    return {"version": kernel.__version__, "libraries": kernel.versions(), "processor_features": kernel.features()}
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _report(facts: dict[str, Any]) -> str:
+    executor, kernel = facts["executor"], facts["kernel"]
+    optional = facts["optional_packages"]
+    rows = [
+        ("tegula", facts["tegula"]),
+        ("Python", f"{facts['python']} on {facts['platform']}"),
+        ("Packages", _listed(facts["packages"])),
+        ("Optional", _listed({name: found for name, found in optional.items() if found is not None})),
+        ("Missing", ", ".join(name for name, found in optional.items() if found is None)),
+        ("Executor", f"{executor['used']}: {executor['reason']}"),
+        ("Threads", str(facts["threads"])),
+    ]
+    if kernel is not None:
+        rows.append(("Kernel", f"{kernel['version']}, with {_listed(kernel['libraries'])}"))
+        rows.append(("Processor", ", ".join(kernel["processor_features"])))
+    for place in ("kernel", "reference"):
+        names = [name for name, where in facts["codecs"].items() if where == place]
+        rows.append((f"In the {place}", ", ".join(names)))
+    return columns([(title, text or "none") for title, text in rows])
+
+
+def _listed(versions: dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {'missing' if found is None else found}" for name, found in versions.items())
