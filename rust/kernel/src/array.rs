@@ -106,8 +106,9 @@ pub struct Elements {
     pub size: usize,
     /// Bytes of the units that are stored backwards; 0 if none are.
     pub swap: usize,
-    /// Whether they are text of four bytes a character, in which not every number is a character.
-    pub text: bool,
+    /// Whether they are text of four bytes a character, in which not every number is a character; and if so, whether
+    /// the highest byte comes first in memory.
+    pub text: Option<bool>,
 }
 
 /// Shards: inner chunks and an index (Zarr v3 core, "sharding codec").
@@ -252,9 +253,10 @@ impl Elements {
 
     /// Refuse text that holds numbers which are no characters.
     pub fn check(&self, content: &[u8]) -> Result<()> {
-        if self.text {
+        if let Some(big) = self.text {
             let (units, _) = content.as_chunks::<4>();
-            if let Some(code) = units.iter().map(|unit| u32::from_ne_bytes(*unit)).find(|&code| code > 0x10_ffff) {
+            let number = |unit: &[u8; 4]| if big { u32::from_be_bytes(*unit) } else { u32::from_le_bytes(*unit) };
+            if let Some(code) = units.iter().map(number).find(|&code| code > 0x10_ffff) {
                 return Err(Error::codec("bytes", format!("text holds {code:#x}, which is no Unicode code point")));
             }
         }

@@ -171,7 +171,7 @@ impl Reading<'_> {
                     return self.by_blocks(blocks, value, content, &placing, elements);
                 }
             }
-        } else if partly && content > SMALL && !elements.text {
+        } else if partly && content > SMALL && elements.text.is_none() {
             if let Some(parts) = value.parts() {
                 if let Some(depth) = placing.depth(content, elements.size, parts) {
                     return self.by_ranges(value, content, &placing, depth, elements);
@@ -186,7 +186,7 @@ impl Reading<'_> {
         if let Some(out) = self.in_one_piece(content, placing) {
             return self.chain.decode_content(data, out);
         }
-        if self.chain.buffers.is_empty() && !elements.text {
+        if self.chain.buffers.is_empty() && elements.text.is_none() {
             if data.len() != content {
                 return Err(Error::wrong_size("bytes", data.len(), content));
             }
@@ -211,7 +211,7 @@ impl Reading<'_> {
 
     fn place(&self, chunk: &mut [u8], placing: &Placing<'_>, elements: &Elements) -> Result<()> {
         let mut swap = elements.swap;
-        if elements.text {
+        if elements.text.is_some() {
             elements.to_memory(chunk)?;
             swap = 0;
         }
@@ -307,7 +307,7 @@ impl Reading<'_> {
                 }
                 self.decode_blocks(codec, value, &table, &needed, Some(parts), placing, elements)
             }
-            Layout::Plain(start) if !elements.text && start + content as u64 == total => {
+            Layout::Plain(start) if elements.text.is_none() && start + content as u64 == total => {
                 let plain = Within { value, start, length: content as u64 };
                 match placing.depth(content, elements.size, parts) {
                     Some(depth) => self.by_ranges(&plain, content, placing, depth, elements),
@@ -364,14 +364,14 @@ impl Reading<'_> {
         }
         with_scratch(table.content, |chunk| {
             decode(SharedOut(chunk.as_mut_ptr()))?;
-            if elements.text {
+            if elements.text.is_some() {
                 for &block in needed {
                     let start = block * table.block;
                     elements.to_memory(&mut chunk[start..start + table.len(block)])?;
                 }
             }
             // SAFETY: the blocks that `placing` leads to have been decoded.
-            unsafe { self.copy(chunk, placing, if elements.text { 0 } else { elements.swap }) };
+            unsafe { self.copy(chunk, placing, if elements.text.is_some() { 0 } else { elements.swap }) };
             Ok(())
         })
     }

@@ -53,7 +53,7 @@ impl Array {
         dense: bool,
     ) -> PyResult<Array> {
         let cuts = cuts.iter().map(description::cut).collect::<PyResult<Vec<_>>>()?;
-        let chain = description::chain(chain)?;
+        let chain = description::chain(chain, dtype.byteorder() == b'>')?;
         if cuts.len() != shape.len() || fill.len() != dtype.itemsize() || dtype.has_object() || fill.is_empty() {
             return Err(PyValueError::new_err("the parts of the description contradict each other"));
         }

@@ -9,19 +9,19 @@ use tegula_kernel::plan::Cut;
 
 use crate::errors::exception;
 
-/// `(order, serializer, buffers)`, as `CodecChain.native` gives it.
-pub fn chain(description: &Bound<'_, PyAny>) -> PyResult<Chain> {
+/// `(order, serializer, buffers)`, as `CodecChain.native` gives it; `big` says that numbers in memory are big-endian.
+pub fn chain(description: &Bound<'_, PyAny>, big: bool) -> PyResult<Chain> {
     let (order, serial, buffers): (Option<Vec<usize>>, Bound<'_, PyTuple>, Bound<'_, PyTuple>) = description.extract()?;
     let buffers = buffers.iter().map(|codec| build(&codec)).collect::<PyResult<_>>()?;
-    Ok(Chain { order, serializer: serializer(&serial)?, buffers })
+    Ok(Chain { order, serializer: serializer(&serial, big)?, buffers })
 }
 
-fn serializer(description: &Bound<'_, PyTuple>) -> PyResult<Serializer> {
+fn serializer(description: &Bound<'_, PyTuple>, big: bool) -> PyResult<Serializer> {
     let kind: String = description.get_item(0)?.extract()?;
     match kind.as_str() {
         "bytes" => {
             let (_, size, swap, text): (String, usize, usize, bool) = description.extract()?;
-            Ok(Serializer::Elements(Elements { size, swap, text }))
+            Ok(Serializer::Elements(Elements { size, swap, text: text.then_some(big) }))
         }
         "sharding" => {
             type Parts<'py> = (String, Vec<u64>, Bound<'py, PyAny>, Bound<'py, PyAny>, bool);
@@ -31,8 +31,8 @@ fn serializer(description: &Bound<'_, PyTuple>) -> PyResult<Serializer> {
             }
             Ok(Serializer::Shard(Box::new(Sharding {
                 inner_shape,
-                inner: chain(&inner)?,
-                index: chain(&index)?,
+                inner: chain(&inner, big)?,
+                index: chain(&index, false)?,
                 at_start,
             })))
         }

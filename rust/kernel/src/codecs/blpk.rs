@@ -66,6 +66,14 @@ impl Codec for Container {
         Ok(Some(number(frame, 4)))
     }
 
+    fn payload<'a>(&self, data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        Some(frame(data))
+    }
+
+    fn is_slow(&self) -> bool {
+        false
+    }
+
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
         let frame = frame(data)?;
         if frame.len() != out.len() {

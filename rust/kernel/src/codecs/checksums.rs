@@ -118,7 +118,19 @@ unsafe impl Resize for Checksum {
         Ok(())
     }
 
+    fn payload<'a>(&self, data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        Some(self.checked(data))
+    }
+
     fn decode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
+        room.put(self.checked(data)?);
+        Ok(())
+    }
+}
+
+impl Checksum {
+    /// Return what the checksum is of, if it is.
+    fn checked<'a>(&self, data: &'a [u8]) -> Result<&'a [u8]> {
         let parts = if self.at_start {
             data.split_first_chunk().map(|(sum, rest)| (rest, sum))
         } else {
@@ -131,7 +143,6 @@ unsafe impl Resize for Checksum {
         if (self.sum)(content) != u32::from_le_bytes(*sum) {
             return Err(Error::codec(self.name, "the checksum does not match the data"));
         }
-        room.put(content);
-        Ok(())
+        Ok(content)
     }
 }

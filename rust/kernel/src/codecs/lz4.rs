@@ -65,6 +65,10 @@ impl Codec for Lz4 {
         told(data).map(Some)
     }
 
+    fn is_slow(&self) -> bool {
+        false
+    }
+
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
         let size = told(data)?;
         if size != out.len() {

@@ -91,6 +91,11 @@ pub(super) unsafe trait Resize: Send + Sync {
     /// Encode into room of the size that `encoded` says.
     fn encode(&self, data: &[u8], room: Room<'_>) -> Result<()>;
 
+    /// What `data` holds, where it is there to be borrowed; see [`Codec::payload`].
+    fn payload<'a>(&self, _data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        None
+    }
+
     /// Decode into room of the size that `decoded` says.
     fn decode(&self, data: &[u8], room: Room<'_>) -> Result<()>;
 }
@@ -109,6 +114,14 @@ impl<T: Resize> Codec for Resized<T> {
 
     fn decoded_size(&self, data: &[u8]) -> Result<Option<usize>> {
         self.0.decoded(data).map(Some)
+    }
+
+    fn payload<'a>(&self, data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        self.0.payload(data)
+    }
+
+    fn is_slow(&self) -> bool {
+        false
     }
 
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {

@@ -62,6 +62,10 @@ impl Codec for Blosc {
         Header::read(data, data.len() as u64).map(|header| Some(header.content))
     }
 
+    fn is_slow(&self) -> bool {
+        matches!(self.compressor, Compressor::Zlib | Compressor::Zstd)
+    }
+
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
         let header = Header::read(data, data.len() as u64)?;
         decode::frame(&header, data, as_room(out))
