@@ -58,8 +58,12 @@ def options() -> argparse.Namespace:
 
 def filesystem(path: Path) -> str:
     """Return the kind of file system that a path is on."""
-    done = subprocess.run(["stat", "-f", "-c", "%T", str(path)], check=False, capture_output=True, text=True)
-    return done.stdout.strip() or "an unknown file system"
+    try:
+        command = ["df", "--output=fstype", str(path)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError:
+        return "an unknown file system"
+    return done.stdout.strip().rpartition("\n")[2] or "an unknown file system"
 
 
 class Run:
