@@ -58,8 +58,12 @@ def options() -> argparse.Namespace:
 
 def filesystem(path: Path) -> str:
     """Return the kind of file system that a path is on."""
-    done = subprocess.run(["stat", "-f", "-c", "%T", str(path)], check=False, capture_output=True, text=True)
-    return done.stdout.strip() or "an unknown file system"
+    try:
+        command = ["df", "--output=fstype", str(path)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError:
+        return "an unknown file system"
+    return done.stdout.strip().rpartition("\n")[2] or "an unknown file system"
 
 
 class Run:
@@ -102,7 +106,7 @@ def main() -> None:
     regimes = [name for name in ALL_REGIMES if re.search(chosen.regimes, name)]
     table = [case for case in cases.cases(chosen.quick) if re.search(chosen.cases, case.name)]
     if chosen.list:
-        print("cases:", *(case.name for case in table), "\nregimes:", *(f"{name!r}" for name in regimes))
+        print("cases:", *(case.name for case in table), "group import\nregimes:", *(f"{name!r}" for name in regimes))
         return
     shm = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="tegula-bench-", dir=chosen.dir or (shm if shm.is_dir() else None)))
@@ -120,13 +124,12 @@ def main() -> None:
     try:
         for case in table:
             run.case(case)
-        if not chosen.cases:
-            members = [name for name in groups.REGIMES if name in regimes]
-            count = 2000 if chosen.quick else 10_000
-            for row in groups.measure_groups(seats, root, count, members, effort) if members else ():
+        members = [name for name in groups.REGIMES if name in regimes]
+        if members and re.search(chosen.cases, "group"):
+            for row in groups.measure_groups(seats, root, 2000 if chosen.quick else 10_000, members, effort):
                 run.add(row)
-            if "import" in regimes:
-                run.add(processes.measure_imports([seat.name for seat in seats], effort))
+        if "import" in regimes and re.search(chosen.cases, "import"):
+            run.add(processes.measure_imports([seat.name for seat in seats], effort))
     except KeyboardInterrupt:
         print("stopped; what was measured so far:")
     finally:

@@ -100,7 +100,7 @@ def measure_groups(seats: list[Any], root: Path, count: int, regimes: list[str],
         path = root / f"group-{format}"
         write_group(path, format, count)
         for regime in regimes:
-            row = Row(f"{format}-{count}-arrays", regime, "ms", 1)
+            row = Row(f"group-{format}-{count}", regime, "ms", 1)
             spent = dict.fromkeys((seat.name for seat in seats), 0.0)
             for _ in range(min(3, effort.rounds)):
                 for seat in seats:

@@ -18,7 +18,7 @@ from timing import Effort, Row
 
 def measure_imports(names: list[str], effort: Effort) -> Row:
     """Time the import of each contender's module; NumPy alone is the limit."""
-    row = Row("fresh process", "import", "ms", 1)
+    row = Row("import", "import", "ms", 1)
     for _ in range(max(3, effort.rounds)):
         for name, module in MODULES.items():
             python = python_of(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def answer(seat: LocalSeat, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it by closing its input
     # what a library prints must not get between the answers
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -50,6 +52,8 @@ def main() -> None:
     for line in sys.stdin:
         try:
             found = answer(seat, json.loads(line))
+        except Lacking as error:
+            found = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - it is the answer
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(found), file=output, flush=True)

@@ -54,7 +54,7 @@ def test_a_store_that_fails_all_at_once_is_asked_one_by_one() -> None:
     assert tegula.open_array(store).shape == (6,)
 
 
-@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
 def test_arrays_of_one_description_share_their_codecs_and_nothing_that_can_change(format: str) -> None:
     store = tegula.MemoryStore()
     for name in ("x", "y"):

@@ -3,13 +3,16 @@
 //! Consolidated metadata holds the documents of a whole hierarchy in one object; who opens one array of it needs one
 //! member. The text is checked as strictly as a full parse would, so that it is found or refused alike: [`index_members`]
 //! gives up on whatever it is not sure of, and the caller then parses the text as a whole.
+//!
+//! The text is looked at in blocks of 64 bytes. Of each, a few masks tell where tokens begin and which bytes are inside
+//! strings; the grammar then goes from token to token and never sees white space or what strings hold.
 
 /// Containers in each other that are followed; deeper ones are the caller's.
 const MAX_DEPTH: u32 = 60;
 /// Digits of a number; Python's parser refuses whole numbers of more than 4300.
 const MAX_NUMBER: usize = 4000;
-/// Bytes that are looked at together.
-const BLOCK: usize = 16;
+/// Bytes that are looked at together, one for each bit of a mask.
+const BLOCK: usize = 64;
 /// Numbers that describe one member in a level of [`index_members`].
 pub const FIELDS: usize = 5;
 
@@ -24,120 +27,178 @@ pub const FIELDS: usize = 5;
 /// `chain` occurs twice.
 pub fn index_members(text: &[u8], chain: &[&str]) -> Option<Vec<Vec<u32>>> {
     u32::try_from(text.len()).ok()?;
-    if !text.is_ascii() {
-        core::str::from_utf8(text).ok()?;
-    }
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        tokens: 0,
+        block: 0,
+        next_block: 0,
+        in_string: 0,
+        in_scalar: 0,
+        in_escape: false,
+        escapes: false,
+        ascii: true,
+        valid: true,
+    };
     let mut levels = Vec::new();
-    scanner.space();
+    if scanner.next() != b'{' {
+        return None;
+    }
     scanner.object(chain, &mut levels, 1)?;
-    scanner.space();
-    (scanner.at == text.len()).then_some(levels)
+    let complete = scanner.next() == END && scanner.valid;
+    (complete && (scanner.ascii || core::str::from_utf8(text).is_ok())).then_some(levels)
 }
+
+/// What stands for the end of the text where a byte is expected; no token begins with it.
+const END: u8 = 0;
 
 struct Scanner<'a> {
     text: &'a [u8],
+    /// Where the token is that was found last.
     at: usize,
+    /// Of the block at `block`, the tokens that have not been found yet.
+    tokens: u64,
+    block: usize,
+    next_block: usize,
+    /// All ones if the last block ended inside a string.
+    in_string: u64,
+    /// One if the last block ended inside a number or a word.
+    in_scalar: u64,
+    /// Whether the last block ended with a backslash that means the byte behind it.
+    in_escape: bool,
+    /// Whether there has been a backslash so far.
+    escapes: bool,
+    /// Whether all bytes so far are ASCII.
+    ascii: bool,
+    /// Whether no byte has been found that is valid nowhere, or not where it stands.
+    valid: bool,
 }
 
 impl Scanner<'_> {
+    /// Go to the next token, and return its first byte: a bracket, colon, comma, a quote at either end of a string, or
+    /// the first of other bytes that stand together.
     #[inline(always)]
-    fn peek(&self) -> u8 {
-        // NUL is valid nowhere in a text, so it can stand for the end
-        self.text.get(self.at).copied().unwrap_or(0)
-    }
-
-    /// Return the bytes from here on that are looked at together, unless the text ends before.
-    #[inline(always)]
-    fn block(&self) -> Option<&[u8; BLOCK]> {
-        self.text.get(self.at..)?.first_chunk()
-    }
-
-    #[inline(always)]
-    fn take(&mut self, byte: u8) -> Option<()> {
-        (self.peek() == byte).then(|| self.at += 1)
-    }
-
-    #[inline(always)]
-    fn space(&mut self) {
-        if self.peek() > b' ' {
-            return;
-        }
-        while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
-            self.at += 1;
-            // indentation comes in long runs
-            while let Some(block) = self.block() {
-                let run = find::other_than_space(block);
-                self.at += run;
-                if run < BLOCK {
-                    break;
-                }
+    fn next(&mut self) -> u8 {
+        while self.tokens == 0 {
+            if !self.look() {
+                return END;
             }
         }
+        self.at = self.block + self.tokens.trailing_zeros() as usize;
+        self.tokens &= self.tokens - 1;
+        self.byte(self.at)
     }
 
-    /// Read an object whose members are listed.
+    #[inline(always)]
+    fn byte(&self, at: usize) -> u8 {
+        self.text.get(at).copied().unwrap_or(END)
+    }
+
+    /// Find the tokens of the next block; return whether there is one.
+    fn look(&mut self) -> bool {
+        self.block = self.next_block;
+        let Some(rest) = self.text.get(self.block..).filter(|rest| !rest.is_empty() && self.valid) else {
+            self.valid &= self.in_string == 0;
+            self.at = self.text.len();
+            return false;
+        };
+        let mut padded = [b' '; BLOCK];
+        let bytes = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        let found = masks::of(bytes);
+        self.ascii &= found.ascii;
+        let quotes = found.quotes & !self.escaped(found.backslashes);
+        let inside = prefix_xor(quotes) ^ self.in_string;
+        self.in_string = if inside >> 63 == 1 { !0 } else { 0 };
+        let scalars = !(found.spaces | found.operators | quotes | inside);
+        let starts = scalars & !(scalars << 1 | self.in_scalar);
+        self.in_scalar = scalars >> 63;
+        if found.controls != 0 {
+            self.valid &= found.controls & inside == 0 && only_white(bytes, found.controls);
+        }
+        self.tokens = found.operators & !inside | quotes | starts;
+        self.next_block += BLOCK;
+        true
+    }
+
+    /// Return which bytes stand behind a backslash that means them.
+    #[inline(always)]
+    fn escaped(&mut self, backslashes: u64) -> u64 {
+        if backslashes == 0 && !self.in_escape {
+            return 0;
+        }
+        self.escapes = true;
+        let (mut escaped, mut at) = (u64::from(self.in_escape), u32::from(self.in_escape));
+        self.in_escape = false;
+        while at < 64 && backslashes >> at != 0 {
+            at += (backslashes >> at).trailing_zeros() + 1;
+            if at == 64 {
+                self.in_escape = true;
+            } else {
+                escaped |= 1 << at;
+            }
+            at += 1;
+        }
+        escaped
+    }
+
+    /// Read an object whose brace has been found and whose members are listed.
     fn object(&mut self, chain: &[&str], levels: &mut Vec<Vec<u32>>, depth: u32) -> Option<()> {
         let level = levels.len();
         levels.push(Vec::new());
         let mut found = Vec::new();
         let mut followed = false;
-        self.take(b'{')?;
-        self.space();
-        if self.take(b'}').is_some() {
+        let mut byte = self.next();
+        if byte == b'}' {
             return Some(());
         }
         loop {
-            self.take(b'"')?;
-            let first = self.at;
-            if self.string()? {
+            let first = self.at + 1;
+            let text = self.text;
+            if byte != b'"' || self.next() != b'"' {
                 return None;
             }
-            let key = first..self.at - 1;
-            self.space();
-            self.take(b':')?;
-            self.space();
+            let name = text.get(first..self.at)?;
+            let name_end = self.at;
+            if (self.escapes && name.contains(&b'\\')) || self.next() != b':' {
+                return None;
+            }
+            byte = self.next();
             let start = self.at;
-            let name = &self.text[key.clone()];
-            match chain.split_first() {
-                Some((next, rest)) if next.as_bytes() == name => {
-                    if followed {
-                        return None;
-                    }
-                    followed = true;
-                    if self.peek() == b'{' {
-                        self.object(rest, levels, depth + 1)?;
-                    } else {
-                        self.value(depth)?;
-                    }
-                }
-                _ => self.value(depth)?,
+            let on_chain = chain.first().is_some_and(|next| next.as_bytes() == name);
+            if on_chain && core::mem::replace(&mut followed, true) {
+                return None;
             }
+            let end = if on_chain && byte == b'{' {
+                self.object(&chain[1..], levels, depth + 1)?;
+                self.at + 1
+            } else {
+                self.value(byte, depth)?
+            };
             // below 2**32, as the text is
-            found.extend([key.start as u32, key.end as u32, start as u32, self.at as u32, crc32(name)]);
-            self.space();
-            if self.take(b',').is_none() {
-                self.take(b'}')?;
-                levels[level] = found;
-                return Some(());
+            found.extend([first as u32, name_end as u32, start as u32, end as u32, crc32(name)]);
+            match self.next() {
+                b',' => byte = self.next(),
+                b'}' => {
+                    levels[level] = found;
+                    return Some(());
+                }
+                _ => return None,
             }
-            self.space();
         }
     }
 
-    /// Go past a value, whatever it holds.
-    fn value(&mut self, depth: u32) -> Option<()> {
+    /// Go past a value whose first byte has been found, and return where it ends.
+    fn value(&mut self, mut byte: u8, depth: u32) -> Option<usize> {
         let most = MAX_DEPTH.saturating_sub(depth);
         // of each container that is open, whether it is an object; the innermost is the lowest bit
         let mut objects = 0u64;
         let mut open = 0u32;
         loop {
-            let byte = self.peek();
-            self.at += 1;
-            match byte {
-                b'"' => {
-                    self.string()?;
-                }
+            let mut end = match byte {
+                b'"' => self.string()?,
                 b'{' | b'[' => {
                     open += 1;
                     if open > most {
@@ -145,212 +206,218 @@ impl Scanner<'_> {
                     }
                     let object = byte == b'{';
                     objects = (objects << 1) | u64::from(object);
-                    self.space();
-                    if self.peek() != if object { b'}' } else { b']' } {
+                    byte = self.next();
+                    if byte != closing(object) {
                         if object {
-                            self.key()?;
+                            byte = self.key(byte)?;
                         }
                         continue;
                     }
+                    objects >>= 1;
+                    open -= 1;
+                    self.at + 1
                 }
-                b'-' | b'0'..=b'9' => self.number(byte)?,
-                b't' => self.word_of(b"rue")?,
-                b'f' => self.word_of(b"alse")?,
-                b'n' => self.word_of(b"ull")?,
-                b'N' => self.word_of(b"aN")?,
-                b'I' => self.word_of(b"nfinity")?,
-                _ => return None,
-            }
-            // a value has ended, or stands empty before its bracket: go on behind it, and close what ends there
+                _ => self.scalar(byte)?,
+            };
             loop {
                 if open == 0 {
-                    return Some(());
+                    return Some(end);
                 }
-                self.space();
                 let object = objects & 1 == 1;
-                let byte = self.peek();
-                self.at += 1;
+                byte = self.next();
                 if byte == b',' {
-                    self.space();
+                    byte = self.next();
                     if object {
-                        self.key()?;
+                        byte = self.key(byte)?;
                     }
                     break;
                 }
-                if byte != if object { b'}' } else { b']' } {
+                if byte != closing(object) {
                     return None;
                 }
                 objects >>= 1;
                 open -= 1;
+                end = self.at + 1;
             }
         }
     }
 
-    /// Go past a key and its colon, up to the value.
+    /// Go past a key and its colon, and return the first byte of the value.
     #[inline(always)]
-    fn key(&mut self) -> Option<()> {
-        self.take(b'"')?;
+    fn key(&mut self, byte: u8) -> Option<u8> {
+        if byte != b'"' {
+            return None;
+        }
         self.string()?;
-        self.space();
-        self.take(b':')?;
-        self.space();
-        Some(())
+        (self.next() == b':').then(|| self.next())
     }
 
-    fn word_of(&mut self, rest: &[u8]) -> Option<()> {
-        self.text.get(self.at..)?.starts_with(rest).then(|| self.at += rest.len())
-    }
-
-    fn digits(&mut self) -> Option<()> {
-        let start = self.at;
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        (self.at > start).then_some(())
-    }
-
-    /// Go past a number of which the first byte has been taken.
-    fn number(&mut self, first: u8) -> Option<()> {
-        let start = self.at;
-        let mut lead = first;
-        if first == b'-' {
-            lead = self.peek();
-            self.at += 1;
-            if lead == b'I' {
-                return self.word_of(b"nfinity");
-            }
-        }
-        match lead {
-            b'0' => {}
-            b'1'..=b'9' => {
-                let _ = self.digits();
-            }
-            _ => return None,
-        }
-        if self.peek() == b'.' {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), b'e' | b'E') {
-            self.at += 1;
-            if matches!(self.peek(), b'+' | b'-') {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        (self.at - start <= MAX_NUMBER).then_some(())
-    }
-
-    /// Go past what follows a backslash.
-    #[cold]
-    fn escape(&mut self) -> Option<()> {
-        let byte = self.peek();
-        self.at += 1;
-        match byte {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
-            b'u' => {
-                let digits = self.text.get(self.at..)?.first_chunk::<4>()?;
-                self.at += 4;
-                digits.iter().all(u8::is_ascii_hexdigit).then_some(())
-            }
-            _ => None,
-        }
-    }
-
-    /// Go past a string whose opening quote has been taken; return whether it has an escape.
+    /// Go past a string whose opening quote has been found, and return where it ends.
     #[inline(always)]
-    fn string(&mut self) -> Option<bool> {
-        let mut escapes = false;
-        loop {
-            while let Some(block) = self.block() {
-                let run = find::end_of_text(block);
-                self.at += run;
-                if run < BLOCK {
-                    break;
-                }
-            }
-            let byte = self.peek();
-            self.at += 1;
-            match byte {
-                b'"' => return Some(escapes),
-                b'\\' => {
-                    escapes = true;
-                    self.escape()?;
-                }
-                0..=0x1f => return None,
-                _ => {}
-            }
+    fn string(&mut self) -> Option<usize> {
+        let first = self.at + 1;
+        if self.next() != b'"' {
+            return None;
         }
+        if self.escapes && !escapes_are_valid(self.text.get(first..self.at)?) {
+            return None;
+        }
+        Some(self.at + 1)
+    }
+
+    /// Go past a number or a word, and return where it ends.
+    #[inline(always)]
+    fn scalar(&self, byte: u8) -> Option<usize> {
+        let end = match byte {
+            b'-' if self.byte(self.at + 1) == b'I' => self.word(b"-Infinity")?,
+            b'-' | b'0'..=b'9' => self.number()?,
+            b't' => self.word(b"true")?,
+            b'f' => self.word(b"false")?,
+            b'n' => self.word(b"null")?,
+            b'N' => self.word(b"NaN")?,
+            b'I' => self.word(b"Infinity")?,
+            _ => return None,
+        };
+        // whatever goes on behind it is no token of its own
+        matches!(self.byte(end), 0..=b' ' | b',' | b']' | b'}' | b':' | b'[' | b'{' | b'"').then_some(end)
+    }
+
+    fn word(&self, word: &[u8]) -> Option<usize> {
+        self.text.get(self.at..)?.starts_with(word).then_some(self.at + word.len())
+    }
+
+    fn digits(&self, mut at: usize) -> Option<usize> {
+        let start = at;
+        while self.byte(at).is_ascii_digit() {
+            at += 1;
+        }
+        (at > start).then_some(at)
+    }
+
+    fn number(&self) -> Option<usize> {
+        let mut at = self.at + usize::from(self.byte(self.at) == b'-');
+        at = if self.byte(at) == b'0' { at + 1 } else { self.digits(at)? };
+        if self.byte(at) == b'.' {
+            at = self.digits(at + 1)?;
+        }
+        if matches!(self.byte(at), b'e' | b'E') {
+            at += 1 + usize::from(matches!(self.byte(at + 1), b'+' | b'-'));
+            at = self.digits(at)?;
+        }
+        (at - self.at <= MAX_NUMBER).then_some(at)
     }
 }
 
-/// What is looked for in a block of bytes; each function returns where it is first, or [`BLOCK`].
+#[inline(always)]
+fn closing(object: bool) -> u8 {
+    if object { b'}' } else { b']' }
+}
+
+/// Turn marks into runs: each bit becomes the parity of those up to and with it.
+#[inline(always)]
+fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+/// Return whether control characters are those that count as white space.
+#[inline(always)]
+fn only_white(bytes: &[u8; BLOCK], mut controls: u64) -> bool {
+    let mut white = true;
+    while controls != 0 {
+        white &= matches!(bytes[controls.trailing_zeros() as usize], b'\t' | b'\n' | b'\r');
+        controls &= controls - 1;
+    }
+    white
+}
+
+#[cold]
+fn escapes_are_valid(inner: &[u8]) -> bool {
+    let mut rest = inner;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let length = match rest.get(at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u') if rest.get(at + 2..at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => 6,
+            _ => return false,
+        };
+        rest = &rest[at + length..];
+    }
+    true
+}
+
+/// Of a block, one bit for each byte of a kind. The lowest bit is that of the first byte.
+struct Masks {
+    quotes: u64,
+    backslashes: u64,
+    /// Brackets, colons and commas.
+    operators: u64,
+    /// Whatever is not above a space.
+    spaces: u64,
+    /// Of these, all but spaces.
+    controls: u64,
+    ascii: bool,
+}
+
 #[cfg(target_arch = "x86_64")]
-mod find {
-    use super::BLOCK;
+mod masks {
+    use super::{BLOCK, Masks};
     use core::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     };
 
     #[inline(always)]
-    pub fn other_than_space(block: &[u8; BLOCK]) -> usize {
-        // SAFETY: every x86-64 has SSE2, and the load reads the 16 bytes of `block`, wherever they lie.
-        let spaces = unsafe {
-            let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
-            _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x20)))
-        };
-        (!spaces).trailing_zeros() as usize
-    }
-
-    /// Look for a quote, a backslash or a control character.
-    #[inline(always)]
-    pub fn end_of_text(block: &[u8; BLOCK]) -> usize {
-        // SAFETY: as above.
-        let ends = unsafe {
-            let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
-            let quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x22));
-            let backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x5c));
-            let controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), controls))
-        };
-        (ends | 1 << BLOCK).trailing_zeros() as usize
+    pub fn of(bytes: &[u8; BLOCK]) -> Masks {
+        let mut found = Masks { quotes: 0, backslashes: 0, operators: 0, spaces: 0, controls: 0, ascii: true };
+        for part in 0..BLOCK / 16 {
+            // SAFETY: every x86-64 has SSE2, and the load reads 16 bytes that lie within the 64, wherever these are.
+            let [quotes, backslashes, operators, spaces, controls, beyond] = unsafe {
+                let bytes = _mm_loadu_si128(bytes.as_ptr().add(part * 16).cast::<__m128i>());
+                let is = |byte: u8| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8));
+                let upper = _mm_or_si128(bytes, _mm_set1_epi8(0x20)); // brackets become braces
+                let braces = _mm_or_si128(
+                    _mm_cmpeq_epi8(upper, _mm_set1_epi8(0x7b)),
+                    _mm_cmpeq_epi8(upper, _mm_set1_epi8(0x7d)),
+                );
+                let most = |byte: u8| _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(byte as i8)), bytes);
+                let operators = _mm_or_si128(braces, _mm_or_si128(is(b':'), is(b',')));
+                [is(b'"'), is(b'\\'), operators, most(b' '), most(0x1f), bytes]
+                    .map(|mask| u64::from(_mm_movemask_epi8(mask) as u16) << (part * 16))
+            };
+            found.ascii &= beyond == 0;
+            found.quotes |= quotes;
+            found.backslashes |= backslashes;
+            found.operators |= operators;
+            found.spaces |= spaces;
+            found.controls |= controls;
+        }
+        found
     }
 }
 
-/// What is looked for in a block of bytes; each function returns where it is first, or [`BLOCK`].
 #[cfg(not(target_arch = "x86_64"))]
-mod find {
-    use super::BLOCK;
+mod masks {
+    use super::{BLOCK, Masks};
 
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-
-    #[inline(always)]
-    pub fn other_than_space(block: &[u8; BLOCK]) -> usize {
-        first(block, |word| word ^ (ONES * 0x20))
-    }
-
-    /// Look for a quote, a backslash or a control character.
-    #[inline(always)]
-    pub fn end_of_text(block: &[u8; BLOCK]) -> usize {
-        first(block, |word| {
-            zeros(word ^ (ONES * 0x22)) | zeros(word ^ (ONES * 0x5c)) | (word.wrapping_sub(ONES * 0x20) & !word & HIGHS)
-        })
-    }
-
-    /// Return the place of the first byte in which a bit is marked; above it others may be marked wrongly.
-    fn first(block: &[u8; BLOCK], mark: impl Fn(u64) -> u64) -> usize {
-        for (index, bytes) in block.chunks_exact(8).enumerate() {
-            let marks = mark(bytes.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
-            if marks != 0 {
-                return index * 8 + marks.trailing_zeros() as usize / 8;
+    pub fn of(bytes: &[u8; BLOCK]) -> Masks {
+        let mut found = Masks { quotes: 0, backslashes: 0, operators: 0, spaces: 0, controls: 0, ascii: true };
+        for (at, byte) in bytes.iter().enumerate() {
+            let bit = 1 << at;
+            match byte {
+                b'"' => found.quotes |= bit,
+                b'\\' => found.backslashes |= bit,
+                b'{' | b'}' | b'[' | b']' | b':' | b',' => found.operators |= bit,
+                b' ' => found.spaces |= bit,
+                0..=0x1f => {
+                    found.spaces |= bit;
+                    found.controls |= bit;
+                }
+                0x80.. => found.ascii = false,
+                _ => {}
             }
         }
-        BLOCK
-    }
-
-    fn zeros(word: u64) -> u64 {
-        word.wrapping_sub(ONES) & !word & HIGHS
+        found
     }
 }
 
@@ -465,9 +532,9 @@ mod tests {
 
     #[test]
     fn blocks_of_bytes_miss_nothing() {
-        for length in 0..40 {
+        for length in 0..140 {
             let inner = "x".repeat(length);
-            for end in ["", "é", "\\\\", "\\\""] {
+            for end in ["", "é", "\\\\", "\\\"", "\\u00e9\\\\\\\\"] {
                 let text = format!("{{{}\"k\":\"{inner}{end}\"}}", " ".repeat(length));
                 assert_eq!(keys(&text, &[]).map(|l| l[0][0].1.len()), Some(length + end.len() + 2));
             }

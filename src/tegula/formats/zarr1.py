@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.descriptions import complete, remembering
 from tegula.formats.documents import Style, integers, load, member, replace_document, rewrite
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, regular_grid
@@ -55,7 +56,12 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     raw = documents.get("meta")
     if raw is None:
         return None
-    meta = load(raw, "meta")
+    array = _describe(load(raw, "meta"))
+    return complete(array, load(documents["attrs"], "attrs") if "attrs" in documents else {}, documents, None)
+
+
+@remembering
+def _describe(meta: dict[str, Any]) -> ArrayMetadata:
     if member(meta, "zarr_format", "meta") != 1:
         raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 1", key="meta", field="zarr_format")
     shape = integers(member(meta, "shape", "meta"), "shape", "meta", least=0)
@@ -76,9 +82,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         keys=V1_KEYS,
         codecs=tuple(codecs),
         fill_value=_fill_from_json(member(meta, "fill_value", "meta"), data_type, "meta"),
-        attributes=load(documents["attrs"], "attrs") if "attrs" in documents else {},
         format=NAME,
-        documents=documents,
     )
 
 
