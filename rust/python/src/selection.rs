@@ -27,15 +27,15 @@ pub enum Pick {
 /// Understand a selection of ints, slices and an ellipsis; `None` if there is anything else in it, or anything wrong.
 pub fn basic(selection: &Bound<'_, PyAny>, shape: &[u64]) -> Option<Vec<Pick>> {
     let mut picks = Vec::with_capacity(shape.len());
+    let mut dots = false;
     if let Ok(items) = selection.cast_exact::<PyTuple>() {
         let given = items.len();
-        let mut ellipsis = None;
         for (position, item) in items.iter_borrowed().enumerate() {
             if item.is_exact_instance_of::<PyEllipsis>() {
-                if ellipsis.is_some() || given - 1 > shape.len() {
+                if dots || given - 1 > shape.len() {
                     return None;
                 }
-                ellipsis = Some(position);
+                dots = true;
                 let skipped = shape.len() + 1 - given;
                 picks.extend(shape[position..position + skipped].iter().map(|&size| all(size)));
             } else {
@@ -44,12 +44,15 @@ pub fn basic(selection: &Bound<'_, PyAny>, shape: &[u64]) -> Option<Vec<Pick>> {
             }
         }
     } else if selection.is_exact_instance_of::<PyEllipsis>() {
+        dots = true;
         picks.extend(shape.iter().map(|&size| all(size)));
     } else {
         picks.push(pick(selection, *shape.first()?)?);
     }
     picks.extend(shape[picks.len()..].iter().map(|&size| all(size)));
-    Some(picks)
+    // with dots the result stays an array, even where it has no dimensions
+    let point = picks.iter().all(|pick| matches!(pick, Pick::Index(_)));
+    (!dots || !point).then_some(picks)
 }
 
 fn all(size: u64) -> Pick {
