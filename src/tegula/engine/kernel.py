@@ -138,7 +138,9 @@ def write(array: StoredArray, plan: Plan, values: Array) -> bool:
     if kernel is None or offset is None or 0 in plan.work_shape:
         return kernel is not None and 0 in plan.work_shape
     try:
-        kernel.write(*_tables(array, plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty)
+        kernel.write(
+            *_tables(array, plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty
+        )
     except TegulaError as error:
         array.locate(error)
         raise
