@@ -1,6 +1,6 @@
 //! What an array is, as far as its bytes go: how it is cut, what its chunks are called, and how they become bytes.
 
-use crate::codecs::Codec;
+use crate::codecs::{Blocks, Codec};
 use crate::plan::Cut;
 use crate::{Error, Result, strided};
 
@@ -135,7 +135,8 @@ impl Sharding {
     /// How many bytes the index takes.
     pub fn index_size(&self, grid: &[u64]) -> Result<usize> {
         let content = grid.iter().try_fold(16_usize, |size, &count| size.checked_mul(usize::try_from(count).ok()?));
-        content.and_then(|size| self.index.encoded_size(size)).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
+        let content = content.filter(|&size| size <= isize::MAX as usize).ok_or(Error::Memory { bytes: usize::MAX })?;
+        self.index.encoded_size(content).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
     }
 
     /// Read the index: offset and length of each inner chunk.
@@ -163,8 +164,11 @@ impl Sharding {
 
     /// Make the bytes of an index.
     pub fn encode_index(&self, entries: &[(u64, u64)]) -> Result<Vec<u8>> {
-        let mut raw: Vec<u8> =
-            entries.iter().flat_map(|(offset, length)| [offset.to_le_bytes(), length.to_le_bytes()]).flatten().collect();
+        let mut raw: Vec<u8> = Vec::with_capacity(16 * entries.len());
+        for (offset, length) in entries {
+            raw.extend_from_slice(&offset.to_le_bytes());
+            raw.extend_from_slice(&length.to_le_bytes());
+        }
         let mut out = Vec::new();
         self.index.encode_content(&mut raw, &mut out)?;
         Ok(out)
@@ -191,6 +195,23 @@ impl Chain {
     /// How many bytes `content` bytes of elements are encoded to, if that is fixed.
     pub fn encoded_size(&self, content: usize) -> Option<usize> {
         self.buffers.iter().try_fold(content, |size, codec| codec.encoded_size(size))
+    }
+
+    /// The description of the elements, of inner chunks where there are shards.
+    pub fn innermost(&self) -> &Elements {
+        match &self.serializer {
+            Serializer::Elements(elements) => elements,
+            Serializer::Shard(sharding) => sharding.inner.innermost(),
+        }
+    }
+
+    /// The way to decode parts of a chunk, where one codec is all there is (and the container that only Blosc has).
+    pub fn blocks(&self) -> Option<&dyn Blocks> {
+        match self.buffers.as_slice() {
+            [only] if only.name() != "blpk" => only.blocks(),
+            [first, last] if first.name() == "blosc" && last.name() == "blpk" => last.blocks(),
+            _ => None,
+        }
     }
 
     /// A chunk's shape in the order in which its axes are stored.
@@ -253,14 +274,25 @@ impl Elements {
 
     /// Refuse text that holds numbers which are no characters.
     pub fn check(&self, content: &[u8]) -> Result<()> {
-        if let Some(big) = self.text {
-            let (units, _) = content.as_chunks::<4>();
-            let number = |unit: &[u8; 4]| if big { u32::from_be_bytes(*unit) } else { u32::from_le_bytes(*unit) };
-            if let Some(code) = units.iter().map(number).find(|&code| code > 0x10_ffff) {
-                return Err(Error::codec("bytes", format!("text holds {code:#x}, which is no Unicode code point")));
-            }
+        let Some(big) = self.text else { return Ok(()) };
+        check_text(content, big)
+    }
+
+    /// As `check`, for elements as they are stored.
+    pub fn check_stored(&self, content: &[u8]) -> Result<()> {
+        let Some(big) = self.text else { return Ok(()) };
+        check_text(content, big != (self.swap > 1))
+    }
+}
+
+fn check_text(content: &[u8], big: bool) -> Result<()> {
+    let units = content.chunks_exact(4).map(|unit| [unit[0], unit[1], unit[2], unit[3]]);
+    let most = if big { units.map(u32::from_be_bytes).max() } else { units.map(u32::from_le_bytes).max() };
+    match most {
+        Some(code) if code > 0x10_ffff => {
+            Err(Error::codec("bytes", format!("text holds {code:#x}, which is no Unicode code point")))
         }
-        Ok(())
+        _ => Ok(()),
     }
 }
 
@@ -273,7 +305,9 @@ pub fn decode_exact(codecs: &[Box<dyn Codec>], data: &[u8], out: &mut [u8]) -> R
         }
         [] => Err(Error::wrong_size("bytes", data.len(), out.len())),
         [only] => only.decode(data, out),
-        [before @ .., last] => peel(before, last.as_ref(), data, out.len(), &mut |inner| decode_exact(before, inner, out)),
+        [before @ .., last] => {
+            peel(before, last.as_ref(), data, out.len(), &mut |inner| decode_exact(before, inner, out))
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl<'i> Placing<'i> {
             }
             stride = stride.saturating_mul(stored[position] as i64);
         }
-        let (mut source, mut target, mut count) = (0_i64, 0_isize, 1);
+        let (mut source, mut target, mut count) = (0_i64, 0_isize, 1_usize);
         let mut dims = Vec::with_capacity(stored.len() + 1);
         if let Some((axes, group)) = item.group {
             points.resize(group.count(), 0);
@@ -84,7 +84,7 @@ impl<'i> Placing<'i> {
                     *point += offset * stride;
                 }
             }
-            count *= group.count();
+            count = count.saturating_mul(group.count());
             let walk = place(&group.place, group.stride, &mut target);
             dims.push(Dim { count: group.count(), source: Walk::Listed(points, 1), target: walk });
         }
@@ -98,7 +98,7 @@ impl<'i> Placing<'i> {
                 Select::List(list) => Walk::Listed(list, stride as isize),
             };
             let to = place(&part.place, part.stride, &mut target);
-            count *= part.count();
+            count = count.saturating_mul(part.count());
             if part.count() != 1 || matches!(from, Walk::Listed(..)) || matches!(to, Walk::Listed(..)) {
                 dims.push(Dim { count: part.count(), source: from, target: to });
             }
@@ -118,8 +118,9 @@ impl<'i> Placing<'i> {
             let (first, last) = match dim.source {
                 Walk::Even(stride) => (0, (dim.count as i64 - 1) * stride as i64),
                 Walk::Listed(list, stride) => {
-                    let (least, most) =
-                        list.iter().fold((i64::MAX, i64::MIN), |(least, most), &index| (least.min(index), most.max(index)));
+                    let (least, most) = list
+                        .iter()
+                        .fold((i64::MAX, i64::MIN), |(least, most), &index| (least.min(index), most.max(index)));
                     (least.wrapping_mul(stride as i64), most.wrapping_mul(stride as i64))
                 }
             };
@@ -164,9 +165,8 @@ impl<'i> Placing<'i> {
             return work(source, target);
         }
         let Dim { count, source: from, target: to } = self.dims[dim];
-        (0..count).try_for_each(|i| {
-            self.outer(dim + 1, depth, source + step(from, i), target + step(to, i) as isize, work)
-        })
+        (0..count)
+            .try_for_each(|i| self.outer(dim + 1, depth, source + step(from, i), target + step(to, i) as isize, work))
     }
 
     /// The blocks of `length` bytes each that hold what is taken, of `count` blocks in all; in order.
@@ -182,7 +182,9 @@ impl<'i> Placing<'i> {
         let last = (start + spans[depth].low + spans[depth].span as i64 - 1) / length;
         let dense = match self.dims.get(depth) {
             None => true,
-            Some(dim) => matches!(dim.source, Walk::Even(stride) if depth + 1 == self.dims.len() && stride.abs() as i64 <= length),
+            Some(dim) => {
+                matches!(dim.source, Walk::Even(stride) if depth + 1 == self.dims.len() && stride.abs() as i64 <= length)
+            }
         };
         if first == last || dense {
             for block in first..=last {

@@ -89,8 +89,7 @@ def _store(library: ModuleType, store: Store, ranged: bool) -> Any:
 def _cut(axis: ChunkAxis, size: int) -> Any:
     if type(axis) is RegularAxis:
         return axis.chunk
-    count = axis.count(size)
-    return [*(axis.start(number) for number in range(count)), axis.start(count - 1) + axis.length(count - 1)]
+    return [axis.start(number) for number in range(axis.count(size) + 1)]
 
 
 def get(array: StoredArray, selection: Any) -> Any:
@@ -118,11 +117,11 @@ def read(array: StoredArray, plan: Plan, out: Array) -> bool:
     if kernel is None or offset is None or 0 in plan.work_shape:
         return kernel is not None and 0 in plan.work_shape
     try:
-        kernel.read(*_tables(array, plan), out, offset, config.current().threads)
+        done: bool = kernel.read(*_tables(array, plan), out, offset, config.current().threads)
     except TegulaError as error:
         array.locate(error)
         raise
-    return True
+    return done
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> bool:
@@ -195,7 +194,7 @@ def _table(table: Runs | Lookup, axis: ChunkAxis) -> tuple[Any, ...]:
 
 
 def _points(points: Points) -> tuple[Any, ...]:
-    return points.axes, points.numbers, points.extents, points.bounds, [*points.offsets], points.positions
+    return points.axes, points.numbers, points.bounds, [*points.offsets], points.positions
 
 
 def _after_fork() -> None:

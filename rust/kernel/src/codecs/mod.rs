@@ -141,7 +141,9 @@ pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
         "bz2" => bz2::build(options),
         "crc32c" | "crc32" | "adler32" | "fletcher32" => checksums::build(name, options),
         "gzip" | "zlib" => deflate::build(name, options),
-        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => filters::build(name, options),
+        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => {
+            filters::build(name, options)
+        }
         "lz4" => lz4::build(options),
         "lzma" => lzma::build(options),
         "zstd" => zstd::build(options),
@@ -151,8 +153,24 @@ pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
 
 /// The names of the codecs.
 pub const NAMES: &[&str] = &[
-    "adler32", "bitround", "blosc", "blpk", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset", "fletcher32", "gzip",
-    "lz4", "lzma", "packbits", "quantize", "shuffle", "zlib", "zstd",
+    "adler32",
+    "bitround",
+    "blosc",
+    "blpk",
+    "bz2",
+    "crc32",
+    "crc32c",
+    "delta",
+    "fixedscaleoffset",
+    "fletcher32",
+    "gzip",
+    "lz4",
+    "lzma",
+    "packbits",
+    "quantize",
+    "shuffle",
+    "zlib",
+    "zstd",
 ];
 
 /// The versions of the libraries within, as they tell them themselves.
