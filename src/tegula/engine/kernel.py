@@ -89,7 +89,8 @@ def _store(library: ModuleType, store: Store, ranged: bool) -> Any:
 def _cut(axis: ChunkAxis, size: int) -> Any:
     if type(axis) is RegularAxis:
         return axis.chunk
-    return [axis.start(number) for number in range(axis.count(size) + 1)]
+    count = axis.count(size)
+    return [axis.start(number) for number in range(count + 1)] if count else [0, 1]
 
 
 def get(array: StoredArray, selection: Any) -> Any:
