@@ -74,7 +74,7 @@ def test_a_program_that_makes_errors_of_warnings_goes_on_without_it():
     code = """if True:
         import sys
         sys.modules["tegula._kernel"] = None
-        import tegula
+        import tegula.executors
         assert tegula.executors.choose("auto") is None
         a = tegula.create_array({}, shape=3, dtype="u1")
         a[:] = 1

@@ -6,13 +6,14 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tegula
-from tegula import formats
+from tegula import config, formats
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 Case = tuple[str, dict[str, Any]]
@@ -135,8 +136,14 @@ def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, A
 @of_kind("unsupported")
 def test_what_needs_an_older_library_says_so(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     array = open_case(unpacked / archive, case)
-    with pytest.raises(tegula.UnsupportedError, match="zstd"):
+    with config.configure(executor="reference"), pytest.raises(tegula.UnsupportedError, match="zstd"):
         array[...]
+
+
+def test_the_kernel_reads_what_zstd_0_7_wrote(kernel: ModuleType, unpacked: Path) -> None:
+    array = tegula.open(unpacked / "zarr-1.1.0" / "blosc_zstd07" / "store")
+    with config.configure(executor="kernel"):
+        assert array[...].tolist() == [*range(4000)]
 
 
 @of_kind("pickle")

@@ -171,8 +171,10 @@ def files(path: str) -> dict[str, bytes]:
 
 
 def unpacked(data: bytes) -> bytes:
-    """The head of a chunk's file, up to the type size and the length, and what is packed in it."""
-    return data[:20] + numcodecs.blosc.decompress(data[16:]) if data[:4] == b"blpk" else data
+    """The head of a chunk's file, up to the length, but whether it was worth packing, and what is packed in it."""
+    if data[:4] != b"blpk":
+        return data
+    return data[:18] + bytes([data[18] & ~2]) + data[19:24] + numcodecs.blosc.decompress(data[16:])
 
 
 @settings(max_examples=150)
@@ -186,7 +188,7 @@ def test_the_same_array_is_stored_in_the_same_bytes(case: Case) -> None:
         assert [list(size) for size in sizes] == [["shape", "nbytes", "cbytes"]] * 2
         assert sizes[0]["shape"] == sizes[1]["shape"]
         assert sizes[0]["nbytes"] == sizes[1]["nbytes"]
-        if case.cparams["cname"] == "lz4hc":  # whose packing has been improved from one release to the next
+        if case.cparams["cname"] in ("lz4hc", "zlib"):  # packed better by a later release, and by another library
             found, wanted = ({name: unpacked(data) for name, data in both.items()} for both in (found, wanted))
         assert found == wanted
         check_bcolz(ours, case.stored)

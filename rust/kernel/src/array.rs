@@ -1,6 +1,7 @@
 //! What an array is, as far as its bytes go: how it is cut, what its chunks are called, and how they become bytes.
 
 use crate::codecs::{Blocks, Codec};
+use crate::memory::with_scratch;
 use crate::plan::Cut;
 use crate::{Error, Result, strided};
 
@@ -146,20 +147,22 @@ impl Sharding {
     /// If it is damaged, or an inner chunk would lie outside of the shard, whose length is `total` if that is known.
     pub fn decode_index(&self, data: &[u8], grid: &[u64], total: Option<u64>) -> Result<Vec<(u64, u64)>> {
         let count = grid.iter().product::<u64>() as usize;
-        let mut raw = vec![0_u8; 16 * count];
-        self.index.decode_content(data, &mut raw)?;
         let limit = total.unwrap_or(i64::MAX as u64);
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
-        (raw.chunks_exact(16).map(|entry| {
-            let (offset, length) = (number(&entry[..8]), number(&entry[8..]));
-            let missing = offset == EMPTY && length == EMPTY;
-            if missing || (offset != EMPTY && offset <= limit && length <= limit - offset) {
-                Ok((offset, length))
-            } else {
-                Err(Error::codec("sharding_indexed", "the index of the shard points outside of it"))
+        with_scratch(16 * count, |raw| {
+            self.index.decode_content(data, raw)?;
+            let (numbers, _) = raw.as_chunks::<8>();
+            let entries: Vec<(u64, u64)> = (numbers.chunks_exact(2))
+                .map(|entry| (u64::from_le_bytes(entry[0]), u64::from_le_bytes(entry[1])))
+                .collect();
+            let outside = entries.iter().fold(false, |outside, &(offset, length)| {
+                let missing = offset == EMPTY && length == EMPTY;
+                outside | !(missing | (offset <= limit && length <= limit - offset))
+            });
+            if outside {
+                return Err(Error::codec("sharding_indexed", "the index of the shard points outside of it"));
             }
-        }))
-        .collect()
+            Ok(entries)
+        })
     }
 
     /// Make the bytes of an index.

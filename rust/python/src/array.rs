@@ -76,7 +76,7 @@ impl Array {
     /// Read a selection of ints and slices; `None` if that has to go another way.
     fn get<'py>(&self, selection: &Bound<'py, PyAny>, threads: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = selection.py();
-        let Some(picks) = basic(selection, &self.array.shape) else { return Ok(None) };
+        let Some((picks, point)) = basic(selection, &self.array.shape) else { return Ok(None) };
         let lengths = picks.iter().filter_map(|pick| match pick {
             Pick::Index(_) => None,
             Pick::Span { count, .. } => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
@@ -86,7 +86,6 @@ impl Array {
         if shape.iter().fold(size as u128, |bytes, &count| bytes.saturating_mul(count.max(1) as u128)) > LARGEST {
             return Ok(None);
         }
-        let point = picks.iter().all(|pick| matches!(pick, Pick::Index(_)));
         if point && !self.scalars {
             return Ok(None);
         }

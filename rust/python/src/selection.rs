@@ -25,17 +25,19 @@ pub enum Pick {
 }
 
 /// Understand a selection of ints, slices and an ellipsis; `None` if there is anything else in it, or anything wrong.
-pub fn basic(selection: &Bound<'_, PyAny>, shape: &[u64]) -> Option<Vec<Pick>> {
+///
+/// Also says whether it is an index for each axis and nothing else, which NumPy answers with a scalar.
+pub fn basic(selection: &Bound<'_, PyAny>, shape: &[u64]) -> Option<(Vec<Pick>, bool)> {
     let mut picks = Vec::with_capacity(shape.len());
-    let mut dots = false;
+    let mut open = false;
     if let Ok(items) = selection.cast_exact::<PyTuple>() {
         let given = items.len();
         for (position, item) in items.iter_borrowed().enumerate() {
             if item.is_exact_instance_of::<PyEllipsis>() {
-                if dots || given - 1 > shape.len() {
+                if open || given - 1 > shape.len() {
                     return None;
                 }
-                dots = true;
+                open = true;
                 let skipped = shape.len() + 1 - given;
                 picks.extend(shape[position..position + skipped].iter().map(|&size| all(size)));
             } else {
@@ -44,15 +46,14 @@ pub fn basic(selection: &Bound<'_, PyAny>, shape: &[u64]) -> Option<Vec<Pick>> {
             }
         }
     } else if selection.is_exact_instance_of::<PyEllipsis>() {
-        dots = true;
+        open = true;
         picks.extend(shape.iter().map(|&size| all(size)));
     } else {
         picks.push(pick(selection, *shape.first()?)?);
     }
     picks.extend(shape[picks.len()..].iter().map(|&size| all(size)));
-    // with dots the result stays an array, even where it has no dimensions
-    let point = picks.iter().all(|pick| matches!(pick, Pick::Index(_)));
-    (!dots || !point).then_some(picks)
+    let point = !open && picks.iter().all(|pick| matches!(pick, Pick::Index(_)));
+    Some((picks, point))
 }
 
 fn all(size: u64) -> Pick {

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
-from tegula.engine.pool import for_each
 from tegula.engine.executors import read, write
+from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
 from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic

@@ -89,7 +89,8 @@ def _store(library: ModuleType, store: Store, ranged: bool) -> Any:
 def _cut(axis: ChunkAxis, size: int) -> Any:
     if type(axis) is RegularAxis:
         return axis.chunk
-    return [axis.start(number) for number in range(axis.count(size) + 1)]
+    count = axis.count(size)
+    return [axis.start(number) for number in range(count + 1)] if count else [0, 1]
 
 
 def get(array: StoredArray, selection: Any) -> Any:
@@ -137,7 +138,9 @@ def write(array: StoredArray, plan: Plan, values: Array) -> bool:
     if kernel is None or offset is None or 0 in plan.work_shape:
         return kernel is not None and 0 in plan.work_shape
     try:
-        kernel.write(*_tables(array, plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty)
+        kernel.write(
+            *_tables(array, plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty
+        )
     except TegulaError as error:
         array.locate(error)
         raise

@@ -14,6 +14,8 @@ mod streams;
 pub mod vlen;
 mod zstd;
 
+use std::collections::BTreeMap;
+
 use crate::{Error, Result};
 
 /// One member of a codec's configuration; the module of each codec says which it takes, in which order.
@@ -171,12 +173,25 @@ pub const NAMES: &[&str] = &[
     "zstd",
 ];
 
-/// The versions of the libraries within.
-pub fn versions() -> std::collections::BTreeMap<&'static str, String> {
-    std::collections::BTreeMap::new()
+/// The versions of the libraries within, as they tell them themselves.
+pub fn versions() -> BTreeMap<&'static str, String> {
+    let number = |number: u32| format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+    // SAFETY: these functions take nothing and give numbers.
+    let (lz4, zstd) = unsafe { (lz4_sys::LZ4_versionNumber() as u32, zstd_sys::ZSTD_versionNumber()) };
+    BTreeMap::from([("lz4", number(lz4)), ("zstd", number(zstd))])
 }
 
 /// The instruction sets that are used where they pay.
 pub fn features() -> Vec<&'static str> {
-    Vec::new()
+    let mut found = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        found.push("sse2");
+        if is_x86_feature_detected!("avx2") {
+            found.push("avx2");
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    found.push("neon");
+    found
 }

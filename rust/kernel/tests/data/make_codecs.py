@@ -70,7 +70,14 @@ def compressors() -> None:
             encoded = raw(numcodecs.LZ4(acceleration).encode(data))
             add("lz4", (acceleration,), "encode", data, encoded)
             add("lz4", (acceleration,), "decode", encoded, data or None)
-        for container, check, preset in ((1, -1, None), (1, 0, 1), (1, 1, 9), (1, 10, 2**31 + 2), (2, -1, 3), (2, 0, None)):
+        for container, check, preset in (
+            (1, -1, None),
+            (1, 0, 1),
+            (1, 1, 9),
+            (1, 10, 2**31 + 2),
+            (2, -1, 3),
+            (2, 0, None),
+        ):
             encoded = lzma.compress(data, container, check, preset)
             add("lzma", (container, check, preset), "encode", data, encoded)
             add("lzma", (container, check, preset), "decode", encoded, data)
@@ -82,7 +89,13 @@ def several() -> None:
     first, second = (numcodecs.zstd.compress(data, 1, True) for data in (WAVE, TEXT))
     empty = numcodecs.zstd.compress(b"")
     # a frame of a raw and a repeated block that does not say its size
-    unsaid = b"\x28\xb5\x2f\xfd\x00\x48" + (5 << 3).to_bytes(3, "little") + b"hello" + (9 << 3 | 3).to_bytes(3, "little") + b"!"
+    unsaid = (
+        b"\x28\xb5\x2f\xfd\x00\x48"
+        + (5 << 3).to_bytes(3, "little")
+        + b"hello"
+        + (9 << 3 | 3).to_bytes(3, "little")
+        + b"!"
+    )
     for given, wanted in (
         (first + second, WAVE + TEXT),
         (skip + first + empty + skip, WAVE),
@@ -206,7 +219,11 @@ def filters() -> None:
         for plain in ("f4", "f8", "i2", "u4", "i8", "u1", "u8"):
             for stored in (*INTEGERS, "f4", "f8"):
                 small = int(stored[1]) == 1 or stored == "u2" or plain == "u1"
-                for offset, scale in ((10.0, 0.5), (0.1, 1.3) if small else (-3.7, 10.0), (3, 1) if plain[0] == "f" else (1.0, 1)):
+                for offset, scale in (
+                    (10.0, 0.5),
+                    (0.1, 1.3) if small else (-3.7, 10.0),
+                    (3, 1) if plain[0] == "f" else (1.0, 1),
+                ):
                     types = (spelled(plain, big), spelled(stored, big))
                     data = np.concatenate([halves + 12, few(random.uniform(11, 80, 30))])
                     if plain[0] != "f":
@@ -215,12 +232,22 @@ def filters() -> None:
                     if stored[0] != "f":  # what does not fit becomes something else on every machine
                         made, info = (data.astype("f8") - offset) * scale, np.iinfo(stored)
                         data = data[(made > info.min) & (made < info.max)]
-                    both("fixedscaleoffset", (offset, scale, *types), numcodecs.FixedScaleOffset(offset, scale, *types), data)
+                    both(
+                        "fixedscaleoffset",
+                        (offset, scale, *types),
+                        numcodecs.FixedScaleOffset(offset, scale, *types),
+                        data,
+                    )
         for plain in ("f4", "f8"):
             for stored in ("f4", "f8"):
                 types = (spelled(plain, big), spelled(stored, big))
                 values = np.concatenate([halves, wide, few(random.normal(size=30) * 100)])
-                both("fixedscaleoffset", (0, 1, *types), numcodecs.FixedScaleOffset(0, 1, *types), values.astype(types[0]))
+                both(
+                    "fixedscaleoffset",
+                    (0, 1, *types),
+                    numcodecs.FixedScaleOffset(0, 1, *types),
+                    values.astype(types[0]),
+                )
                 for digits in (-3, -1, 0, 1, 2, 3, 5, 9):
                     both("quantize", (digits, *types), numcodecs.Quantize(digits, *types), values.astype(types[0]))
 
