@@ -94,7 +94,12 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_, '_>, w
     let merged = old.with_all(&mut |data| writing.encode(&array.chain, &stored, item, false, Some(data), &mut put));
     match merged {
         // what is damaged is an error only where something of it would have been kept
-        Err(Error::Codec { .. }) if covers => writing.encode(&array.chain, &stored, item, false, None, &mut put),
+        Err(Error::Codec { .. }) if covers => {
+            if array.dense {
+                stored[0] = least_rows(array, &array.chunk_shape(&item.coords), item);
+            }
+            writing.encode(&array.chain, &stored, item, false, None, &mut put)
+        }
         done => done,
     }
 }

@@ -147,3 +147,26 @@ fn a_chunk_with_too_few_rows_is_an_error_unless_it_is_replaced() {
         check(&case, &memory, &rows, &format!("seed {seed}"));
     }
 }
+
+#[test]
+fn a_chunk_that_says_it_has_more_rows_is_replaced_by_those_of_the_array() {
+    let mut random = Random::new(3);
+    let chain = Chain {
+        order: None,
+        serializer: Serializer::Elements(Elements { size: 1, swap: 0, text: None }),
+        buffers: vec![blosc(&mut random, 1), codec("blpk", &[])],
+    };
+    let mut case = Case::of(&mut random, vec![500], vec![Cut::Regular(800)], chain, 1);
+    case.array.dense = true;
+    let memory = Memory::new(Reading::Whole);
+    let mut data = encoded(&case, &[0], 500, &mut random);
+    data[16 + 4] += 1;
+    memory.put(&case.key(&[0]), data);
+    let all = Selection::all(&mut random, &case);
+    let plan = all.plan(&mut random, &case);
+    assert!(get(&memory, &case, &all, &plan, 1).is_err());
+    let mut values = values(&mut random, &case, &all);
+    put(&memory, &case, &all, &plan, &mut values, (1, false)).unwrap();
+    change(&mut case, &all, &values);
+    check(&case, &memory, &[500], "one row more");
+}

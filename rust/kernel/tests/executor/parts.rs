@@ -135,7 +135,9 @@ fn text_is_checked_where_it_is_read() {
         let size = 4 * (1 + random.below(3));
         let swap = random.pick(&[0, 4]);
         let big = random.once_in(2);
-        let buffers = if random.once_in(3) { vec![] } else { vec![blosc(&mut random, 1)] };
+        // blocks that end within a character
+        let options = [Value::Text("zstd".into()), Value::Int(1), Value::Int(0), Value::Int(250), Value::Int(1)];
+        let buffers = if random.once_in(3) { vec![] } else { vec![codec("blosc", &options)] };
         let mut case = array(&mut random, 80_000, buffers, Elements { size, swap, text: Some(big) });
         // characters below 256
         for unit in case.model.chunks_exact_mut(4) {
@@ -168,5 +170,23 @@ fn text_is_checked_where_it_is_read() {
                 assert!(error.to_string().contains("no Unicode"), "seed {seed}, {way:?}: {error}");
             }
         }
+        let selection = few(&mut random, &case);
+        let plan = selection.plan(&mut random, &case);
+        let covers = (0..plan.len()).any(|index| plan.item(index).covers());
+        let mut values = vec![0; selection.bytes];
+        let coords: Vec<usize> = (0..case.edges.len()).map(|axis| locate(&case, axis, bad)).collect();
+        let touched =
+            (0..plan.len()).any(|index| plan.item(index).coords.iter().map(|&c| c as usize).eq(coords.clone()));
+        if touched && !covers {
+            let error = put(&damaged, &case, &selection, &plan, &mut values, (1, false)).unwrap_err();
+            assert!(error.to_string().contains("no Unicode"), "seed {seed}: {error}");
+        }
     }
+}
+
+/// The number of the chunk along an axis that has an element of the model.
+fn locate(case: &Case, axis: usize, element: usize) -> usize {
+    let after: usize = case.padded[axis + 1..].iter().product();
+    let index = element / after % case.padded[axis];
+    case.edges[axis].iter().rposition(|&start| start <= index).unwrap()
 }

@@ -35,6 +35,8 @@ pub struct Memory {
     /// Added to the size of values, and bytes missing at the end of ranges, as if they had shrunk.
     pub lie: u64,
     pub shrunk: usize,
+    /// How long those who are about to change a value think about it.
+    pub pause: std::time::Duration,
 }
 
 impl Memory {
@@ -50,6 +52,7 @@ impl Memory {
             versions: Mutex::default(),
             lie: 0,
             shrunk: 0,
+            pause: std::time::Duration::ZERO,
         }
     }
 
@@ -113,6 +116,9 @@ impl Store for Memory {
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.tick()?;
         let found = self.values().get(key).cloned();
+        if !self.pause.is_zero() {
+            std::thread::sleep(self.pause);
+        }
         Ok(found.map(|stored| Box::new(Snapshot { store: self, stored }) as Box<dyn Value>))
     }
 
