@@ -150,10 +150,9 @@ impl Sharding {
         let limit = total.unwrap_or(i64::MAX as u64);
         with_scratch(16 * count, |raw| {
             self.index.decode_content(data, raw)?;
-            let (numbers, _) = raw.as_chunks::<8>();
-            let entries: Vec<(u64, u64)> = (numbers.chunks_exact(2))
-                .map(|entry| (u64::from_le_bytes(entry[0]), u64::from_le_bytes(entry[1])))
-                .collect();
+            let number = |half: &[u8]| half.try_into().map_or(EMPTY, u64::from_le_bytes);
+            let entries: Vec<(u64, u64)> =
+                raw.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..]))).collect();
             let outside = entries.iter().fold(false, |outside, &(offset, length)| {
                 let missing = offset == EMPTY && length == EMPTY;
                 outside | !(missing | (offset <= limit && length <= limit - offset))
