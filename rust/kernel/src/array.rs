@@ -150,9 +150,9 @@ impl Sharding {
         let limit = total.unwrap_or(i64::MAX as u64);
         with_scratch(16 * count, |raw| {
             self.index.decode_content(data, raw)?;
-            let number = |bytes: &[u8]| bytes.first_chunk().map_or(EMPTY, |bytes| u64::from_le_bytes(*bytes));
+            let number = |half: &[u8]| half.try_into().map_or(EMPTY, u64::from_le_bytes);
             let entries: Vec<(u64, u64)> =
-                raw.chunks_exact(16).map(|entry| (number(entry), number(&entry[8..]))).collect();
+                raw.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..]))).collect();
             let outside = entries.iter().fold(false, |outside, &(offset, length)| {
                 let missing = offset == EMPTY && length == EMPTY;
                 outside | !(missing | (offset <= limit && length <= limit - offset))
