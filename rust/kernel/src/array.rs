@@ -250,19 +250,40 @@ impl Chain {
 
     /// Apply the buffer codecs.
     pub fn encode_buffers(&self, content: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let Some((first, rest)) = self.buffers.split_first() else {
-            out.clear();
-            out.extend_from_slice(content);
-            return Ok(());
-        };
-        first.encode(content, out)?;
-        let mut spare = Vec::new();
-        for codec in rest {
-            std::mem::swap(out, &mut spare);
-            codec.encode(&spare, out)?;
-        }
-        Ok(())
+        encode(&self.buffers, content, out)
     }
+}
+
+/// Apply `codecs`, the first first.
+pub fn encode(codecs: &[Box<dyn Codec>], content: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let Some((first, rest)) = codecs.split_first() else {
+        out.clear();
+        out.extend_from_slice(content);
+        return Ok(());
+    };
+    first.encode(content, out)?;
+    let mut spare = Vec::new();
+    for codec in rest {
+        std::mem::swap(out, &mut spare);
+        codec.encode(&spare, out)?;
+    }
+    Ok(())
+}
+
+/// Undo `codecs`, the last first, where nobody knows how much comes out of any of them: up to `most` bytes.
+pub fn decode_up_to(codecs: &[Box<dyn Codec>], data: &[u8], most: usize, out: &mut Vec<u8>) -> Result<()> {
+    let Some((last, before)) = codecs.split_last() else {
+        out.clear();
+        out.extend_from_slice(data);
+        return Ok(());
+    };
+    last.decode_up_to(data, most, out)?;
+    let mut spare = Vec::new();
+    for codec in before.iter().rev() {
+        std::mem::swap(out, &mut spare);
+        codec.decode_up_to(&spare, most, out)?;
+    }
+    Ok(())
 }
 
 impl Elements {

@@ -29,8 +29,7 @@ fn nested(description: &Bound<'_, PyAny>, big: bool, depth: usize) -> PyResult<C
     }
     let (order, serial, buffers): (Option<Vec<usize>>, Bound<'_, PyTuple>, Bound<'_, PyTuple>) =
         description.extract()?;
-    let buffers = buffers.iter().map(|codec| build(&codec)).collect::<PyResult<_>>()?;
-    Ok(Chain { order, serializer: serializer(&serial, big, depth - 1)?, buffers })
+    Ok(Chain { order, serializer: serializer(&serial, big, depth - 1)?, buffers: self::buffers(&buffers)? })
 }
 
 fn serializer(description: &Bound<'_, PyTuple>, big: bool, depth: usize) -> PyResult<Serializer> {
@@ -55,6 +54,11 @@ fn serializer(description: &Bound<'_, PyTuple>, big: bool, depth: usize) -> PyRe
         }
         other => Err(PyTypeError::new_err(format!("no serializer is called {other:?}"))),
     }
+}
+
+/// The codecs of bytes, in the order of encoding.
+pub fn buffers(descriptions: &Bound<'_, PyTuple>) -> PyResult<Vec<Box<dyn Codec>>> {
+    descriptions.iter().map(|codec| build(&codec)).collect()
 }
 
 fn build(description: &Bound<'_, PyAny>) -> PyResult<Box<dyn Codec>> {

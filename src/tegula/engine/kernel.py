@@ -35,7 +35,7 @@ def handle(array: StoredArray) -> Any:
     It is made when first asked for, and kept as long as the array's metadata hold.
     """
     library = executors.choose(config.current().executor)
-    if library is None:
+    if library is None or array.metadata.data_type.variable:
         return None
     found = array.kernel
     if found is None:
@@ -53,7 +53,7 @@ _LATER: Any = object()
 def _describe(library: ModuleType, array: StoredArray) -> Any:
     metadata = array.metadata
     chain = array.chain.native
-    if chain is None or metadata.data_type.variable or not array.fill.dtype.itemsize:
+    if chain is None or not array.fill.dtype.itemsize:
         return None
     store = _store(library, array.store, array.chain.sharding is not None)
     if store is None:
