@@ -55,7 +55,9 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
     chain = array.chain.native
     if chain is None or metadata.data_type.variable or not array.fill.dtype.itemsize:
         return None
-    store = _store(library, array.store, array.chain.sharding is not None)
+    if array.files is None:
+        object.__setattr__(array, "files", _store(library, array.store, array.chain.sharding is not None))
+    store = array.files
     if store is None:
         return _LATER
     keys = metadata.keys
@@ -89,7 +91,9 @@ def _store(library: ModuleType, store: Store, ranged: bool) -> Any:
 def _cut(axis: ChunkAxis, size: int) -> Any:
     if type(axis) is RegularAxis:
         return axis.chunk
-    count = axis.count(size)
+    if not axis.edges:
+        return 1  # of nothing
+    count = max(1, axis.count(size))
     return [*(axis.start(number) for number in range(count)), axis.start(count - 1) + axis.length(count - 1)]
 
 
