@@ -16,7 +16,7 @@ from tegula import engine
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
-from tegula.errors import ConflictError, MetadataError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.info import Info, array_html, array_info
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
@@ -307,7 +307,7 @@ class Array(Node):
 
         The new shape is stored first; then the chunks outside it are deleted and the outermost ones cleared beyond it,
         a few operations for each stored chunk. If that is interrupted, chunks outside the shape may be left, which
-        the next growth by `resize` deletes.
+        `resize` deletes before it lets the array grow over them.
 
         Parameters
         ----------
@@ -340,24 +340,21 @@ class Array(Node):
                 raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
             change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
             return
-        while True:
-            self.refresh()
-            before = self._stored
-            if any(size > old for size, old in zip(new, before.metadata.shape)):
-                engine.cut_off(before, self._path)  # what a shrink that was interrupted has left
+        before = self._stored
 
-            def change(metadata: ArrayMetadata, before: ArrayMetadata = before.metadata) -> ArrayMetadata:
-                if metadata.shape != before.shape:
-                    raise ConflictError("the shape has changed meanwhile")
-                return replace(metadata, shape=new, grid=_grown(metadata.grid, new))
+        def change(metadata: ArrayMetadata) -> ArrayMetadata:
+            nonlocal before
+            if metadata.ndim != len(new):
+                raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
+            changed = replace(metadata, shape=new, grid=_grown(metadata.grid, new))
+            before = self._restored(metadata)
+            if any(size > old for size, old in zip(new, metadata.shape)):
+                engine.make_room(before, self._restored(changed), self._path)
+            return changed
 
-            try:
-                stored = self._update(change)
-            except ConflictError:
-                continue
-            if any(size < old for size, old in zip(new, before.metadata.shape)):
-                engine.cut_off(stored, self._path)
-            return
+        stored = self._update(change, shape_only=True)
+        if any(size < old for size, old in zip(new, before.metadata.shape)):
+            engine.cut_off(stored, self._path, before.metadata.shape)
 
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
@@ -409,7 +406,7 @@ class Array(Node):
             shape = tuple(n + added.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
             return replace(metadata, shape=shape, grid=_grown(metadata.grid, shape))
 
-        stored = self._update(grow)
+        stored = self._update(grow, shape_only=True)
         grown = stored.metadata.shape
         part = tuple(slice(start if a == axis else 0, n) for a, n in enumerate(grown))
         try:
@@ -438,9 +435,9 @@ class Array(Node):
             return replace(metadata, shape=tuple(start if a == axis else n for a, n in enumerate(grown)))
 
         try:
-            stored = self._update(shrink)
+            stored = self._update(shrink, shape_only=True)
             if stored.metadata.shape != grown:
-                engine.cut_off(stored, self._path)
+                engine.cut_off(stored, self._path, grown)
         except TegulaError:
             return
 
@@ -465,13 +462,12 @@ class Array(Node):
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
         """Keep the codec chain unless what it depends on has changed."""
-        old = self.metadata
-        if replace(metadata, shape=old.shape, attributes=old.attributes, dimension_names=old.dimension_names) == old:
+        if metadata.has_chunks_of(self.metadata):
             return replace(self._stored, metadata=metadata)
         options: dict[str, Any] = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
         return engine.stored_array(self.store, self._path, metadata, **options)
 
-    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
+    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata], *, shape_only: bool = False) -> StoredArray:
         """Change the stored metadata, and return the array as this change has left it."""
         self._check_writable()
 
@@ -481,7 +477,7 @@ class Array(Node):
             return changed
 
         with self._noting():  # so that of several threads the last to change the documents also is the last to note it
-            updated = engine.update_documents(self.store, self._path, self.metadata, checked)
+            updated = engine.update_documents(self.store, self._path, self.metadata, checked, shape_only=shape_only)
             self._stored = self._restored(updated)
             return self._stored
 

@@ -16,16 +16,25 @@ from tegula import CodecError, MemoryStore, StoreError
 
 
 class Interfering(MemoryStore):
-    """Does something of somebody else's whenever its keys are listed."""
+    """Does something of somebody else's when its keys are listed, or a chunk is looked at."""
 
     meanwhile: Callable[[], None] | None = None
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         found = [*super().list_prefix(prefix)]
+        self._interfere()
+        return iter(found)
+
+    def get(self, key: str, *args: Any, **options: Any) -> Any:
+        found = super().get(key, *args, **options)
+        if key[-1].isdigit():
+            self._interfere()
+        return found
+
+    def _interfere(self) -> None:
         if self.meanwhile is not None:
             action, self.meanwhile = self.meanwhile, None
             action()
-        return iter(found)
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {

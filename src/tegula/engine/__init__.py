@@ -13,7 +13,7 @@ from tegula.engine.documents import (
 from tegula.engine.executors import read, write
 from tegula.engine.futures import Future, start
 from tegula.engine.kernel import empty, get
-from tegula.engine.resizing import cut_off
+from tegula.engine.resizing import cut_off, make_room
 from tegula.engine.rows import append_rows, resize_rows
 from tegula.engine.stored import StoredArray, physical_memory, stored_array
 
@@ -32,6 +32,7 @@ __all__ = [
     "get",
     "has_node",
     "implicit_group",
+    "make_room",
     "physical_memory",
     "read",
     "read_metadata",

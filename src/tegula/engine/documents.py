@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
-from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.formats.members import with_shape
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, Store
 
 __all__ = [
@@ -201,8 +202,13 @@ def create_documents(
     return documents
 
 
-def update_documents(store: Store, path: str, metadata: Node, change: Callable[[Node], Node]) -> Node:
+def update_documents(
+    store: Store, path: str, metadata: Node, change: Callable[[Node], Node], *, shape_only: bool = False
+) -> Node:
     """Read a node's documents, change the metadata and write what differs, again and again until nobody came between.
+
+    With `shape_only` the change is at most one of an array's shape and grid; then, where the documents are still those
+    that `metadata` were read from, they are not parsed again.
 
     Raises
     ------
@@ -214,12 +220,12 @@ def update_documents(store: Store, path: str, metadata: Node, change: Callable[[
     for attempt in range(10_000):
         found = {key: store.get(prefix + key, with_generation=True) for key in item.keys}
         documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
-        current = item.parse(documents)
+        same = shape_only and documents == metadata.documents
+        current = metadata if same else item.parse(documents)
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
-        new = item.serialize(change(current))
-        final = item.parse({**documents, **new})  # what JSON makes of it, and whether it can be read back at all
-        if final is None or type(final) is not type(metadata):
+        final, new = _changed(item, documents, current, change(current), shape_only)
+        if type(final) is not type(metadata):
             raise MetadataError("the documents could not be read back", path=path or store.url)
         try:
             for key, raw in new.items():
@@ -230,6 +236,22 @@ def update_documents(store: Store, path: str, metadata: Node, change: Callable[[
             continue
         return final
     raise ConflictError("the metadata kept changing under the update", path=path or store.url)
+
+
+def _changed(
+    item: Format, documents: dict[str, bytes], old: Node, new: Node, shape_only: bool
+) -> tuple[Any, dict[str, bytes]]:
+    """Return metadata as they will be read back, and the documents to write."""
+    if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
+        # no more than the numbers is written; but what has no length may have chunks of none, too
+        plain = not old.dense and all(old.shape)
+        raw = with_shape(documents[item.shape_key], new.shape) if plain else None
+        if raw is not None:
+            written = {item.shape_key: raw}
+            return replace(new, documents={**documents, **written}), written
+    written = item.serialize(new)
+    # what JSON makes of it, and whether it can be read back at all
+    return item.parse({**documents, **written}), written
 
 
 def back_off(attempt: int) -> None:

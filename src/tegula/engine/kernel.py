@@ -17,11 +17,12 @@ import numpy.typing as npt
 from tegula import config, executors
 from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError, UnsupportedError
+from tegula.formats import find_format
 from tegula.indexing import Plan
 from tegula.indexing.arrays import Lookup, Points
 from tegula.indexing.runs import Runs
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
-from tegula.stores import LocalStore, Store
+from tegula.stores import LocalStore
 
 __all__ = ["empty", "get", "handle", "read", "write"]
 
@@ -55,9 +56,12 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
     chain = array.chain.native
     if chain is None or not array.fill.dtype.itemsize:
         return None
-    store = _store(library, array.store, array.chain.sharding is not None)
+    store = array.files
     if store is None:
-        return _LATER
+        store = _store(library, array)
+        if store is None:
+            return _LATER
+        object.__setattr__(array, "files", store)
     keys = metadata.keys
     names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
     cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
@@ -76,14 +80,17 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
         return None
 
 
-def _store(library: ModuleType, store: Store, ranged: bool) -> Any:
+def _store(library: ModuleType, array: StoredArray) -> Any:
+    store = array.store
     if type(store) is LocalStore and sys.platform == "linux":
+        if store.ignores_case is None:  # as long as nothing but numbers has been looked for
+            store.exists(array.prefix + find_format(array.metadata.format).shape_key)
         if store.ignores_case is None:
             return None
         if not store.ignores_case:
             sync = store.durability == "fsync"
             return library.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
-    return library.PythonStore(store, ranged, store.concurrency)
+    return library.PythonStore(store, array.chain.sharding is not None, store.concurrency)
 
 
 def _cut(axis: ChunkAxis, size: int) -> Any:

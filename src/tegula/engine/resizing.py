@@ -2,36 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from tegula.codecs import equals_fill
 from tegula.engine.chunks import merge_chunk
 from tegula.engine.documents import back_off, read_metadata
+from tegula.engine.executors import read
+from tegula.engine.kernel import empty
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
-from tegula.errors import CodecError, ConflictError, TegulaError
+from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
+from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 
-__all__ = ["cut_off"]
+__all__ = ["cut_off", "make_room"]
 
 Coords = tuple[int, ...]
 Shape = tuple[int, ...]
+Box = tuple[tuple[int, int], ...]
+Holds = Callable[[], bool]
 _RETRIES = 10_000
+_FEW = 64  # chunks that are looked for one by one, however few there were before
+_SHARE = 4  # one of so many chunks, too: asking for one takes longer than finding it in a listing
+_SMALL = 2**22  # bytes that are rather read at one go than looked for
 
 
-def cut_off(array: StoredArray, path: str, holds: Callable[[], bool] | None = None) -> None:
+def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None) -> None:
+    """Clear what stands where an array is about to grow, left there by a shrink that was interrupted or by others.
+
+    To be called before the new shape is stored. A few new chunks are looked for where they would be, of which reading
+    them is the cheapest way where that is little; for many all stored chunks are listed. What lies beyond the
+    new shape, too, is left to whoever grows the array that far.
+
+    Parameters
+    ----------
+    array, grown : StoredArray
+        The array as it is, and as it will be.
+    path : str
+        Its path in the store.
+    holds : callable, optional
+        Says whether the stored shape is still that of `array`; without it the metadata are read.
+    """
+    before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
+    boxes = [*_difference(shape, before)]
+    parts = [_chunks(grid, box) for box in boxes]
+    if not _are_few(parts, grid.counts(before)):
+        cut_off(array, path, holds=holds)
+    elif boxes and not (_nbytes(array, boxes) <= _SMALL and all(_is_blank(grown, box) for box in boxes)):
+        found = [
+            (coords, key) for part in parts for coords in _each(part) if array.store.exists(key := array.key(coords))
+        ]
+        _clear(array, path, holds, found)
+
+
+def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
     """Delete the chunks that lie outside an array, and clear what the outermost hold beyond it.
 
-    The work is one listing and a few operations for each stored chunk outside or across the edge, however large the
-    array was. What others append meanwhile is left alone: they take the room before they fill it, or else `holds` says
-    after each look at a chunk whether the shape is still the one that the array was cut to.
+    To be called once the shape has been stored. The work is a few operations for each chunk outside or across the edge,
+    and one listing unless there are few of them, however large the array was. What others append meanwhile is left
+    alone: they take the room before they fill it.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array as it is.
+    path : str
+        Its path in the store.
+    before : tuple of int, optional
+        The shape that it had; without it nothing beyond the present one is left, whatever it was.
+    holds : callable, optional
+        Says after each look at a chunk whether the shape is still the one that the array was cut to; without it the
+        metadata are read.
     """
-    shape, grid = array.metadata.shape, array.metadata.grid
-    # the listing is complete before anything is deleted from under it
-    affected = [item for item in array.stored_chunks() if _reach(grid, item[0], shape) != "inside"]
+    grid, shape = array.metadata.grid, array.metadata.shape
+    parts = [] if before is None else [_chunks(grid, box) for box in _difference(before, shape)]
+    if before is None or not _are_few(parts, grid.counts(shape)):
+        # the listing is complete before anything is deleted from under it
+        _clear(array, path, holds, [*array.stored_chunks()])
+    else:
+        _clear(array, path, holds, [(coords, array.key(coords)) for part in parts for coords in _each(part)])
+
+
+def _difference(outer: Shape, inner: Shape) -> Iterator[Box]:
+    """Yield boxes that do not overlap and make up what lies in one shape but not in another.
+
+    Examples
+    --------
+    >>> [*_difference((4, 6), (3, 5))], [*_difference((4, 2), (3, 5))], [*_difference((2, 0), (1, 0))]
+    ([((3, 4), (0, 6)), ((0, 3), (5, 6))], [((3, 4), (0, 2))], [])
+    """
+    for axis, (size, known) in enumerate(zip(outer, inner)):
+        above = zip(outer[:axis], inner[:axis])
+        box = (*((0, min(pair)) for pair in above), (known, size), *((0, n) for n in outer[axis + 1 :]))
+        if all(start < stop for start, stop in box):
+            yield box
+
+
+def _chunks(grid: ChunkGrid, box: Box) -> Box:
+    """Return the grid coordinates of the chunks that a box touches."""
+    return tuple((int(axis.locate(start)), axis.count(stop)) for axis, (start, stop) in zip(grid.axes, box))
+
+
+def _are_few(parts: list[Box], counts: Shape) -> bool:
+    return sum(prod(stop - start for start, stop in part) for part in parts) <= max(_FEW, prod(counts) // _SHARE)
+
+
+def _each(part: Box) -> Iterator[Coords]:
+    return product(*(range(start, stop) for start, stop in part))
+
+
+def _nbytes(array: StoredArray, boxes: list[Box]) -> int:
+    return sum(prod(stop - start for start, stop in box) for box in boxes) * array.dtype.itemsize
+
+
+def _is_blank(array: StoredArray, box: Box) -> bool:
+    """Return whether nothing but the fill value can be read in a box."""
+    plan = basic(tuple(slice(*bounds) for bounds in box), array.metadata.shape, array.metadata.grid)
+    work = empty(plan.work_shape, array.dtype)
+    try:
+        read(array, plan, work)
+    except (CodecError, StoreError):
+        return False
+    return equals_fill(work, array.fill)
+
+
+def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: list[tuple[Coords, str]]) -> None:
+    grid, shape = array.metadata.grid, array.metadata.shape
+    affected = [item for item in chunks if _reach(grid, item[0], shape) != "inside"]
     for_each(lambda item: _settle(array, path, holds, *item), affected, parallel=True)
 
 
@@ -43,18 +146,20 @@ def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:
     return "across" if any(end > size for end, size in zip(ends, shape)) else "inside"
 
 
-def _settle(array: StoredArray, path: str, holds: Callable[[], bool] | None, coords: Coords, key: str) -> None:
+def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, key: str) -> None:
     store, metadata = array.store, array.metadata
     reach = _reach(metadata.grid, coords, metadata.shape)
     try:
         for attempt in range(_RETRIES):
             raw, generation = store.get(key, (0, 0) if reach == "outside" else None, with_generation=True)
+            if raw is None:
+                return
             # the shape is looked up after the chunk: whoever has taken room since then changes the chunk, too
             if holds is not None:
                 current: NodeMetadata | None = metadata if holds() else None
             else:
                 current = read_metadata(store, path, metadata.format)
-            if raw is None or not isinstance(current, ArrayMetadata):
+            if not isinstance(current, ArrayMetadata):
                 return
             before, reach = reach, _reach(metadata.grid, coords, current.shape)
             if reach == "inside":

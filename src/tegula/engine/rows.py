@@ -247,7 +247,7 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
             continue
         shorter = length.change(rows)
         holder = shorter if not cut else cut[0]
-        cut_off(shorter.array, length.path, holder.holds)
+        cut_off(shorter.array, length.path, holds=holder.holds)
         if not rows:  # bcolz does not open an array without it
             length.array.store.make_prefix(length.array.chunk_prefix)
         cut.append(shorter)

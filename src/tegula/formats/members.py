@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tegula.formats.documents import depth_of
 
-__all__ = ["Members", "find_members", "index_members"]
+__all__ = ["Members", "find_members", "index_members", "with_shape"]
 
 Level: TypeAlias = npt.NDArray[np.uint32]
 _KEY, _KEY_END, _VALUE, _VALUE_END, _SUM, _FIELDS = range(6)
@@ -29,6 +29,8 @@ _DECODER: Final = json.JSONDecoder()
 _FEW: Final = 8  # look-ups before it pays to make a dictionary of the keys
 _MAX_DEPTH: Final = 60  # beyond which `load` says whether it is too deep
 _past_space: Final = re.compile(r"[ \t\n\r]*").match
+_numbers: Final = re.compile(rb"(?<=[\[,\s])(?:0|[1-9][0-9]*)(?=[\],\s])")
+_plain_list: Final = re.compile(rb"\[[0-9,\s]*\]").fullmatch
 _past_string: Final = re.compile(r'"([^"\\\x00-\x1f]*)"').match
 
 
@@ -89,6 +91,40 @@ def find_members(raw: bytes, chain: Sequence[str]) -> list[Members] | None:
     """
     levels = _fastest()(raw, [*chain])
     return None if levels is None else [Members(raw, level) for level in levels]
+
+
+def with_shape(raw: bytes, shape: Sequence[int]) -> bytes | None:
+    """Return a document with other numbers in its member ``shape``, and every other byte as it is.
+
+    Returns
+    -------
+    bytes or None
+        ``None`` where the document has to be written anew, because it is not found out where to put them.
+
+    Examples
+    --------
+    >>> with_shape(b'{"shape": [ 3,4 ], "chunks": [3, 4]}', (10, 4))
+    b'{"shape": [ 10,4 ], "chunks": [3, 4]}'
+    """
+    if any(not 0 <= size < 2**63 for size in shape):
+        return None
+    levels = _fastest()(raw, [])
+    if levels is None:
+        return None
+    places = [(start, end) for first, last, start, end, _ in _rows(levels[0]) if raw[first:last] == b"shape"]
+    if len(places) != 1:
+        return None
+    start, end = places[0]
+    old = raw[start:end]
+    sizes = iter(shape)
+    if _plain_list(old) is None or len(_numbers.findall(old)) != len(shape):
+        return None
+    return raw[:start] + _numbers.sub(lambda _: b"%d" % next(sizes), old) + raw[end:]
+
+
+def _rows(level: Level) -> list[list[int]]:
+    rows: list[list[int]] = level.reshape(-1, _FIELDS).tolist()
+    return rows
 
 
 @cache

@@ -7,7 +7,7 @@ codecs. The documents a node was read from are kept beside it, so that what the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -97,6 +97,19 @@ class ArrayMetadata:
 
     def __hash__(self) -> int:
         return hash((self.format, self.shape, self.codecs and self.codecs[-1].name))
+
+    def has_chunks_of(self, other: ArrayMetadata) -> bool:
+        """Return whether chunks are cut, called and encoded as in another array: all but the shape is the same."""
+        if (
+            self.data_type is other.data_type
+            and self.grid is other.grid
+            and self.codecs is other.codecs
+            and self.fill_value is other.fill_value
+            and (self.keys, self.format, self.dense) == (other.keys, other.format, other.dense)
+        ):
+            return self.ndim == other.ndim
+        same = replace(self, shape=other.shape, attributes=other.attributes, dimension_names=other.dimension_names)
+        return same == other
 
     def _facts(self) -> tuple[Any, ...]:
         """What equality looks at: the fill value by its bits, since NaN is not equal to itself."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tegula
 from tegula import engine
 from tegula.attributes import Attributes
-from tegula.engine import cut_off
+from tegula.engine import StoredArray, cut_off, make_room
 from tegula.errors import ConflictError, TegulaError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import ABSENT, Store
@@ -233,9 +233,9 @@ class KeyedDriver(NodeDriver):
                 raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
             if shape == found.shape:
                 return self.with_metadata(found)
-            if any(size > old for size, old in zip(shape, found.shape)) and not options.metadata_only:
-                self._cut_off(found)  # what a shrink that was interrupted has left
             resized = found.resized(shape)
+            if any(size > old for size, old in zip(shape, found.shape)) and not options.metadata_only:
+                self._make_room(found, resized)
             try:
                 store.set(key, resized.encode(), if_generation=generation)
             except ConflictError:
@@ -243,22 +243,29 @@ class KeyedDriver(NodeDriver):
             except TegulaError as error:
                 raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
             if any(size < old for size, old in zip(shape, found.shape)) and not options.metadata_only:
-                self._cut_off(resized)
+                self._cut_off(resized, found)
             return self.with_metadata(resized)
         raise status("ABORTED", f"{self.source.shown_key(kvstore)} kept changing")
 
-    def _cut_off(self, metadata: Any) -> None:
-        """Delete the chunks outside the shape, and clear those across its edge, while it is the shape."""
+    def _shaped(self, metadata: Any) -> StoredArray:
         stored = self.array._stored
         node: ArrayMetadata = replace(stored.metadata, shape=metadata.shape)
+        return replace(stored, metadata=node)
 
-        def holds() -> bool:
-            try:
-                return bool(self._current()[0].shape == metadata.shape)
-            except TegulaError:
-                return False
+    def _holds(self, metadata: Any) -> bool:
+        try:
+            return bool(self._current()[0].shape == metadata.shape)
+        except TegulaError:
+            return False
 
-        cut_off(replace(stored, metadata=node), self.array.path, holds)
+    def _make_room(self, found: Any, resized: Any) -> None:
+        """Clear what a shrink that was interrupted has left where the array grows, while it has the shape found."""
+        array, grown = self._shaped(found), self._shaped(resized)
+        make_room(array, grown, self.array.path, lambda: self._holds(found))
+
+    def _cut_off(self, resized: Any, found: Any) -> None:
+        """Delete the chunks outside the new shape, and clear those across its edge, while it is the shape."""
+        cut_off(self._shaped(resized), self.array.path, found.shape, lambda: self._holds(resized))
 
 
 def stored_array(kvstore: KvStore, node: ArrayMetadata, *, write_empty: bool) -> tegula.Array:
