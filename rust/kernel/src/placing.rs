@@ -48,6 +48,17 @@ pub struct Span {
     pub span: usize,
 }
 
+/// A block of a chunk's content that is needed: the bytes of it from `low` up to `high`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The block's number.
+    pub block: usize,
+    /// Where what is needed of it begins.
+    pub low: usize,
+    /// Where that ends.
+    pub high: usize,
+}
+
 impl<'i> Placing<'i> {
     /// Find the places of what `item` takes of a chunk.
     ///
@@ -170,16 +181,18 @@ impl<'i> Placing<'i> {
     }
 
     /// The blocks of `length` bytes each that hold what is taken, of `count` blocks in all; in order.
-    pub fn blocks(&self, length: usize, count: usize, size: usize) -> Vec<usize> {
+    pub fn blocks(&self, length: usize, count: usize, size: usize) -> Vec<Needed> {
         let spans: Vec<Span> = (0..=self.dims.len()).map(|depth| self.inner(depth, size)).collect();
-        let mut marked = vec![false; count];
+        let mut marked: Vec<Needed> = (0..count).map(|block| Needed { block, low: usize::MAX, high: 0 }).collect();
         self.mark(0, self.source as i64, length as i64, &spans, &mut marked);
-        marked.iter().enumerate().filter(|(_, marked)| **marked).map(|(block, _)| block).collect()
+        marked.retain(|needed| needed.low < needed.high);
+        marked
     }
 
-    fn mark(&self, depth: usize, start: i64, length: i64, spans: &[Span], marked: &mut [bool]) {
-        let first = (start + spans[depth].low) / length;
-        let last = (start + spans[depth].low + spans[depth].span as i64 - 1) / length;
+    fn mark(&self, depth: usize, start: i64, length: i64, spans: &[Span], marked: &mut [Needed]) {
+        let low = start + spans[depth].low;
+        let high = low + spans[depth].span as i64;
+        let (first, last) = (low / length, (high - 1) / length);
         let dense = match self.dims.get(depth) {
             None => true,
             Some(dim) => {
@@ -188,8 +201,10 @@ impl<'i> Placing<'i> {
         };
         if first == last || dense {
             for block in first..=last {
-                if let Some(mark) = usize::try_from(block).ok().and_then(|block| marked.get_mut(block)) {
-                    *mark = true;
+                if let Some(needed) = usize::try_from(block).ok().and_then(|block| marked.get_mut(block)) {
+                    let start = block * length;
+                    needed.low = needed.low.min((low - start).max(0) as usize);
+                    needed.high = needed.high.max((high - start).min(length) as usize);
                 }
             }
             return;

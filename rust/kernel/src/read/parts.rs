@@ -4,7 +4,7 @@ use super::{Reading, SMALL};
 use crate::array::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
 use crate::memory::with_scratch;
-use crate::placing::Placing;
+use crate::placing::{Needed, Placing};
 use crate::stores::{Parts, Slice, Value, Within};
 use crate::{Error, Result, pool, strided};
 
@@ -100,7 +100,7 @@ impl Reading<'_> {
         codec: &dyn Blocks,
         value: &dyn Value,
         table: &BlockTable,
-        needed: &[usize],
+        needed: &[Needed],
         parts: Option<Parts>,
         placing: &Placing<'_>,
         elements: &Elements,
@@ -111,14 +111,14 @@ impl Reading<'_> {
                 let run = &runs[index];
                 let length = (run.stop - run.start) as usize;
                 let decode = |data: &[u8]| {
-                    run.blocks.iter().try_for_each(|&block| {
+                    run.blocks.iter().try_for_each(|&Needed { block, low, high }| {
                         let (start, stop) = table.ranges[block];
                         let data = &data[(start - run.start) as usize..(stop - run.start) as usize];
                         // SAFETY: the memory is as long as the content, blocks of which do not overlap, and each is
                         // in one run only.
                         let out =
                             unsafe { std::slice::from_raw_parts_mut(out.at(block * table.block), table.len(block)) };
-                        codec.decode_block(table, block, data, out)
+                        codec.decode_block(table, block, data, low..high, out)
                     })
                 };
                 Within { value, start: run.start, length: length as u64 }.with_all(&mut |data| {
@@ -150,17 +150,20 @@ impl Reading<'_> {
     }
 
     /// Whether it costs less to decode all of a chunk than these blocks one by one.
-    fn rather_whole(&self, table: &BlockTable, needed: &[usize]) -> bool {
-        needed.len() >= table.ranges.len() - table.ranges.len() / 4 && self.threads == 1
+    fn rather_whole(&self, table: &BlockTable, needed: &[Needed]) -> bool {
+        let bytes: usize = needed.iter().map(|needed| needed.high - needed.low).sum();
+        bytes >= table.content - table.content / 4 && self.threads == 1
     }
 }
 
-/// Refuse text in decoded blocks that is none; of elements that are not all in them nothing is known.
-fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[usize], elements: &Elements) -> Result<()> {
-    needed.chunk_by(|&block, &next| block + 1 == next).try_for_each(|run| {
+/// Refuse text in what has been decoded of blocks that is none.
+fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[Needed], elements: &Elements) -> Result<()> {
+    let joined =
+        |one: &Needed, next: &Needed| one.block + 1 == next.block && one.high == table.len(one.block) && next.low == 0;
+    needed.chunk_by(joined).try_for_each(|run| {
         let (first, last) = (run[0], run[run.len() - 1]);
-        let start = (first * table.block).next_multiple_of(elements.size);
-        let stop = last * table.block + table.len(last);
+        let start = (first.block * table.block + first.low).next_multiple_of(elements.size);
+        let stop = last.block * table.block + last.high;
         elements.check_stored(chunk.get(start..stop - stop % elements.size).unwrap_or_default())
     })
 }
@@ -184,23 +187,23 @@ impl SharedOut {
 struct BlockRun {
     start: u64,
     stop: u64,
-    blocks: Vec<usize>,
+    blocks: Vec<Needed>,
 }
 
-fn runs_of_blocks(table: &BlockTable, needed: &[usize], parts: Option<Parts>, threads: usize) -> Vec<BlockRun> {
+fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Option<Parts>, threads: usize) -> Vec<BlockRun> {
     let Parts { gap, span } = parts.unwrap_or(Parts { gap: 0, span: 0 });
     let span = if threads > 1 { span.min(1 << 18) } else { span };
     let mut sorted = needed.to_vec();
-    sorted.sort_unstable_by_key(|&block| table.ranges[block]);
+    sorted.sort_unstable_by_key(|needed| table.ranges[needed.block]);
     let mut runs: Vec<BlockRun> = Vec::new();
-    for block in sorted {
-        let (start, stop) = table.ranges[block];
+    for needed in sorted {
+        let (start, stop) = table.ranges[needed.block];
         match runs.last_mut() {
             Some(run) if start <= run.stop.saturating_add(gap) && stop.saturating_sub(run.start) <= span => {
                 run.stop = run.stop.max(stop);
-                run.blocks.push(block);
+                run.blocks.push(needed);
             }
-            _ => runs.push(BlockRun { start, stop, blocks: vec![block] }),
+            _ => runs.push(BlockRun { start, stop, blocks: vec![needed] }),
         }
     }
     runs

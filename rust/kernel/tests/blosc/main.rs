@@ -85,7 +85,7 @@ fn decoded_by_blocks(codec: &dyn Codec, data: &[u8], size: usize) -> Result<Vec<
     for (index, part) in out.chunks_mut(table.block).enumerate() {
         assert_eq!(part.len(), table.len(index));
         let (start, end) = table.ranges[index];
-        blocks.decode_block(&table, index, &data[start as usize..end as usize], part)?;
+        blocks.decode_block(&table, index, &data[start as usize..end as usize], 0..part.len(), part)?;
     }
     Ok(out)
 }

@@ -12,6 +12,8 @@ mod naive;
 mod parts;
 mod random;
 mod selecting;
+#[cfg(unix)]
+mod speed;
 mod store;
 
 use tegula_kernel::plan::Plan;
