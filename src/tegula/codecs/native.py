@@ -20,7 +20,9 @@ _MANTISSA: Final = {2: 10, 4: 23, 8: 52}
 _WIDEST: Final = 8
 _INTEGERS: Final = range(-(2**63), 2**63)
 _TEXTS: Final = ("vlen-utf8", "vlen-bytes")
-_STRUCTURE: Final = frozenset({"bytes", "transpose", "sharding_indexed", *_TEXTS, *(f"numcodecs.{name}" for name in _TEXTS)})
+_STRUCTURE: Final = frozenset(
+    {"bytes", "transpose", "sharding_indexed", *_TEXTS, *(f"numcodecs.{name}" for name in _TEXTS)}
+)
 _CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
 
 

@@ -13,7 +13,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Native, Serializer, Shape, known_options, option
+from tegula.codecs.stages import (
+    REQUIRED,
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Native,
+    Serializer,
+    Shape,
+    known_options,
+    option,
+)
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.nodes import CodecSpec
 
