@@ -71,7 +71,8 @@ impl Texts {
         } else if let Ok(data) = element.cast::<PyBytes>() {
             return Some(data.as_bytes());
         }
-        let nothing = element.is_none() || element.cast_exact::<PyInt>().is_ok_and(|number| matches!(number.extract(), Ok(0)));
+        let nothing =
+            element.is_none() || element.cast_exact::<PyInt>().is_ok_and(|number| matches!(number.extract(), Ok(0)));
         nothing.then_some(&[])
     }
 }
