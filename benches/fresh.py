@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
@@ -73,7 +74,8 @@ def _memory(name: str, text: str, path: str) -> dict[str, float]:
 
 def ask(python: str, *arguments: str) -> dict[str, float]:
     """Run this file in a fresh process, with the modules that are found here."""
-    environment = dict(os.environ)
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir(), "tegula-bench-pyc"))}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process would compile its modules anew
     if python == sys.executable:
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     command = [python, __file__, *arguments]

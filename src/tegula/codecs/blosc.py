@@ -10,7 +10,6 @@ from collections.abc import Callable
 from struct import Struct, unpack_from
 from typing import Any, Final
 
-import numcodecs.blosc as library
 import numpy as np
 
 from tegula.codecs.snappy import decode_frame
@@ -22,6 +21,7 @@ from tegula.codecs.stages import (
     Native,
     between,
     known_options,
+    library,
     option,
     wrong_size,
 )
@@ -78,11 +78,11 @@ class Blosc(BufferCodec):
     def encode(self, data: Data) -> Data:
         if self.cname == "snappy":
             raise UnsupportedError("Blosc with snappy is only read; use lz4 or zstd", codec=self.name)
-        return library.compress(data, *self.settings)
+        return library("numcodecs.blosc").compress(data, *self.settings)
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
         name = self.name
-        decompress: Callable[[Data], bytes] = library.decompress
+        decompress: Callable[[Data], bytes] = library("numcodecs.blosc").decompress
 
         def decode(data: Data) -> Data:
             if check_frame(data, size, limit, name):

@@ -6,10 +6,20 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
-import google_crc32c
 import numpy as np
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, flat, known_options, option, wrong_size
+from tegula.codecs.stages import (
+    BufferCodec,
+    Context,
+    Data,
+    Decoder,
+    Native,
+    flat,
+    known_options,
+    library,
+    option,
+    wrong_size,
+)
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -18,7 +28,7 @@ __all__ = ["Checksum", "build"]
 
 def _crc32c(data: Data) -> int:
     # the library takes bytes and arrays, but no memoryview
-    return int(google_crc32c.value(data if type(data) is bytes else np.frombuffer(data, "u1")))
+    return int(library("google_crc32c").value(data if type(data) is bytes else np.frombuffer(data, "u1")))
 
 
 _SUMS: Final[dict[str, tuple[Callable[[Any], int], str]]] = {

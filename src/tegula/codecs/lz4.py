@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-import numcodecs.lz4 as library
-
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, known_options, option, wrong_size
+from tegula.codecs.stages import (
+    BufferCodec,
+    Context,
+    Data,
+    Decoder,
+    Native,
+    between,
+    known_options,
+    library,
+    option,
+    wrong_size,
+)
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -28,10 +37,10 @@ class Lz4(BufferCodec):
         return "lz4", self.acceleration
 
     def encode(self, data: Data) -> Data:
-        return library.compress(data, self.acceleration)
+        return library("numcodecs.lz4").compress(data, self.acceleration)
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
-        decompress = library.decompress
+        decompress = library("numcodecs.lz4").decompress
 
         def decode(data: Data) -> Data:
             if len(data) < 5:

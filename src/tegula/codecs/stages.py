@@ -10,7 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from math import prod
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,7 +25,7 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
     "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Native", "Serializer",
-    "Shape", "between", "exportable", "flat", "known_options", "nbytes", "option", "wrong_size",
+    "Shape", "between", "exportable", "flat", "known_options", "library", "nbytes", "option", "wrong_size",
 ]  # fmt: skip
 
 Shape: TypeAlias = tuple[int, ...]
@@ -139,6 +142,12 @@ class BufferCodec(ABC):
 
 
 Codec: TypeAlias = ArrayCodec | Serializer | BufferCodec
+
+
+@cache
+def library(name: str) -> ModuleType:
+    """Import a library when it is first needed, which it is not where the kernel does the work."""
+    return import_module(name)
 
 
 def flat(data: Data) -> bytes | memoryview:

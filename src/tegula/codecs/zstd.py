@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numcodecs.zstd as library
-
 from tegula.codecs.stages import (
     BufferCodec,
     Context,
@@ -19,6 +17,7 @@ from tegula.codecs.stages import (
     Native,
     between,
     known_options,
+    library,
     option,
     wrong_size,
 )
@@ -44,10 +43,10 @@ class Zstd(BufferCodec):
         return "zstd", *self.settings
 
     def encode(self, data: Data) -> Data:
-        return library.compress(data, *self.settings)
+        return library("numcodecs.zstd").compress(data, *self.settings)
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
-        name, decompress = self.name, library.decompress
+        name, decompress = self.name, library("numcodecs.zstd").decompress
 
         def decode(data: Data) -> Data:
             known = size and content_size(data) == size
@@ -107,7 +106,7 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
         frame, view = view[:end], view[end:]
         if known == 0 or bound == 0:
             continue
-        found = bytes(library.decompress(frame))
+        found = bytes(library("numcodecs.zstd").decompress(frame))
         limit -= len(found)
         if limit < 0:
             raise CodecError("the zstd frames hold more than a chunk does", codec=name)
