@@ -65,10 +65,20 @@ impl Directory {
         if !(is_new && self.takes_unnamed && self.create(name, parts, expected)?) {
             self.rename(name, parts, expected)?;
         }
+        self.sync_names()
+    }
+
+    /// Bring the names to the disk, if they are to be there.
+    pub fn sync_names(&self) -> Result<(), Failure> {
         if self.sync {
             system::sync(self.file.as_fd())?;
         }
         Ok(())
+    }
+
+    /// Remove a file or a link; `EISDIR` says that it is a directory.
+    pub fn unlink(&self, name: &[u8]) -> Outcome<()> {
+        system::unlink(self.file.as_fd(), name, 0)
     }
 
     /// Put a file where most likely nothing stands: it gets its name once it is written, and if its writer is killed
@@ -160,7 +170,7 @@ impl Directory {
     }
 
     /// Call `work` while no other writer changes the directory.
-    fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
         system::lock(self.file.as_fd(), libc::LOCK_EX).map_err(|error| match error.0 {
             libc::EINTR => Failure::Interrupted,
             code if NO_LOCKS.contains(&code) => Failure::NoLocks,
