@@ -100,7 +100,7 @@ def test_growing_by_little_lists_nothing_and_shows_nothing_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any, separator: str
 ) -> None:
     with config.configure(executor=executor):
-        options = {"chunks": (2, 4), "dtype": "i4", "format": "zarr2", "chunk_key_encoding": separator}
+        options: dict[str, Any] = {"chunks": (2, 4), "dtype": "i4", "format": "zarr2", "chunk_key_encoding": separator}
         longer = tegula.create_array(tmp_path / "a", shape=(40, 40), **options)
         longer[...] = 7
         array = tegula.create_array(tmp_path / "b", shape=(21, 38), **options)
@@ -114,6 +114,8 @@ def test_growing_by_little_lists_nothing_and_shows_nothing_old(
         expected[:21, :38] = 7
         monkeypatch.setattr(LocalStore, "list_prefix", None)
         for shape in [(22, 38), (23, 39), (23, 40), (26, 40), (40, 40)]:
+            if shape == (40, 40):  # not by little any more
+                monkeypatch.undo()
             array.resize(shape)
             np.testing.assert_array_equal(array[...], expected[: shape[0], : shape[1]])
             assert tegula.open(tmp_path / "b").shape == shape

@@ -58,9 +58,8 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
         cut_off(array, path, holds=holds)
         return
     boxes = {part: box for part, box in boxes.items() if kernel.any_stored(grown, part) is not False}
-    if boxes and not (
-        _nbytes(array, boxes.values()) <= _SMALL and all(_is_blank(grown, box) for box in boxes.values())
-    ):
+    small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
+    if boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
         keys = ((coords, array.key(coords)) for part in boxes for coords in _each(part))
         _clear(array, path, holds, [(coords, key) for coords, key in keys if array.store.exists(key)])
 
@@ -91,9 +90,9 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
         return
     outside = [*_difference(tuple(_counts(grid, before)), grid.counts(shape))]
     found = None if _are_few(outside, (_MANY,)) else [*array.stored_chunks()]
-    if found is None or len(found) > _number(outside) // _SHARE:
-        if all(kernel.delete(array, part, lambda: _shape_holds(array, path, holds)) for part in outside):
-            outside, found = [], None
+    many = found is None or len(found) > _number(outside) // _SHARE
+    if many and all(kernel.delete(array, part, lambda: _shape_holds(array, path, holds)) for part in outside):
+        outside, found = [], None
     edges = [_chunks(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
     parts = [*outside, *edges]
     if found is None and not _are_few(parts, grid.counts(shape)):

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::system::{self, Errno};
+use super::system;
 use super::writing::Directory;
 use super::{DIRECTORY, LocalFiles, PLACE, check_key, found};
 use crate::{Error, Result};
@@ -60,51 +60,28 @@ impl LocalFiles {
                 batch.push(key);
             }
             let Some(file) = found(self.open_path(&parent, DIRECTORY))? else { continue };
-            let mut directory = Directory::new(file, self.sync);
+            let directory = Directory::new(file, self.sync);
             let skip = if parent.is_empty() { 0 } else { parent.len() + 1 };
-            let names = batch.iter().filter_map(|key| key.as_bytes().get(skip..));
-            match directory.remove_all(names, holds)? {
-                Ok(Some(removed)) => {
-                    if removed {
-                        self.prune(&parent);
+            let (mut answer, mut removed) = (Ok(true), false);
+            let locked = directory.locked(|directory| {
+                answer = holds();
+                if matches!(answer, Ok(true)) {
+                    for name in batch.iter().filter_map(|key| key.as_bytes().get(skip..)) {
+                        removed |= directory.remove(name)?;
                     }
                 }
-                Ok(None) => return Ok(false),
-                Err(failure) => return Err(self.failed_to("delete", &parent, failure)),
+                Ok(())
+            });
+            let done = locked.and_then(|()| if removed { directory.sync_names() } else { Ok(()) });
+            drop(directory);
+            if removed {
+                self.prune(&parent);
+            }
+            done.map_err(|failure| self.failed_to("delete", &parent, failure))?;
+            if !answer? {
+                return Ok(false);
             }
         }
         Ok(true)
-    }
-}
-
-impl Directory {
-    /// Remove files and links, leaving directories alone, unless `holds` objects once the directory is locked: then the
-    /// answer is `None`, else whether anything has been removed.
-    fn remove_all<'n>(
-        &mut self,
-        names: impl Iterator<Item = &'n [u8]>,
-        holds: &mut dyn FnMut() -> Result<bool>,
-    ) -> Result<std::result::Result<Option<bool>, super::Failure>> {
-        let mut answer = Ok(true);
-        let mut removed = false;
-        let done = self.locked(|directory| {
-            answer = holds();
-            if !matches!(answer, Ok(true)) {
-                return Ok(());
-            }
-            for name in names {
-                match directory.unlink(name) {
-                    Ok(()) => removed = true,
-                    Err(Errno(libc::ENOENT | libc::EISDIR)) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Ok(())
-        });
-        let done = done.and_then(|()| if removed { self.sync_names() } else { Ok(()) });
-        Ok(done.map(|()| answer.as_ref().is_ok_and(|holds| *holds).then_some(removed))).and_then(|done| {
-            answer?;
-            Ok(done)
-        })
     }
 }

@@ -76,9 +76,13 @@ impl Directory {
         Ok(())
     }
 
-    /// Remove a file or a link; `EISDIR` says that it is a directory.
-    pub fn unlink(&self, name: &[u8]) -> Outcome<()> {
-        system::unlink(self.file.as_fd(), name, 0)
+    /// Remove a file or a link, and leave a directory alone; return whether there was one.
+    pub fn remove(&self, name: &[u8]) -> Result<bool, Failure> {
+        match system::unlink(self.file.as_fd(), name, 0) {
+            Ok(()) => Ok(true),
+            Err(Errno(libc::ENOENT | libc::EISDIR)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Put a file where most likely nothing stands: it gets its name once it is written, and if its writer is killed
