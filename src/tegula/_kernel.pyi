@@ -1,10 +1,80 @@
 """The compiled kernel: carries out plans in Rust. It is optional; `tegula.executors` knows whether it is there."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 __version__: str
 """The version of tegula that it belongs to."""
 
+class PythonStore:
+    """A store that the kernel asks under the interpreter's lock."""
+
+    def __new__(cls, store: object, ranged: bool, concurrency: int) -> PythonStore:
+        """`ranged` says that values are read by parts, `concurrency` how many requests should be under way at once."""
+
+class LocalFiles:
+    """Files below a directory, which the kernel opens itself; what is out of the ordinary is left to `store`."""
+
+    def __new__(cls, store: object, base: str, sync: bool, prepare: Callable[[str], bool]) -> LocalFiles:
+        """`base` is the directory's path with a slash; `prepare` checks and makes the directory of a key's prefix."""
+
 class Array:
     """A stored array, as far as the kernel needs to know it."""
+
+    def __new__(
+        cls,
+        store: PythonStore | LocalFiles,
+        shape: Sequence[int],
+        cuts: Sequence[int | list[int]],
+        keys: tuple[str, str, str, str, bool],
+        chain: tuple[Any, ...],
+        fill: bytes,
+        dtype: np.dtype[Any],
+        dense: bool,
+    ) -> Array:
+        """Describe an array; see `tegula.engine.kernel` for the parts."""
+    def get(self, selection: object, threads: int) -> Any:
+        """Read a selection of ints, slices and an ellipsis; ``None`` if that has to go another way."""
+    def read(
+        self,
+        tables: list[Any],
+        points: tuple[Any, ...] | None,
+        axes: list[int],
+        out: npt.NDArray[Any],
+        offset: int,
+        threads: int,
+    ) -> bool:
+        """Read what tables select into `out`; return whether that is done."""
+    def write(
+        self,
+        tables: list[Any],
+        points: tuple[Any, ...] | None,
+        axes: list[int],
+        values: npt.NDArray[Any],
+        offset: int,
+        threads: int,
+        keep_empty: bool,
+    ) -> None:
+        """Write `values` where tables select."""
+
+class Texts:
+    """Chunks of Python's texts or bytes: `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow."""
+
+    def __new__(cls, text: bool, buffers: tuple[Any, ...]) -> Texts:
+        """`buffers` as in `CodecChain.native`."""
+    def decode(self, data: bytes, count: int, most: int) -> list[Any]:
+        """Make the list of `count` elements of a chunk's bytes; no codec may make more than `most` bytes."""
+    def encode(self, elements: list[Any]) -> bytes | None:
+        """Make a chunk's bytes of a list of elements; ``None`` if one of them does not belong there."""
+
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Make an array that holds anything; a large one lies in memory that is used again."""
+
+def index_members(text: bytes, chain: list[str]) -> list[npt.NDArray[np.uint32]] | None:
+    """List the members of a JSON document's objects along a chain of keys; see `tegula.formats.members`."""
 
 def versions() -> dict[str, str]:
     """Return the version of each library that is compiled in."""
@@ -20,6 +90,3 @@ def after_fork() -> None:
 
 def trim() -> None:
     """Give back the memory that is kept for reuse."""
-
-def allocate(nbytes: int) -> memoryview:
-    """Return that many bytes of memory, in which anything may stand."""

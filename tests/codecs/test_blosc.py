@@ -1,3 +1,5 @@
+import struct
+
 import numcodecs
 import numpy as np
 import pytest
@@ -121,3 +123,12 @@ def test_blosc_of_strings_is_limited(build):
     assert chain.decode(data, (3,)).tolist() == chunk.tolist()
     with config.configure(max_chunk_bytes=1000), pytest.raises(CodecError):
         chain.decode(data, (3,))
+
+
+def test_lengths_that_the_library_would_add_up_to_a_crash():
+    """c-blosc adds up a match's length, given as runs of 255, in 32 bits, and reads wherever that leads."""
+    stream = b"\x00" + b"A" + b"\xff" * (9 << 20)
+    head = struct.pack("<BBBBIII", 2, 1, 0x10, 1, 1000, 1000, 24 + len(stream))
+    frame = head + struct.pack("<ii", 20, len(stream)) + stream
+    with pytest.raises(CodecError, match="larger than its block"):
+        check_frame(frame, 1000, 1000)

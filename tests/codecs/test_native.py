@@ -100,7 +100,7 @@ def test_elements(build, dtype, codec, expected):
         ([("a", "<i4"), ("b", [("c", "<U2", (2,))])], [LITTLE]),
         (np.dtype("u1,f8", align=True), ["bytes"]),
         ("V0", ["bytes"]),
-        ("string", ["vlen-utf8"]),
+        ("string", ["numcodecs.json2"]),
         ("bool", ["packbits"]),
         ("<f4", [("scale_offset", {"offset": 1}), LITTLE]),
         ("<f4", [("cast_value", {"data_type": "int8"}), "bytes"]),
@@ -128,6 +128,12 @@ def test_elements(build, dtype, codec, expected):
 )
 def test_what_is_left_to_the_reference_executor(build, dtype, codecs):
     assert build(codecs, dtype, fill=None).native is None
+
+
+@pytest.mark.parametrize(("dtype", "codec", "text"), [("string", "vlen-utf8", True), ("bytes", "vlen-bytes", False)])
+def test_elements_of_any_length(build, dtype, codec, text):
+    chain = build([("transpose", {"order": [1, 0]}), codec, ("gzip", {"level": 1})], dtype, 2, fill=None)
+    assert chain.native == ((1, 0), ("vlen", text), (("gzip", 1),))
 
 
 def test_a_filter_is_before_bytes_only_without_a_transpose_between_them(build):

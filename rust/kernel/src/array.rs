@@ -1,6 +1,7 @@
 //! What an array is, as far as its bytes go: how it is cut, what its chunks are called, and how they become bytes.
 
-use crate::codecs::Codec;
+use crate::codecs::{Blocks, Codec};
+use crate::memory::with_scratch;
 use crate::plan::Cut;
 use crate::{Error, Result, strided};
 
@@ -168,7 +169,8 @@ impl Sharding {
     /// How many bytes the index takes.
     pub fn index_size(&self, grid: &[u64]) -> Result<usize> {
         let content = grid.iter().try_fold(16_usize, |size, &count| size.checked_mul(usize::try_from(count).ok()?));
-        content.and_then(|size| self.index.encoded_size(size)).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
+        let content = content.filter(|&size| size <= isize::MAX as usize).ok_or(Error::Memory { bytes: usize::MAX })?;
+        self.index.encoded_size(content).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
     }
 
     /// Read the index: offset and length of each inner chunk.
@@ -178,26 +180,30 @@ impl Sharding {
     /// If it is damaged, or an inner chunk would lie outside of the shard, whose length is `total` if that is known.
     pub fn decode_index(&self, data: &[u8], grid: &[u64], total: Option<u64>) -> Result<Vec<(u64, u64)>> {
         let count = grid.iter().product::<u64>() as usize;
-        let mut raw = vec![0_u8; 16 * count];
-        self.index.decode_content(data, &mut raw)?;
         let limit = total.unwrap_or(i64::MAX as u64);
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
-        (raw.chunks_exact(16).map(|entry| {
-            let (offset, length) = (number(&entry[..8]), number(&entry[8..]));
-            let missing = offset == EMPTY && length == EMPTY;
-            if missing || (offset != EMPTY && offset <= limit && length <= limit - offset) {
-                Ok((offset, length))
-            } else {
-                Err(Error::codec("sharding_indexed", "the index of the shard points outside of it"))
+        with_scratch(16 * count, |raw| {
+            self.index.decode_content(data, raw)?;
+            let number = |half: &[u8]| half.try_into().map_or(EMPTY, u64::from_le_bytes);
+            let entries: Vec<(u64, u64)> =
+                raw.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..]))).collect();
+            let outside = entries.iter().fold(false, |outside, &(offset, length)| {
+                let missing = offset == EMPTY && length == EMPTY;
+                outside | !(missing | (offset <= limit && length <= limit - offset))
+            });
+            if outside {
+                return Err(Error::codec("sharding_indexed", "the index of the shard points outside of it"));
             }
-        }))
-        .collect()
+            Ok(entries)
+        })
     }
 
     /// Make the bytes of an index.
     pub fn encode_index(&self, entries: &[(u64, u64)]) -> Result<Vec<u8>> {
-        let mut raw: Vec<u8> =
-            entries.iter().flat_map(|(offset, length)| [offset.to_le_bytes(), length.to_le_bytes()]).flatten().collect();
+        let mut raw: Vec<u8> = Vec::with_capacity(16 * entries.len());
+        for (offset, length) in entries {
+            raw.extend_from_slice(&offset.to_le_bytes());
+            raw.extend_from_slice(&length.to_le_bytes());
+        }
         let mut out = Vec::new();
         self.index.encode_content(&mut raw, &mut out)?;
         Ok(out)
@@ -224,6 +230,23 @@ impl Chain {
     /// How many bytes `content` bytes of elements are encoded to, if that is fixed.
     pub fn encoded_size(&self, content: usize) -> Option<usize> {
         self.buffers.iter().try_fold(content, |size, codec| codec.encoded_size(size))
+    }
+
+    /// The description of the elements, of inner chunks where there are shards.
+    pub fn innermost(&self) -> &Elements {
+        match &self.serializer {
+            Serializer::Elements(elements) => elements,
+            Serializer::Shard(sharding) => sharding.inner.innermost(),
+        }
+    }
+
+    /// The way to decode parts of a chunk, where one codec is all there is (and the container that only Blosc has).
+    pub fn blocks(&self) -> Option<&dyn Blocks> {
+        match self.buffers.as_slice() {
+            [only] if only.name() != "blpk" => only.blocks(),
+            [first, last] if first.name() == "blosc" && last.name() == "blpk" => last.blocks(),
+            _ => None,
+        }
     }
 
     /// A chunk's shape in the order in which its axes are stored.
@@ -260,19 +283,40 @@ impl Chain {
 
     /// Apply the buffer codecs.
     pub fn encode_buffers(&self, content: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let Some((first, rest)) = self.buffers.split_first() else {
-            out.clear();
-            out.extend_from_slice(content);
-            return Ok(());
-        };
-        first.encode(content, out)?;
-        let mut spare = Vec::new();
-        for codec in rest {
-            std::mem::swap(out, &mut spare);
-            codec.encode(&spare, out)?;
-        }
-        Ok(())
+        encode(&self.buffers, content, out)
     }
+}
+
+/// Apply `codecs`, the first first.
+pub fn encode(codecs: &[Box<dyn Codec>], content: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let Some((first, rest)) = codecs.split_first() else {
+        out.clear();
+        out.extend_from_slice(content);
+        return Ok(());
+    };
+    first.encode(content, out)?;
+    let mut spare = Vec::new();
+    for codec in rest {
+        std::mem::swap(out, &mut spare);
+        codec.encode(&spare, out)?;
+    }
+    Ok(())
+}
+
+/// Undo `codecs`, the last first, where nobody knows how much comes out of any of them: up to `most` bytes.
+pub fn decode_up_to(codecs: &[Box<dyn Codec>], data: &[u8], most: usize, out: &mut Vec<u8>) -> Result<()> {
+    let Some((last, before)) = codecs.split_last() else {
+        out.clear();
+        out.extend_from_slice(data);
+        return Ok(());
+    };
+    last.decode_up_to(data, most, out)?;
+    let mut spare = Vec::new();
+    for codec in before.iter().rev() {
+        std::mem::swap(out, &mut spare);
+        codec.decode_up_to(&spare, most, out)?;
+    }
+    Ok(())
 }
 
 impl Elements {
@@ -286,14 +330,25 @@ impl Elements {
 
     /// Refuse text that holds numbers which are no characters.
     pub fn check(&self, content: &[u8]) -> Result<()> {
-        if let Some(big) = self.text {
-            let (units, _) = content.as_chunks::<4>();
-            let number = |unit: &[u8; 4]| if big { u32::from_be_bytes(*unit) } else { u32::from_le_bytes(*unit) };
-            if let Some(code) = units.iter().map(number).find(|&code| code > 0x10_ffff) {
-                return Err(Error::codec("bytes", format!("text holds {code:#x}, which is no Unicode code point")));
-            }
+        let Some(big) = self.text else { return Ok(()) };
+        check_text(content, big)
+    }
+
+    /// As `check`, for elements as they are stored.
+    pub fn check_stored(&self, content: &[u8]) -> Result<()> {
+        let Some(big) = self.text else { return Ok(()) };
+        check_text(content, big != (self.swap > 1))
+    }
+}
+
+fn check_text(content: &[u8], big: bool) -> Result<()> {
+    let units = content.chunks_exact(4).map(|unit| [unit[0], unit[1], unit[2], unit[3]]);
+    let most = if big { units.map(u32::from_be_bytes).max() } else { units.map(u32::from_le_bytes).max() };
+    match most {
+        Some(code) if code > 0x10_ffff => {
+            Err(Error::codec("bytes", format!("text holds {code:#x}, which is no Unicode code point")))
         }
-        Ok(())
+        _ => Ok(()),
     }
 }
 
@@ -306,7 +361,9 @@ pub fn decode_exact(codecs: &[Box<dyn Codec>], data: &[u8], out: &mut [u8]) -> R
         }
         [] => Err(Error::wrong_size("bytes", data.len(), out.len())),
         [only] => only.decode(data, out),
-        [before @ .., last] => peel(before, last.as_ref(), data, out.len(), &mut |inner| decode_exact(before, inner, out)),
+        [before @ .., last] => {
+            peel(before, last.as_ref(), data, out.len(), &mut |inner| decode_exact(before, inner, out))
+        }
     }
 }
 

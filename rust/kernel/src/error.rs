@@ -77,9 +77,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Codec { codec, message } | Error::Unsupported { codec, message } => write!(out, "{codec}: {message}"),
+            Error::Codec { codec, message } | Error::Unsupported { codec, message } => {
+                write!(out, "{codec}: {message}")
+            }
             Error::Store { message } => out.write_str(message),
-            Error::Conflict => out.write_str("the value has changed since it was read"),
+            Error::Conflict => out.write_str("the value kept changing"),
             Error::Absent => out.write_str("there is no value"),
             Error::Unusual => out.write_str("this needs the store's own way"),
             Error::Memory { bytes } => write!(out, "no {bytes} bytes of memory are to be had"),

@@ -48,6 +48,17 @@ pub struct Span {
     pub span: usize,
 }
 
+/// A block of a chunk's content that is needed: the bytes of it from `low` up to `high`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The block's number.
+    pub block: usize,
+    /// Where what is needed of it begins.
+    pub low: usize,
+    /// Where that ends.
+    pub high: usize,
+}
+
 impl<'i> Placing<'i> {
     /// Find the places of what `item` takes of a chunk.
     ///
@@ -74,7 +85,7 @@ impl<'i> Placing<'i> {
             }
             stride = stride.saturating_mul(stored[position] as i64);
         }
-        let (mut source, mut target, mut count) = (0_i64, 0_isize, 1);
+        let (mut source, mut target, mut count) = (0_i64, 0_isize, 1_usize);
         let mut dims = Vec::with_capacity(stored.len() + 1);
         if let Some((axes, group)) = item.group {
             points.resize(group.count(), 0);
@@ -84,7 +95,7 @@ impl<'i> Placing<'i> {
                     *point += offset * stride;
                 }
             }
-            count *= group.count();
+            count = count.saturating_mul(group.count());
             let walk = place(&group.place, group.stride, &mut target);
             dims.push(Dim { count: group.count(), source: Walk::Listed(points, 1), target: walk });
         }
@@ -98,7 +109,7 @@ impl<'i> Placing<'i> {
                 Select::List(list) => Walk::Listed(list, stride as isize),
             };
             let to = place(&part.place, part.stride, &mut target);
-            count *= part.count();
+            count = count.saturating_mul(part.count());
             if part.count() != 1 || matches!(from, Walk::Listed(..)) || matches!(to, Walk::Listed(..)) {
                 dims.push(Dim { count: part.count(), source: from, target: to });
             }
@@ -118,8 +129,9 @@ impl<'i> Placing<'i> {
             let (first, last) = match dim.source {
                 Walk::Even(stride) => (0, (dim.count as i64 - 1) * stride as i64),
                 Walk::Listed(list, stride) => {
-                    let (least, most) =
-                        list.iter().fold((i64::MAX, i64::MIN), |(least, most), &index| (least.min(index), most.max(index)));
+                    let (least, most) = list
+                        .iter()
+                        .fold((i64::MAX, i64::MIN), |(least, most), &index| (least.min(index), most.max(index)));
                     (least.wrapping_mul(stride as i64), most.wrapping_mul(stride as i64))
                 }
             };
@@ -164,30 +176,35 @@ impl<'i> Placing<'i> {
             return work(source, target);
         }
         let Dim { count, source: from, target: to } = self.dims[dim];
-        (0..count).try_for_each(|i| {
-            self.outer(dim + 1, depth, source + step(from, i), target + step(to, i) as isize, work)
-        })
+        (0..count)
+            .try_for_each(|i| self.outer(dim + 1, depth, source + step(from, i), target + step(to, i) as isize, work))
     }
 
     /// The blocks of `length` bytes each that hold what is taken, of `count` blocks in all; in order.
-    pub fn blocks(&self, length: usize, count: usize, size: usize) -> Vec<usize> {
+    pub fn blocks(&self, length: usize, count: usize, size: usize) -> Vec<Needed> {
         let spans: Vec<Span> = (0..=self.dims.len()).map(|depth| self.inner(depth, size)).collect();
-        let mut marked = vec![false; count];
+        let mut marked: Vec<Needed> = (0..count).map(|block| Needed { block, low: usize::MAX, high: 0 }).collect();
         self.mark(0, self.source as i64, length as i64, &spans, &mut marked);
-        marked.iter().enumerate().filter(|(_, marked)| **marked).map(|(block, _)| block).collect()
+        marked.retain(|needed| needed.low < needed.high);
+        marked
     }
 
-    fn mark(&self, depth: usize, start: i64, length: i64, spans: &[Span], marked: &mut [bool]) {
-        let first = (start + spans[depth].low) / length;
-        let last = (start + spans[depth].low + spans[depth].span as i64 - 1) / length;
+    fn mark(&self, depth: usize, start: i64, length: i64, spans: &[Span], marked: &mut [Needed]) {
+        let low = start + spans[depth].low;
+        let high = low + spans[depth].span as i64;
+        let (first, last) = (low / length, (high - 1) / length);
         let dense = match self.dims.get(depth) {
             None => true,
-            Some(dim) => matches!(dim.source, Walk::Even(stride) if depth + 1 == self.dims.len() && stride.abs() as i64 <= length),
+            Some(dim) => {
+                matches!(dim.source, Walk::Even(stride) if depth + 1 == self.dims.len() && stride.abs() as i64 <= length)
+            }
         };
         if first == last || dense {
             for block in first..=last {
-                if let Some(mark) = usize::try_from(block).ok().and_then(|block| marked.get_mut(block)) {
-                    *mark = true;
+                if let Some(needed) = usize::try_from(block).ok().and_then(|block| marked.get_mut(block)) {
+                    let start = block * length;
+                    needed.low = needed.low.min((low - start).max(0) as usize);
+                    needed.high = needed.high.max((high - start).min(length) as usize);
                 }
             }
             return;

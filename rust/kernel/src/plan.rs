@@ -128,8 +128,8 @@ pub struct Item<'p, 'a> {
 impl<'a> Plan<'a> {
     /// How many chunks it touches.
     pub fn len(&self) -> usize {
-        let boxes = self.tables().map(Vec::len).product::<usize>();
-        if self.point_axes.is_empty() { boxes } else { boxes * self.groups.len() }
+        let boxes = self.tables().map(Vec::len).fold(1, usize::saturating_mul);
+        if self.point_axes.is_empty() { boxes } else { boxes.saturating_mul(self.groups.len()) }
     }
 
     /// Whether it touches none.
@@ -137,7 +137,7 @@ impl<'a> Plan<'a> {
         self.len() == 0
     }
 
-    fn tables(&self) -> impl DoubleEndedIterator<Item = &Vec<Row<'a>>> {
+    fn tables(&self) -> impl Iterator<Item = &Vec<Row<'a>>> {
         self.axes.iter().enumerate().filter(|(axis, _)| !self.point_axes.contains(axis)).map(|(_, table)| table)
     }
 
@@ -172,7 +172,7 @@ impl Item<'_, '_> {
     /// How many elements are taken.
     pub fn count(&self) -> usize {
         let points = self.group.map_or(1, |(_, group)| group.count());
-        self.parts.iter().flatten().map(|part| part.count()).product::<usize>() * points
+        self.parts.iter().flatten().map(|part| part.count()).fold(points, usize::saturating_mul)
     }
 
     /// What is taken of the chunk's inner chunks of `shape`, in a chunk of which axis `i` is stored as `order[i]`.
@@ -219,16 +219,11 @@ impl Part<'_> {
                     let number = index(run[0]) as u64 / length;
                     let start = (number * length) as i64;
                     let offsets: Vec<i64> = run.iter().map(|&i| index(i) - start).collect();
-                    let whole = self.whole || hits_all(&offsets, length);
-                    rows.push(Row {
-                        number,
-                        part: Part {
-                            select: Select::List(Cow::Owned(offsets)),
-                            place: Place::At(Cow::Owned(run.iter().map(|&i| place.index(i)).collect())),
-                            stride: self.stride,
-                            whole,
-                        },
-                    });
+                    // what is whole for the array is not for the inner chunk, where that lies partly beyond the array
+                    let whole = hits_all(&offsets, length);
+                    let place = Place::At(Cow::Owned(run.iter().map(|&i| place.index(i)).collect()));
+                    let select = Select::List(Cow::Owned(offsets));
+                    rows.push(Row { number, part: Part { select, place, stride: self.stride, whole } });
                 }
                 rows
             }
@@ -253,7 +248,8 @@ impl Group<'_> {
 
     /// Divide the points among inner chunks.
     fn refine(&self, lengths: &[u64]) -> Vec<Group<'static>> {
-        let numbers = |i: usize| self.offsets.iter().zip(lengths).map(move |(offsets, &length)| offsets[i] as u64 / length);
+        let numbers =
+            |i: usize| self.offsets.iter().zip(lengths).map(move |(offsets, &length)| offsets[i] as u64 / length);
         let mut order: Vec<usize> = (0..self.count()).collect();
         order.sort_by(|&a, &b| numbers(a).cmp(numbers(b)));
         let mut groups = Vec::new();
@@ -266,7 +262,7 @@ impl Group<'_> {
                 })
                 .collect();
             groups.push(Group {
-                whole: self.whole || fills(&offsets, lengths),
+                whole: fills(&offsets, lengths),
                 numbers,
                 offsets,
                 place: Place::At(Cow::Owned(run.iter().map(|&i| self.place.index(i)).collect())),
@@ -278,7 +274,15 @@ impl Group<'_> {
 }
 
 /// Divide the indices `index, index + step, …` of an axis among its chunks, or what of them lies below `size`.
-pub fn cut_run(first: u64, count: u64, step: i64, start: u64, stride: isize, cut: &Cut, size: u64) -> Vec<Row<'static>> {
+pub fn cut_run(
+    first: u64,
+    count: u64,
+    step: i64,
+    start: u64,
+    stride: isize,
+    cut: &Cut,
+    size: u64,
+) -> Vec<Row<'static>> {
     let mut rows = Vec::new();
     let (mut index, mut done) = (first, 0);
     while done < count {
@@ -310,7 +314,7 @@ fn hits_all(offsets: &[i64], length: u64) -> bool {
     fills(&[Cow::Borrowed(offsets)], &[length])
 }
 
-/// Whether points hit every place of a box.
+/// Whether points, which all lie in a box, hit every place of it.
 pub fn fills(offsets: &[Cow<'_, [i64]>], lengths: &[u64]) -> bool {
     let count = offsets.first().map_or(0, |list| list.len());
     let volume = lengths.iter().try_fold(1_u64, |volume, &length| volume.checked_mul(length)).unwrap_or(u64::MAX);

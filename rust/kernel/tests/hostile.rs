@@ -195,7 +195,7 @@ fn attack_blocks(codec: &dyn Codec, data: &[u8], content: usize) {
     let Ok(Parts::Blocks(table)) = blocks.layout(data, data.len() as u64, content) else { return };
     for (index, &(start, end)) in table.ranges.iter().enumerate() {
         if let Some(part) = data.get(start as usize..end as usize) {
-            let _ = blocks.decode_block(&table, index, part, &mut vec![0; table.len(index)]);
+            let _ = blocks.decode_block(&table, index, part, 0..table.len(index), &mut vec![0; table.len(index)]);
         }
     }
 }

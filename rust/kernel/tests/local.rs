@@ -135,7 +135,7 @@ fn a_value_read_while_another_is_read_is_right() {
     fs::write(place.path("b"), pattern(200)).unwrap();
     let store = place.store();
     let mut seen = 0;
-    let mut outer = store.open("a").unwrap().unwrap();
+    let outer = store.open("a").unwrap().unwrap();
     outer
         .with_all(&mut |bytes| {
             assert_eq!(get(&store, "b").unwrap(), pattern(200));
@@ -202,7 +202,6 @@ fn only_what_is_not_there_is_missing() {
             for key in ["missing", "missing/0", "dir/0", "dir/0/1"] {
                 assert!(stores.open(key).unwrap().is_none(), "{key}");
                 assert!(stores.open_for_change(key).unwrap().is_none(), "{key}");
-                assert!(stores.obstruction(key).unwrap().is_none(), "{key}");
                 stores.delete(key, None).unwrap();
                 stores.delete(key, Some(&Expected::Absent)).unwrap();
                 let gone = Expected::File(Generation([1, 2, 3]));
@@ -215,7 +214,6 @@ fn only_what_is_not_there_is_missing() {
                 assert!(is_unusual(stores.open_for_change(key)), "{key}");
             }
             for key in ["file", "dir", "link", "dangling", "circle", "linked/0", "file/0", "real/0"] {
-                assert!(is_unusual(stores.obstruction(key)), "{key}");
                 assert!(is_unusual(stores.delete(key, None)), "{key}");
             }
             let mut value = stores.open("dir").unwrap().unwrap();
@@ -254,7 +252,6 @@ fn keys_that_name_no_value_are_left_to_others() {
             assert!(is_unusual(stores.open_for_change(key)), "{key:?}");
             assert!(is_unusual(stores.set(key, &[b"x"], None)), "{key:?}");
             assert!(is_unusual(stores.delete(key, None)), "{key:?}");
-            assert!(is_unusual(stores.obstruction(key)), "{key:?}");
         }
     }
     for prefix in ["..", "../", "a", "/", "a/../"] {
@@ -564,7 +561,6 @@ fn too_many_open_files_are_left_to_others() {
     for stores in [&store as &dyn Store, &session, &late] {
         assert!(is_unusual(stores.open("a/0")));
         assert!(is_unusual(stores.open("a/1")));
-        assert!(is_unusual(stores.obstruction("a/1")));
         assert!(is_unusual(stores.set("a/0", &[b"x"], None)));
     }
     // SAFETY: as above.

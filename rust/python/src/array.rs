@@ -14,10 +14,10 @@ use tegula_kernel::stores::Store;
 use tegula_kernel::write::write;
 use tegula_kernel::{Error, array};
 
+use crate::description;
 use crate::errors::{exception, foreign};
 use crate::output::{View, new_array, scalar};
 use crate::selection::{Dimensions, Pick, basic, plan, rows};
-use crate::description;
 use crate::stores::Source;
 
 /// Results of this size do not stay in the caches.
@@ -52,16 +52,23 @@ impl Array {
         dtype: Bound<'_, PyArrayDescr>,
         dense: bool,
     ) -> PyResult<Array> {
-        let cuts = cuts.iter().map(description::cut).collect::<PyResult<Vec<_>>>()?;
-        let chain = description::chain(chain, dtype.byteorder() == b'>')?;
+        let cuts =
+            (cuts.iter().zip(&shape)).map(|(cut, &size)| description::cut(cut, size)).collect::<PyResult<Vec<_>>>()?;
+        let big = dtype.byteorder() == if cfg!(target_endian = "big") { b'=' } else { b'>' };
+        let chain = description::chain(chain, big)?;
         if cuts.len() != shape.len() || fill.len() != dtype.itemsize() || dtype.has_object() || fill.is_empty() {
-            return Err(PyValueError::new_err("the parts of the description contradict each other"));
+            return Err(description::contradiction());
         }
-        check_chain(&chain, shape.len(), fill.len())?;
+        if dense && (shape.is_empty() || chain.sharding().is_some()) {
+            return Err(description::contradiction());
+        }
+        description::check_chain(&chain, &cuts, fill.len()).map_err(|error| exception(store.py(), error))?;
         let scalars = dtype.kind() != b'V';
         let keys = description::keys(keys)?;
         let prefix = keys.prefix[..keys.prefix.rfind('/').map_or(0, |end| end + 1)].to_owned();
-        let content = cuts.iter().fold(fill.len(), |bytes, cut| bytes.saturating_mul(cut.length(0) as usize));
+        let content = cuts
+            .iter()
+            .fold(fill.len(), |bytes, cut| bytes.saturating_mul(usize::try_from(cut.length(0)).unwrap_or(usize::MAX)));
         let array = array::Array { shape, cuts, keys, chain, fill, dense };
         Ok(Array { array, source: Source::new(store)?, prefix, content, dtype: dtype.unbind(), scalars })
     }
@@ -72,27 +79,30 @@ impl Array {
         let Some((picks, point)) = basic(selection, &self.array.shape) else { return Ok(None) };
         let lengths = picks.iter().filter_map(|pick| match pick {
             Pick::Index(_) => None,
-            Pick::Span { count, .. } => Some(*count as usize),
+            Pick::Span { count, .. } => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
         });
         let shape: Vec<usize> = lengths.collect();
         let size = self.array.fill.len();
-        if shape.iter().fold(size as u128, |bytes, &count| bytes.saturating_mul(count as u128)) > LARGEST {
+        if shape.iter().fold(size as u128, |bytes, &count| bytes.saturating_mul(count.max(1) as u128)) > LARGEST {
             return Ok(None);
         }
         if point && !self.scalars {
             return Ok(None);
         }
-        let bytes: usize = size * shape.iter().product::<usize>();
+        let dtype = self.dtype.bind(py);
+        let bytes = shape.iter().fold(size, |bytes, &count| bytes.saturating_mul(count));
+        if bytes == 0 {
+            return new_array(py, &shape, dtype).map(Some);
+        }
         let mut stride = size as isize;
         let mut axes = vec![Vec::new(); picks.len()];
         for (axis, &pick) in picks.iter().enumerate().rev() {
             axes[axis] = rows(pick, &self.array.cuts[axis], self.array.shape[axis], stride);
             if let Pick::Span { count, .. } = pick {
-                stride *= count.max(1) as isize;
+                stride = stride.saturating_mul(count as isize);
             }
         }
         let plan = Plan { axes, ..Plan::default() };
-        let dtype = self.dtype.bind(py);
         if point {
             let mut small = [0_u64; 8];
             let mut large = Vec::new();
@@ -109,15 +119,15 @@ impl Array {
             return scalar(py, data, dtype).map(Some);
         }
         let out = new_array(py, &shape, dtype)?;
-        if bytes > 0 {
-            let work = Work { start: View::new(&out)?.start(), offset: 0, size, far: bytes >= FAR };
-            // SAFETY: the strides are those of an array of that shape in C order, which nobody else has seen yet.
-            unsafe { self.run_read(py, &plan, work, threads)? };
-        }
+        let work = Work { start: View::new(&out)?.start(), offset: 0, size, far: bytes >= FAR };
+        // SAFETY: the strides are those of an array of that shape in C order, which nobody else has seen yet.
+        unsafe { self.run_read(py, &plan, work, threads)? };
         Ok(Some(out))
     }
 
-    /// Read what tables select into `out`; of each element the bytes that a field takes.
+    /// Read what tables select into `out`; of each element the bytes that a field takes. Return whether that is done:
+    /// not if elements of `out` may share memory, where several threads would be in each other's way.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn read(
         &self,
         py: Python<'_>,
@@ -127,14 +137,18 @@ impl Array {
         out: &Bound<'_, PyAny>,
         offset: usize,
         threads: usize,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let view = View::new(out)?;
         if !view.is_writeable() {
             return Err(PyValueError::new_err("the buffer can't be written"));
         }
+        if !view.is_disjoint() {
+            return Ok(false);
+        }
         let (plan, work) = self.understand(tables, points, &axes, &view, offset)?;
-        // SAFETY: the plan has been checked against the buffer's shape and the array's.
-        unsafe { self.run_read(py, &plan, work, threads) }
+        // SAFETY: the plan has been checked against the buffer's shape and the array's; no two of its places are one.
+        unsafe { self.run_read(py, &plan, work, threads)? };
+        Ok(true)
     }
 
     /// Whether any chunk of a box has a value; `None` if that has to be found out another way.
@@ -196,13 +210,14 @@ impl Array {
     ) -> PyResult<(Plan<'static>, Work)> {
         let size = view.item_size();
         let total = self.array.fill.len();
-        let swapped = self.array.chain.elements().is_some_and(|elements| elements.swap > 1);
-        if offset.checked_add(size).is_none_or(|end| end > total) || (size < total && swapped) || size == 0 {
+        let swapped = self.array.chain.innermost().swap > 1;
+        let fits = size > 0 && offset.checked_add(size).is_some_and(|end| end <= total);
+        if !fits || (size < total && swapped) || view.has_objects() {
             return Err(PyValueError::new_err("the buffer does not hold elements of the array"));
         }
         let dimensions = Dimensions { axes, shape: view.shape(), strides: view.strides() };
         let plan = plan(tables, points, &dimensions, &self.array.shape, &self.array.cuts)?;
-        let bytes = view.shape().iter().product::<usize>() * size;
+        let bytes = view.shape().iter().fold(size, |bytes, &count| bytes.saturating_mul(count));
         Ok((plan, Work { start: view.start(), offset, size, far: bytes >= FAR }))
     }
 
@@ -250,26 +265,5 @@ fn usual(py: Python<'_>, answer: tegula_kernel::Result<bool>) -> PyResult<Option
         Ok(answer) => Ok(Some(answer)),
         Err(Error::Unusual) => Ok(None),
         Err(error) => Err(exception(py, error)),
-    }
-}
-
-/// Refuse descriptions that no array has, since the kernel relies on them.
-fn check_chain(chain: &array::Chain, ndim: usize, size: usize) -> PyResult<()> {
-    let refuse = || Err(PyValueError::new_err("the codecs do not fit the array"));
-    if let Some(order) = &chain.order {
-        let mut sorted = order.clone();
-        sorted.sort_unstable();
-        if !sorted.into_iter().eq(0..ndim) {
-            return refuse();
-        }
-    }
-    match &chain.serializer {
-        array::Serializer::Elements(elements) if elements.size != size || size % elements.swap.max(1) != 0 => refuse(),
-        array::Serializer::Elements(_) => Ok(()),
-        array::Serializer::Shard(sharding) if sharding.inner_shape.len() != ndim => refuse(),
-        array::Serializer::Shard(sharding) => {
-            check_chain(&sharding.inner, ndim, size)?;
-            check_chain(&sharding.index, ndim + 1, 8)
-        }
     }
 }

@@ -9,6 +9,7 @@ mod errors;
 mod output;
 mod selection;
 mod stores;
+mod texts;
 
 use std::collections::BTreeMap;
 
@@ -61,6 +62,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::Array>()?;
     module.add_class::<stores::LocalFiles>()?;
+    module.add_class::<texts::Texts>()?;
     module.add_class::<stores::PythonStore>()?;
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
     module.add_function(wrap_pyfunction!(index_members, module)?)?;

@@ -26,9 +26,13 @@ pub fn empty<'py>(py: Python<'py>, shape: Vec<usize>, dtype: &Bound<'py, PyArray
 }
 
 /// Make an array that holds anything, in C order; of a type without Python objects.
-pub fn new_array<'py>(py: Python<'py>, shape: &[usize], dtype: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
+pub fn new_array<'py>(
+    py: Python<'py>,
+    shape: &[usize],
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyAny>> {
     use numpy::PyArrayDescrMethods;
-    if dtype.has_object() || shape.len() > 32 {
+    if dtype.has_object() {
         return Err(PyTypeError::new_err("only elements of a fixed size have a place in this memory"));
     }
     let size = shape.iter().try_fold(dtype.itemsize(), |size, &count| size.checked_mul(count));
@@ -111,6 +115,27 @@ impl<'py> View<'py> {
     pub fn item_size(&self) -> usize {
         use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};
         self.array.dtype().itemsize()
+    }
+
+    /// Whether it holds Python objects, which are more than their bytes.
+    pub fn has_objects(&self) -> bool {
+        use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};
+        self.array.dtype().has_object()
+    }
+
+    /// Whether no two elements share memory, as far as that is easily told.
+    pub fn is_disjoint(&self) -> bool {
+        let mut axes: Vec<(usize, usize)> = (self.strides().iter().zip(self.shape()))
+            .filter(|(_, count)| **count > 1)
+            .map(|(stride, &count)| (stride.unsigned_abs(), count))
+            .collect();
+        axes.sort_unstable();
+        let mut span = self.item_size();
+        axes.into_iter().all(|(stride, count)| {
+            let apart = stride >= span;
+            span = span.saturating_add(stride.saturating_mul(count - 1));
+            apart
+        })
     }
 
     /// Whether it may be written to.

@@ -6,7 +6,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyTuple};
-use tegula_kernel::plan::{Cut, Group, Part, Place, Plan, Row, Select, cut_run};
+use tegula_kernel::plan::{Cut, Group, Part, Place, Plan, Row, Select, cut_run, fills};
 
 /// What is taken of one axis.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ fn pick(item: &Bound<'_, PyAny>, size: u64) -> Option<Pick> {
         return (index < size).then_some(Pick::Index(index));
     }
     let slice = item.cast_exact::<PySlice>().ok()?;
-    // SAFETY: a slice's members are exact ints or None, checked below, so that no code of somebody else runs.
+    // a slice's members have to be exact ints or None, so that no code of somebody else runs
     let (start, stop, step) = (member(slice, "start")?, member(slice, "stop")?, member(slice, "step")?);
     let (size, step) = (i64::try_from(size).ok()?, step.unwrap_or(1));
     if step == 0 || step == i64::MIN {
@@ -152,7 +152,8 @@ pub fn plan(
         (plan.point_axes, plan.groups) = groups(points, shape, cuts, room, stride)?;
     }
     for axis in 0..shape.len() {
-        if tables.get_item(axis)?.is_none() != plan.point_axes.contains(&axis) {
+        let owners = plan.point_axes.iter().filter(|&&other| other == axis).count();
+        if usize::from(tables.get_item(axis)?.is_none()) != owners {
             return Err(outside());
         }
     }
@@ -177,33 +178,36 @@ fn table_rows(
         }
         3 if !table.get_item(0)?.is_instance_of::<PyList>() => {
             let (start, step, count): (u64, i64, u64) = table.extract()?;
-            let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
             if count == 0 {
                 return Ok(Vec::new());
             }
+            let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
             if start >= size || last < 0 || last >= i128::from(size) || count > room as u64 || step == 0 {
                 return Err(outside());
             }
             Ok(rows(Pick::Span { start, step, count }, cut, size, stride))
         }
         _ => {
-            type Lookup<'py> = (Vec<(u64, usize, usize, bool, bool)>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray1<i64>>>);
+            type Lookup<'py> =
+                (Vec<(u64, usize, usize, bool, bool)>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray1<i64>>>);
             let (lines, offsets, positions): Lookup<'_> = table.extract()?;
             let offsets = offsets.try_readonly()?;
             let offsets = offsets.as_slice().map_err(|_| outside())?;
             let positions = positions.map(|positions| positions.try_readonly()).transpose()?;
             let positions = positions.as_ref().map(|list| list.as_slice()).transpose().map_err(|_| outside())?;
+            check_order(lines.iter().map(|line| (line.1, line.2)))?;
+            check_distinct(positions, room)?;
             lines
                 .into_iter()
                 .map(|(number, begin, end, consecutive, whole)| {
                     let within = offsets.get(begin..end).filter(|list| !list.is_empty()).ok_or_else(outside)?;
-                    check_offsets(within, number, cut, size)?;
+                    let extent = check_offsets(within, number, cut, size)?;
+                    let whole = whole && fills(&[Cow::Borrowed(within)], &[extent]);
                     let select = if consecutive {
-                        let (first, count) = (within[0] as u64, within.len() as u64);
                         if !within.windows(2).all(|pair| pair[1] == pair[0] + 1) {
                             return Err(outside());
                         }
-                        Select::Run { first, count, step: 1 }
+                        Select::Run { first: within[0] as u64, count: within.len() as u64, step: 1 }
                     } else {
                         Select::List(Cow::Owned(within.to_vec()))
                     };
@@ -220,16 +224,47 @@ fn table_rows(
     }
 }
 
-fn check_offsets(offsets: &[i64], number: u64, cut: &Cut, size: u64) -> PyResult<()> {
-    let known = match cut {
-        Cut::Regular(length) => number.checked_mul(*length).is_some_and(|start| start < size),
-        Cut::Varying(starts) => (number as usize) < starts.len() - 1,
+/// Refuse what does not lie within chunk `number`, or beyond the array; return how much of the chunk is within it.
+fn check_offsets(offsets: &[i64], number: u64, cut: &Cut, size: u64) -> PyResult<u64> {
+    let start = match cut {
+        Cut::Regular(length) => number.checked_mul(*length),
+        Cut::Varying(starts) => {
+            let last = starts.len() - 1;
+            usize::try_from(number).ok().filter(|&number| number < last).map(|number| starts[number])
+        }
     };
-    if !known {
+    let rest = start.and_then(|start| size.checked_sub(start)).ok_or_else(outside)?;
+    let extent = cut.length(number).min(rest);
+    let within = |&offset: &i64| u64::try_from(offset).is_ok_and(|offset| offset < extent);
+    if offsets.iter().all(within) { Ok(extent) } else { Err(outside()) }
+}
+
+/// Refuse ranges that share something: two chunks at once would be read to one place.
+fn check_order(ranges: impl Iterator<Item = (usize, usize)>) -> PyResult<()> {
+    let mut done = 0;
+    for (begin, end) in ranges {
+        if begin < done {
+            return Err(outside());
+        }
+        done = end;
+    }
+    Ok(())
+}
+
+/// Refuse positions that are not within the buffer, or there twice, for the same reason.
+fn check_distinct(positions: Option<&[i64]>, room: usize) -> PyResult<()> {
+    let Some(positions) = positions else { return Ok(()) };
+    if positions.len() > room {
         return Err(outside());
     }
-    let extent = cut.length(number).min(size - cut.start(number)) as i64;
-    if offsets.iter().all(|offset| (0..extent).contains(offset)) { Ok(()) } else { Err(outside()) }
+    let mut taken = vec![false; room];
+    for &position in positions {
+        let place = usize::try_from(position).ok().and_then(|position| taken.get_mut(position)).ok_or_else(outside)?;
+        if std::mem::replace(place, true) {
+            return Err(outside());
+        }
+    }
+    Ok(())
 }
 
 fn place(positions: Option<&[i64]>, begin: usize, end: usize, room: usize) -> PyResult<Place<'static>> {
@@ -238,15 +273,12 @@ fn place(positions: Option<&[i64]>, begin: usize, end: usize, room: usize) -> Py
         None => Err(outside()),
         Some(list) => {
             let list = list.get(begin..end).ok_or_else(outside)?;
-            if !list.iter().all(|position| (0..room as i64).contains(position)) {
-                return Err(outside());
-            }
             Ok(Place::At(Cow::Owned(list.to_vec())))
         }
     }
 }
 
-/// `(axes, numbers, extents, bounds, offsets, positions)` of `tegula.indexing.arrays.Points`.
+/// `(axes, numbers, bounds, offsets, positions)` of `tegula.indexing.arrays.Points`.
 fn groups(
     points: &Bound<'_, PyTuple>,
     shape: &[u64],
@@ -257,18 +289,19 @@ fn groups(
     type Points<'py> = (
         Vec<usize>,
         Bound<'py, PyArray2<i64>>,
-        Bound<'py, PyArray2<i64>>,
         Bound<'py, PyArray1<i64>>,
         Vec<Bound<'py, PyArray1<i64>>>,
         Option<Bound<'py, PyArray1<i64>>>,
     );
-    let (axes, numbers, extents, bounds, offsets, positions): Points<'_> = points.extract()?;
+    let (axes, numbers, bounds, offsets, positions): Points<'_> = points.extract()?;
     if axes.len() != offsets.len() || axes.is_empty() || axes.iter().any(|&axis| axis >= shape.len()) {
         return Err(outside());
     }
-    let (numbers, extents, bounds) = (numbers.to_vec()?, extents.to_vec()?, bounds.to_vec()?);
+    let (numbers, bounds) = (numbers.to_vec()?, bounds.to_vec()?);
     let offsets = offsets.iter().map(|list| list.to_vec()).collect::<Result<Vec<_>, _>>()?;
     let positions = positions.map(|list| list.to_vec()).transpose()?;
+    check_order(bounds.windows(2).map(|bound| (bound[0] as usize, bound[1] as usize)))?;
+    check_distinct(positions.as_deref(), room)?;
     let count = axes.len();
     bounds
         .windows(2)
@@ -276,17 +309,16 @@ fn groups(
         .map(|(group, bound)| {
             let (begin, end) = (bound[0] as usize, bound[1] as usize);
             let numbers = numbers.get(group * count..(group + 1) * count).ok_or_else(outside)?;
-            let extents = extents.get(group * count..(group + 1) * count).ok_or_else(outside)?;
-            let mut lists = Vec::with_capacity(count);
+            let (mut lists, mut extents) = (Vec::with_capacity(count), Vec::with_capacity(count));
             for (place, &axis) in axes.iter().enumerate() {
                 let list = offsets[place].get(begin..end).filter(|list| !list.is_empty()).ok_or_else(outside)?;
-                check_offsets(list, numbers[place] as u64, &cuts[axis], shape[axis])?;
+                let number = u64::try_from(numbers[place]).map_err(|_| outside())?;
+                extents.push(check_offsets(list, number, &cuts[axis], shape[axis])?);
                 lists.push(Cow::Owned(list.to_vec()));
             }
-            let extents: Vec<u64> = extents.iter().map(|&extent| extent as u64).collect();
             Ok(Group {
                 numbers: numbers.iter().map(|&number| number as u64).collect(),
-                whole: tegula_kernel::plan::fills(&lists, &extents),
+                whole: fills(&lists, &extents),
                 offsets: lists,
                 place: place(positions.as_deref(), begin, end, room)?,
                 stride,

@@ -49,9 +49,7 @@ impl LocalFiles {
             files: Arc::new(local::LocalFiles::new(
                 base.into(),
                 sync,
-                Box::new(move |parent| {
-                    Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign)
-                }),
+                Box::new(move |parent| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign)),
             )),
             store: Arc::new(Asked { store, ranged: false, concurrency: 0 }),
         }
@@ -194,7 +192,8 @@ impl Store for Asked {
                 self.check_absent(py, key)?;
                 return Ok(None);
             }
-            let value: Box<dyn Value> = Box::new(Whole { data: data.cast_into::<PyBytes>()?.unbind(), generation: None });
+            let value: Box<dyn Value> =
+                Box::new(Whole { data: data.cast_into::<PyBytes>()?.unbind(), generation: None });
             Ok(Some(value))
         })
     }
@@ -284,6 +283,10 @@ impl Value for Whole {
         tegula_kernel::stores::Slice(self.data()).read_at(start, out)
     }
 
+    fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        tegula_kernel::stores::Slice(self.data()).with_range(start, length, work)
+    }
+
     fn size(&self) -> Result<u64> {
         Ok(self.data().len() as u64)
     }
@@ -314,7 +317,8 @@ struct Ranges<'s> {
 impl Ranges<'_> {
     fn range(&self, start: i64, length: Option<u64>, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let data = self.store.call(|py, store| {
-            let answer = store.call_method(intern!(py, "get"), (&self.key, (start, length)), Some(&with_generation(py)?))?;
+            let answer =
+                store.call_method(intern!(py, "get"), (&self.key, (start, length)), Some(&with_generation(py)?))?;
             let (data, generation) = answer.extract::<(Option<Bound<'_, PyBytes>>, Bound<'_, PyAny>)>()?;
             let mut known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
             match &*known {
@@ -341,12 +345,19 @@ impl Value for Ranges<'_> {
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
         let mut found = 0;
-        self.range(start as i64, Some(out.len() as u64), &mut |data| {
-            found = data.len().min(out.len());
-            out[..found].copy_from_slice(&data[..found]);
+        self.with_range(start, out.len() as u64, &mut |data| {
+            found = data.len();
+            out[..found].copy_from_slice(data);
             Ok(())
         })?;
         Ok(found)
+    }
+
+    fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        // no value is longer than that, and a negative number would be one from the end
+        let start = i64::try_from(start).unwrap_or(i64::MAX);
+        let most = usize::try_from(length).unwrap_or(usize::MAX);
+        self.range(start, Some(length), &mut |data| work(&data[..data.len().min(most)]))
     }
 
     fn read_tail(&self, out: &mut [u8]) -> Result<(usize, Option<u64>)> {

@@ -33,7 +33,8 @@ __all__ = ["Blosc", "build", "check_frame"]
 _HEADER: Final = Struct("<BBBBIII").unpack_from  # version, version of the inner codec, flags, typesize, three lengths
 _SIZE: Final = 16
 _STORED, _BLOSC2 = 0x02, 0x08
-_SNAPPY, _ZSTD = 2, 4
+_BLOSCLZ, _SNAPPY, _ZSTD = 0, 2, 4
+_LONG: Final = 2**22
 _LEGACY_ZSTD: Final = b"\x27\xb5\x2f\xfd"
 _CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
@@ -143,6 +144,9 @@ def check_frame(data: Data, size: int | None, limit: int, name: str = "blosc") -
         low, high = table.min(), table.max()
     if low < first or high > last:
         raise CodecError("a block of the Blosc frame lies outside of it", codec=name)
+    if flags >> 5 == _BLOSCLZ and length >= _LONG and b"\xff" * (blocksize // 255 + 65) in bytes(data):
+        # blosclz adds up lengths as runs of 255, in 32 bits
+        raise CodecError("the Blosc frame is damaged: a length in it is larger than its block", codec=name)
     return False
 
 

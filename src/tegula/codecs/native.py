@@ -19,7 +19,10 @@ __all__ = ["describe", "filter_native", "runs_in_kernel"]
 _MANTISSA: Final = {2: 10, 4: 23, 8: 52}
 _WIDEST: Final = 8
 _INTEGERS: Final = range(-(2**63), 2**63)
-_STRUCTURE: Final = frozenset({"bytes", "transpose", "sharding_indexed"})
+_TEXTS: Final = ("vlen-utf8", "vlen-bytes")
+_STRUCTURE: Final = frozenset(
+    {"bytes", "transpose", "sharding_indexed", *_TEXTS, *(f"numcodecs.{name}" for name in _TEXTS)}
+)
 _CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
 
 
@@ -36,6 +39,7 @@ def describe(
 
         - ``("bytes", itemsize, swap, is_text)``: `swap` is the size of what has its bytes reversed, 0 if nothing has;
           text must consist of Unicode code points;
+        - ``("vlen", is_text)``: text or bytes of any length;
         - ``("sharding", inner_shape, inner, index, index_at_start)``, where `inner` and `index` are such triples again.
 
         And the codecs of bytes to bytes, in the order of encoding.
@@ -72,7 +76,7 @@ def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
 
     Examples
     --------
-    >>> runs_in_kernel("numcodecs.zlib", ["zlib"]), runs_in_kernel("vlen-utf8", ["zlib"])
+    >>> runs_in_kernel("numcodecs.zlib", ["zlib"]), runs_in_kernel("vlen-array", ["zlib"])
     (True, False)
     """
     known = name.removeprefix("numcodecs.")

@@ -13,7 +13,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Serializer, Shape, known_options, option
+from tegula.codecs.stages import (
+    REQUIRED,
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Native,
+    Serializer,
+    Shape,
+    known_options,
+    option,
+)
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.nodes import CodecSpec
 
@@ -21,6 +32,8 @@ __all__ = ["Vlen", "build"]
 
 _NUMBER: Final = Struct("<I")
 _pack, _unpack = _NUMBER.pack, _NUMBER.unpack_from
+_KERNEL: Final[dict[Any, bool]] = {bytes.decode: True, bytes: False}
+"""Of what makes elements in the kernel too, whether these are text."""
 
 
 class Vlen(Serializer):
@@ -46,6 +59,12 @@ class Vlen(Serializer):
         self.name = name
         self.to_bytes = to_bytes
         self.from_bytes = from_bytes
+
+    @property
+    def native(self) -> Native | None:
+        """For tegula's kernel: ``("vlen", is_text)``."""
+        kind = _KERNEL.get(self.from_bytes)
+        return None if kind is None else ("vlen", kind)
 
     def encode(self, chunk: Chunk) -> bytes:
         parts = [_pack(chunk.size)]

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from tegula import config, executors
 from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError, UnsupportedError
-from tegula.formats import find_format
 from tegula.indexing import Plan
 from tegula.indexing.arrays import Lookup, Points
 from tegula.indexing.runs import Runs
@@ -38,7 +37,7 @@ def handle(array: StoredArray) -> Any:
     It is made when first asked for, and kept as long as the array's metadata hold.
     """
     library = executors.choose(config.current().executor)
-    if library is None:
+    if library is None or array.metadata.data_type.variable:
         return None
     found = array.kernel
     if found is None:
@@ -56,7 +55,7 @@ _LATER: Any = object()
 def _describe(library: ModuleType, array: StoredArray) -> Any:
     metadata = array.metadata
     chain = array.chain.native
-    if chain is None or metadata.data_type.variable or not array.fill.dtype.itemsize:
+    if chain is None or not array.fill.dtype.itemsize:
         return None
     store = array.shared.get("store")
     if store is None:
@@ -85,8 +84,6 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
 def _store(library: ModuleType, array: StoredArray) -> Any:
     store = array.store
     if type(store) is LocalStore and sys.platform == "linux":
-        if store.ignores_case is None:  # as long as nothing but numbers has been looked for
-            store.exists(array.prefix + find_format(array.metadata.format).shape_key)
         if store.ignores_case is None:
             return None
         if not store.ignores_case:
@@ -98,10 +95,8 @@ def _store(library: ModuleType, array: StoredArray) -> Any:
 def _cut(axis: ChunkAxis, size: int) -> Any:
     if isinstance(axis, RegularAxis):
         return axis.chunk
-    if not axis.edges:
-        return 1  # of nothing
-    count = max(1, axis.count(size))
-    return [*(axis.start(number) for number in range(count)), axis.start(count - 1) + axis.length(count - 1)]
+    count = axis.count(size)
+    return [axis.start(number) for number in range(count + 1)] if count else [0, 1]
 
 
 def get(array: StoredArray, selection: Any) -> Any:
@@ -129,11 +124,11 @@ def read(array: StoredArray, plan: Plan, out: Array) -> bool:
     if kernel is None or offset is None or 0 in plan.work_shape:
         return kernel is not None and 0 in plan.work_shape
     try:
-        kernel.read(*_tables(array, plan), out, offset, config.current().threads)
+        done: bool = kernel.read(*_tables(array, plan), out, offset, config.current().threads)
     except TegulaError as error:
         array.locate(error)
         raise
-    return True
+    return done
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> bool:
@@ -234,7 +229,7 @@ def _table(table: Runs | Lookup, axis: ChunkAxis) -> tuple[Any, ...]:
 
 
 def _points(points: Points) -> tuple[Any, ...]:
-    return points.axes, points.numbers, points.extents, points.bounds, [*points.offsets], points.positions
+    return points.axes, points.numbers, points.bounds, [*points.offsets], points.positions
 
 
 def _after_fork() -> None:

@@ -123,8 +123,8 @@ class LocalStore(Store):
 
     @property
     def ignores_case(self) -> bool | None:
-        """Whether the file system does; ``None`` until a name that tells is met."""
-        return self._root.ignores_case
+        """Whether the file system does; ``None`` as long as there is no name that tells."""
+        return self._root.find_out_case()
 
     def prepare(self, parent: str) -> bool:
         """Make the directory of keys that start with `parent` and a slash, and clear away what dead writers left in it.

@@ -15,6 +15,7 @@ pub mod vlen;
 mod zstd;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::{Error, Result};
 
@@ -93,8 +94,17 @@ pub trait Blocks: Send + Sync {
     /// how many bytes it has to decode to. Where `head` does not reach far enough the answer is `Layout::More`.
     fn layout(&self, head: &[u8], total: u64, content: usize) -> Result<Layout>;
 
-    /// Decode block `index` from its encoded bytes (`layout.range(index)`) into `out`, of exactly its length.
-    fn decode_block(&self, layout: &BlockTable, index: usize, data: &[u8], out: &mut [u8]) -> Result<()>;
+    /// Decode block `index` from its encoded bytes (`layout.ranges[index]`) into `out`, of exactly its length.
+    ///
+    /// Of its content only the bytes `needed` are asked for; the rest of `out` holds anything afterwards.
+    fn decode_block(
+        &self,
+        layout: &BlockTable,
+        index: usize,
+        data: &[u8],
+        needed: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<()>;
 }
 
 /// What the head of encoded data tells about its blocks.
@@ -141,7 +151,9 @@ pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
         "bz2" => bz2::build(options),
         "crc32c" | "crc32" | "adler32" | "fletcher32" => checksums::build(name, options),
         "gzip" | "zlib" => deflate::build(name, options),
-        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => filters::build(name, options),
+        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => {
+            filters::build(name, options)
+        }
         "lz4" => lz4::build(options),
         "lzma" => lzma::build(options),
         "zstd" => zstd::build(options),
@@ -151,8 +163,24 @@ pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
 
 /// The names of the codecs.
 pub const NAMES: &[&str] = &[
-    "adler32", "bitround", "blosc", "blpk", "bz2", "crc32", "crc32c", "delta", "fixedscaleoffset", "fletcher32", "gzip",
-    "lz4", "lzma", "packbits", "quantize", "shuffle", "zlib", "zstd",
+    "adler32",
+    "bitround",
+    "blosc",
+    "blpk",
+    "bz2",
+    "crc32",
+    "crc32c",
+    "delta",
+    "fixedscaleoffset",
+    "fletcher32",
+    "gzip",
+    "lz4",
+    "lzma",
+    "packbits",
+    "quantize",
+    "shuffle",
+    "zlib",
+    "zstd",
 ];
 
 /// The versions of the libraries within, as they tell them themselves.

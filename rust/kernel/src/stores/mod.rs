@@ -5,6 +5,9 @@ pub mod local;
 
 use crate::{Error, Result, memory};
 
+/// Ranges up to this length are made room for without a look at how long the value is.
+const BELIEVED: u64 = 1 << 16;
+
 /// The state of a value, to be compared with `==`; `None` stands for its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(pub [u64; 3]);
@@ -66,6 +69,17 @@ pub trait Value: Send + Sync {
     /// Read `out.len()` bytes from `start` on; fewer if it ends before. Returns how many.
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize>;
 
+    /// Read `length` bytes from `start` on, fewer if it ends before, and hand them to `work`.
+    fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        // whoever asks may go by numbers that are damaged: no room is made for what is not there
+        let length = if length > BELIEVED { length.min(self.size()?.saturating_sub(start)) } else { length };
+        let length = usize::try_from(length).map_err(|_| Error::Memory { bytes: usize::MAX })?;
+        memory::with_scratch(length, |data| {
+            let found = self.read_at(start, data)?;
+            work(&data[..found])
+        })
+    }
+
     /// Read the last `out.len()` bytes; fewer if there are no more. Returns how many, and how long the value is if known.
     fn read_tail(&self, out: &mut [u8]) -> Result<(usize, Option<u64>)> {
         let size = self.size()?;
@@ -97,16 +111,27 @@ pub struct Parts {
 /// Bytes in memory as a value.
 pub struct Slice<'d>(pub &'d [u8]);
 
+impl Slice<'_> {
+    /// Return up to `length` bytes from `start` on.
+    fn range(&self, start: u64, length: u64) -> &[u8] {
+        let rest = usize::try_from(start).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
+        &rest[..usize::try_from(length).map_or(rest.len(), |length| length.min(rest.len()))]
+    }
+}
+
 impl Value for Slice<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         work(self.0)
     }
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
-        let rest = usize::try_from(start).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
-        let length = rest.len().min(out.len());
-        out[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
+        let found = self.range(start, out.len() as u64);
+        out[..found.len()].copy_from_slice(found);
+        Ok(found.len())
+    }
+
+    fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        work(self.range(start, length))
     }
 
     fn size(&self) -> Result<u64> {
@@ -134,11 +159,12 @@ pub struct Within<'v> {
 
 impl Value for Within<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let length = usize::try_from(self.length).map_err(|_| Error::Memory { bytes: usize::MAX })?;
-        memory::with_scratch(length, |data| {
-            let found = self.value.read_at(self.start, data)?;
-            work(&data[..found])
-        })
+        self.value.with_range(self.start, self.length, work)
+    }
+
+    fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let length = self.length.saturating_sub(start).min(length);
+        self.value.with_range(self.start.saturating_add(start), length, work)
     }
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {

@@ -82,7 +82,10 @@ fn try_damaged(codec: &dyn Codec, bytes: &[u8], size: usize, room: &mut (Guarded
             let part = &bytes[*start as usize..*end as usize];
             let data = room.0.of(part.len());
             data.copy_from_slice(part);
-            let _ = blocks.decode_block(&table, index, data, room.1.of(table.len(index)));
+            let length = table.len(index);
+            for needed in [0..length, length / 3..length / 2, 0..1, length - 1..length] {
+                let _ = blocks.decode_block(&table, index, data, needed, room.1.of(length));
+            }
         }
     }
     whole

@@ -5,8 +5,8 @@ Run it with the versions that `codecs.xz` names in its first line. Each case is 
     name;option;option;... <TAB> encode or decode <TAB> length of what goes in <TAB> length of what comes out
 
 followed by the bytes of both. Options are written as `i5`, `f1.5`, `t<u2`, `btrue`, `n` (none). `encode` means that
-encoding the first must give the second exactly; `decode`, that decoding the first does. What must not be decoded has `-`
-for the second length.
+encoding the first must give the second exactly; `decode`, that decoding the first does. What must not be decoded has
+`-` for the second length.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def few(values: np.ndarray) -> np.ndarray:
     return values[np.arange(530) % len(values)]
 
 
-def filters() -> None:
+def filters() -> None:  # noqa: C901
     for size in (0, 1, 2, 3, 4, 5, 8, 12, 16, 24):
         for count in (1, 15, 16, 17, 100):
             data = random.integers(0, 256, count * max(size, 1), "u1")

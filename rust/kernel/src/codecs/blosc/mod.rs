@@ -12,6 +12,7 @@ mod transpose;
 mod vector;
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use self::frame::Header;
 use self::shuffle::Filter;
@@ -131,13 +132,23 @@ impl Blocks for FrameBlocks {
         Ok(Layout::Blocks(BlockTable { block: header.block, content, ranges, header: header.bytes }))
     }
 
-    fn decode_block(&self, layout: &BlockTable, index: usize, data: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode_block(
+        &self,
+        layout: &BlockTable,
+        index: usize,
+        data: &[u8],
+        needed: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<()> {
         let header = Header::decode(layout.header);
         let size = if index < layout.ranges.len() { header.block_size(index) } else { 0 };
         if out.len() != size || size == 0 {
             return Err(Error::wrong_size("blosc", size, out.len()));
         }
-        decode::block(&header, index, data, as_room(out))
+        if needed.end > size {
+            return Err(Error::wrong_size("blosc", size, needed.end));
+        }
+        decode::block(&header, index, data, needed, as_room(out))
     }
 }
 

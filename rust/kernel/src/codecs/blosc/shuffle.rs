@@ -5,6 +5,7 @@
 //! a multiple of eight, else everything stays as it is.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::transpose::{self, Task};
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -25,40 +26,75 @@ pub(in crate::codecs) enum Filter {
 
 /// Shuffle elements of `size` bytes; `to` has the length of `from`.
 pub(in crate::codecs) fn shuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    let Some(task) = prepare(filter, size, from, to) else { return };
+    let all = 0..from.len();
+    // SAFETY: all of `from` is initialised
+    let Some((task, _)) = (unsafe { prepare(filter, size, as_uninit(from), all, to) }) else { return };
     // SAFETY: the task is about these two slices, of which whole elements are meant, in multiples of eight for bits
     unsafe {
         match filter {
-            Filter::Bytes => shuffle_rest(task, shuffle_fast(task)),
-            Filter::Bits => shuffle_bits_rest(task, shuffle_bits_fast(task)),
+            Filter::Bytes => shuffle_rest(task, shuffle_fast(task, 0)),
+            Filter::Bits => shuffle_bits_rest(task, shuffle_bits_fast(task, 0)),
         }
     }
 }
 
-/// Undo `shuffle`.
-pub(in crate::codecs) fn unshuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    let Some(task) = prepare(filter, size, from, to) else { return };
+/// Undo `shuffle` as far as it takes for the bytes `part` of `to`; the others may become anything, or stay as they are.
+///
+/// # Safety
+/// What `from` holds of the elements of that part is initialised; for bits, what it holds of all those which share a
+/// multiple of eight with one of them.
+pub(super) unsafe fn unshuffle_part(
+    filter: Filter,
+    size: usize,
+    from: &[MaybeUninit<u8>],
+    part: Range<usize>,
+    to: &mut [MaybeUninit<u8>],
+) {
+    // SAFETY: the caller's own promise
+    let Some((task, first)) = (unsafe { prepare(filter, size, from, part, to) }) else { return };
     // SAFETY: as in `shuffle`
     unsafe {
         match filter {
-            Filter::Bytes => unshuffle_rest(task, unshuffle_fast(task)),
-            Filter::Bits => unshuffle_bits_rest(task, unshuffle_bits_fast(task)),
+            Filter::Bytes => unshuffle_rest(task, unshuffle_fast(task, first)),
+            Filter::Bits => unshuffle_bits_rest(task, unshuffle_bits_fast(task, first)),
         }
     }
 }
 
-/// Copy what stays as it is, and say what is to be done about the rest, if there is any.
-fn prepare(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) -> Option<Task> {
-    assert!(size > 0 && from.len() == to.len(), "shuffles keep the length");
-    let mut count = from.len() / size;
-    if (filter == Filter::Bits && count % 8 != 0) || (filter == Filter::Bytes && size == 1) {
-        count = 0;
+/// See bytes as what might be none.
+pub(super) fn as_uninit(from: &[u8]) -> &[MaybeUninit<u8>] {
+    // SAFETY: the layout is the same, and nobody writes to it
+    unsafe { &*(std::ptr::from_ref(from) as *const [MaybeUninit<u8>]) }
+}
+
+/// How many elements of a block of `length` bytes are moved by a filter; the bytes after them stay where they are.
+pub(super) fn moved(filter: Filter, size: usize, length: usize) -> usize {
+    let count = length / size;
+    if (filter == Filter::Bits && count % 8 != 0) || (filter == Filter::Bytes && size == 1) { 0 } else { count }
+}
+
+/// Copy what stays as it is, and say what is to be done about the rest, if there is any: a task, and its first element.
+///
+/// # Safety
+/// What of `part` is copied is initialised.
+unsafe fn prepare(
+    filter: Filter,
+    size: usize,
+    from: &[MaybeUninit<u8>],
+    part: Range<usize>,
+    to: &mut [MaybeUninit<u8>],
+) -> Option<(Task, usize)> {
+    assert!(size > 0 && from.len() == to.len() && part.end <= to.len(), "shuffles keep the length");
+    let count = moved(filter, size, from.len());
+    let (start, whole) = (part.start.min(part.end), count * size);
+    let still = start.max(whole)..part.end.max(whole);
+    to[still.clone()].copy_from_slice(&from[still]);
+    let (mut first, mut end) = (start / size, part.end.div_ceil(size).min(count));
+    if filter == Filter::Bits {
+        (first, end) = (first / 8 * 8, end.next_multiple_of(8));
     }
-    let whole = count * size;
-    let task = Task { from: from.as_ptr(), to: to.as_mut_ptr().cast(), size, count };
-    // SAFETY: both slices have `len` bytes, of which `whole` are skipped; one of them is borrowed for good
-    unsafe { task.to.add(whole).copy_from_nonoverlapping(task.from.add(whole), from.len() - whole) };
-    (count > 0).then_some(task)
+    let task = Task { from: from.as_ptr().cast(), to: to.as_mut_ptr().cast(), size, count, end };
+    (first < end).then_some((task, first))
 }
 
 /// Make the function that picks the best registers there are, and falls back to narrower ones for what they leave.
@@ -67,33 +103,39 @@ macro_rules! dispatch {
         /// # Safety
         /// As for the function of that name in `transpose`.
         #[cfg(target_arch = "x86_64")]
-        unsafe fn $name(task: Task) -> usize {
+        unsafe fn $name(task: Task, first: usize) -> usize {
             #[target_feature(enable = "avx2")]
-            unsafe fn wide(task: Task) -> usize {
+            unsafe fn wide(task: Task, first: usize) -> usize {
                 // SAFETY: AVX2 is there, the rest is the caller's promise
                 unsafe {
-                    let end = transpose::$kernel::<Avx2>(task, 0);
+                    let end = transpose::$kernel::<Avx2>(task, first);
                     transpose::$kernel::<Sse2>(task, end)
                 }
             }
             // SAFETY: AVX2 is used where it has been found, SSE2 always is there
-            unsafe { if is_x86_feature_detected!("avx2") { wide(task) } else { transpose::$kernel::<Sse2>(task, 0) } }
+            unsafe {
+                if is_x86_feature_detected!("avx2") {
+                    wide(task, first)
+                } else {
+                    transpose::$kernel::<Sse2>(task, first)
+                }
+            }
         }
 
         /// # Safety
         /// As for the function of that name in `transpose`.
         #[cfg(target_arch = "aarch64")]
-        unsafe fn $name(task: Task) -> usize {
+        unsafe fn $name(task: Task, first: usize) -> usize {
             // SAFETY: NEON belongs to aarch64, the rest is the caller's promise
-            unsafe { transpose::$kernel::<Neon>(task, 0) }
+            unsafe { transpose::$kernel::<Neon>(task, first) }
         }
 
         /// # Safety
         /// As for the function of that name in `transpose`.
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        unsafe fn $name(task: Task) -> usize {
+        unsafe fn $name(task: Task, first: usize) -> usize {
             // SAFETY: plain arithmetic needs nothing, the rest is the caller's promise
-            unsafe { transpose::$kernel::<Plain>(task, 0) }
+            unsafe { transpose::$kernel::<Plain>(task, first) }
         }
     };
 }
@@ -108,30 +150,30 @@ dispatch!(unshuffle_bits_fast, unshuffle_bits);
 /// # Safety
 /// There are `size * count` bytes at both ends of the task; so for the three functions below.
 unsafe fn shuffle_rest(task: Task, first: usize) {
-    let Task { from, to, size, count } = task;
+    let Task { from, to, size, count, end } = task;
     for place in 0..size {
-        for element in first..count {
-            // SAFETY: element < count and place < size
+        for element in first..end {
+            // SAFETY: element < end <= count and place < size
             unsafe { *to.add(place * count + element) = *from.add(element * size + place) }
         }
     }
 }
 
 unsafe fn unshuffle_rest(task: Task, first: usize) {
-    let Task { from, to, size, count } = task;
-    for element in first..count {
+    let Task { from, to, size, count, end } = task;
+    for element in first..end {
         for place in 0..size {
-            // SAFETY: element < count and place < size
+            // SAFETY: element < end <= count and place < size
             unsafe { *to.add(element * size + place) = *from.add(place * count + element) }
         }
     }
 }
 
 unsafe fn shuffle_bits_rest(task: Task, first: usize) {
-    let Task { from, to, size, count } = task;
+    let Task { from, to, size, count, end } = task;
     for place in 0..size {
-        for element in (first..count).step_by(8) {
-            // SAFETY: count and first are multiples of eight, so that there are eight elements from each on, and a byte
+        for element in (first..end).step_by(8) {
+            // SAFETY: count, first and end are multiples of eight, so that there are eight elements from each on, and a byte
             // for them in each of the eight rows of count / 8 bytes
             unsafe {
                 let bytes = std::array::from_fn(|index| *from.add((element + index) * size + place));
@@ -144,9 +186,9 @@ unsafe fn shuffle_bits_rest(task: Task, first: usize) {
 }
 
 unsafe fn unshuffle_bits_rest(task: Task, first: usize) {
-    let Task { from, to, size, count } = task;
+    let Task { from, to, size, count, end } = task;
     for place in 0..size {
-        for element in (first..count).step_by(8) {
+        for element in (first..end).step_by(8) {
             // SAFETY: as in `shuffle_bits_rest`
             unsafe {
                 let rows = std::array::from_fn(|bit| *from.add(place * count + bit * (count / 8) + element / 8));
@@ -172,6 +214,11 @@ fn transpose_eight(bytes: [u8; 8]) -> [u8; 8] {
 mod tests {
     use super::*;
     use crate::codecs::blosc::vector::Plain;
+
+    fn unshuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
+        // SAFETY: all of `from` is initialised
+        unsafe { unshuffle_part(filter, size, as_uninit(from), 0..to.len(), to) }
+    }
 
     /// Bytes that don't repeat early.
     fn noise(length: usize) -> Vec<u8> {
@@ -233,6 +280,39 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_unshuffled_like_the_whole() {
+        for filter in [Filter::Bytes, Filter::Bits] {
+            for size in [1, 2, 3, 4, 8, 12, 16, 17] {
+                for count in [0, 1, 8, 33, 64, 640, 1001, 1024] {
+                    let from = noise(size * count + size / 2);
+                    let shuffled = run(|to| shuffle(filter, size, &from, to), from.len());
+                    let cuts = [
+                        0,
+                        1,
+                        7,
+                        size,
+                        33 * size,
+                        300 * size + 1,
+                        from.len() / 2,
+                        from.len().saturating_sub(1),
+                        from.len(),
+                    ];
+                    let cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut <= from.len()).collect();
+                    for (start, end) in cuts.iter().flat_map(|&start| cuts.iter().map(move |&end| (start, end))) {
+                        // SAFETY: all of it is initialised
+                        let part = |to: &mut [_]| unsafe {
+                            unshuffle_part(filter, size, as_uninit(&shuffled), start..end, to);
+                        };
+                        let back = run(part, from.len());
+                        let wanted = start..end.max(start);
+                        assert_eq!(back[wanted.clone()], from[wanted], "{filter:?} {size} {count} {start} {end}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_kind_of_register_does_the_same() {
         type Kernel = unsafe fn(Task, usize) -> usize;
         let mut kinds: Vec<[Kernel; 4]> = vec![kernels!(Plain)];
@@ -245,7 +325,8 @@ mod tests {
                     let shuffled = by_definition(filter, size, &from);
                     for (kernel, from, expected) in [(there, &from, &shuffled), (back, &shuffled, &from)] {
                         let apply = |to: &mut [MaybeUninit<u8>]| {
-                            let task = Task { from: from.as_ptr(), to: to.as_mut_ptr().cast(), size, count: 1024 };
+                            let task =
+                                Task { from: from.as_ptr(), to: to.as_mut_ptr().cast(), size, count: 1024, end: 1024 };
                             // SAFETY: both have 1024 elements, and these registers are there
                             assert_eq!(unsafe { kernel(task, 0) }, 1024);
                         };

@@ -162,30 +162,33 @@ macro_rules! in_pieces {
     }};
 }
 
-/// What all of these functions are told: where from, where to, the size of elements, how many there are.
+/// What all of these functions are told: where from, where to, the size of elements, how many there are, and before
+/// which of them to stop.
 #[derive(Clone, Copy)]
 pub(super) struct Task {
     pub(super) from: *const u8,
     pub(super) to: *mut u8,
     pub(super) size: usize,
     pub(super) count: usize,
+    pub(super) end: usize,
 }
 
 /// Unshuffle elements from `first` on as long as they fill registers, and return how far that was.
 ///
 /// # Safety
-/// The processor has what `V` needs, and there are `size * count` bytes at either end of the task.
+/// The processor has what `V` needs, there are `size * count` bytes at either end of the task, and `first` to `end` are
+/// some of the elements.
 #[inline(always)]
 pub(super) unsafe fn unshuffle<V: Vector>(task: Task, first: usize) -> usize {
     #[inline(always)]
     unsafe fn piece<V: Vector, const P: usize>(place: usize, task: Task, first: usize, end: usize) {
-        let Task { from, to, size, count } = task;
+        let Task { from, to, size, count, .. } = task;
         for element in (first..end).step_by(V::LANES * LANE) {
             // SAFETY: place + P is at most the size of elements, and `element` at least a register before their end
             unsafe { merge::<V, P>(from.add(place * count + element), count, to.add(element * size + place), size) }
         }
     }
-    let end = first + (task.count - first) / (V::LANES * LANE) * (V::LANES * LANE);
+    let end = first + (task.end - first) / (V::LANES * LANE) * (V::LANES * LANE);
     // SAFETY: the caller's own promises
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
@@ -199,13 +202,13 @@ pub(super) unsafe fn unshuffle<V: Vector>(task: Task, first: usize) -> usize {
 pub(super) unsafe fn shuffle<V: Vector>(task: Task, first: usize) -> usize {
     #[inline(always)]
     unsafe fn piece<V: Vector, const P: usize>(place: usize, task: Task, first: usize, end: usize) {
-        let Task { from, to, size, count } = task;
+        let Task { from, to, size, count, .. } = task;
         for element in (first..end).step_by(V::LANES * LANE) {
             // SAFETY: as in `unshuffle`
             unsafe { split::<V, P>(from.add(element * size + place), size, to.add(place * count + element), count) }
         }
     }
-    let end = first + (task.count - first) / (V::LANES * LANE) * (V::LANES * LANE);
+    let end = first + (task.end - first) / (V::LANES * LANE) * (V::LANES * LANE);
     // SAFETY: the caller's own promises
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
@@ -222,12 +225,12 @@ type Tile = std::mem::MaybeUninit<[u8; WIDEST * 8 * 2 * LANE]>;
 /// Undo the shuffle of bits for elements from `first` on as long as they fill tiles, and return how far that was.
 ///
 /// # Safety
-/// As for `unshuffle`; `count` and `first` are multiples of eight.
+/// As for `unshuffle`; `count`, `first` and `end` are multiples of eight.
 #[inline(always)]
 pub(super) unsafe fn unshuffle_bits<V: Vector>(task: Task, first: usize) -> usize {
     #[inline(always)]
     unsafe fn piece<V: Vector, const P: usize>(place: usize, task: Task, first: usize, end: usize) {
-        let Task { from, to, size, count } = task;
+        let Task { from, to, size, count, .. } = task;
         let (row, tile) = (count / 8, tile::<V>());
         let mut buffer = Tile::uninit();
         let buffer = buffer.as_mut_ptr().cast::<u8>();
@@ -252,7 +255,7 @@ pub(super) unsafe fn unshuffle_bits<V: Vector>(task: Task, first: usize) -> usiz
             }
         }
     }
-    let end = first + (task.count - first) / tile::<V>() * tile::<V>();
+    let end = first + (task.end - first) / tile::<V>() * tile::<V>();
     // SAFETY: the caller's own promises
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
@@ -266,7 +269,7 @@ pub(super) unsafe fn unshuffle_bits<V: Vector>(task: Task, first: usize) -> usiz
 pub(super) unsafe fn shuffle_bits<V: Vector>(task: Task, first: usize) -> usize {
     #[inline(always)]
     unsafe fn piece<V: Vector, const P: usize>(place: usize, task: Task, first: usize, end: usize) {
-        let Task { from, to, size, count } = task;
+        let Task { from, to, size, count, .. } = task;
         let (row, tile) = (count / 8, tile::<V>());
         let mut buffer = Tile::uninit();
         let buffer = buffer.as_mut_ptr().cast::<u8>();
@@ -289,7 +292,7 @@ pub(super) unsafe fn shuffle_bits<V: Vector>(task: Task, first: usize) -> usize 
             }
         }
     }
-    let end = first + (task.count - first) / tile::<V>() * tile::<V>();
+    let end = first + (task.end - first) / tile::<V>() * tile::<V>();
     // SAFETY: the caller's own promises
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end

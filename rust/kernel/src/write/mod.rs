@@ -3,18 +3,17 @@
 //! A chunk that is wholly replaced is written at once. Of the others the old value is read, changed and written on
 //! condition that nobody else wrote it in between, until that holds.
 
-use std::cell::RefCell;
-use std::sync::Mutex;
+mod shards;
 
-use crate::array::{Array, Chain, EMPTY, Sharding};
+use std::cell::RefCell;
+
+use crate::array::{Array, Chain};
 use crate::memory::with_scratch;
 use crate::placing::{Placing, Work, content_size};
 use crate::plan::{Item, Plan};
-use crate::read::{Call, decode_unsized, is_small, stored_rows};
+use crate::read::{Call, MISSING, decode_shard, is_small, least_rows, stored_rows};
 use crate::stores::{Expected, Store};
 use crate::{Error, Result, backoff, pool, strided};
-
-const MISSING: &str = "the chunk is missing; if the array has been shortened since it was opened, refresh it";
 
 /// Write what is in `work` where `plan` says.
 ///
@@ -24,7 +23,7 @@ const MISSING: &str = "the chunk is missing; if the array has been shortened sin
 /// selections lie within the array's chunks.
 pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work, call: Call<'_>) -> Result<()> {
     let count = plan.len();
-    let shared = count > 1 && (array.chain.sharding().is_none() || count >= 2 * call.threads);
+    let shared = count > 1 && (array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
     let writing = Writing { fill: &array.fill, keep_empty: call.keep_empty || array.dense, work, threads };
     let task = |index: usize| write_chunk(store, array, &plan.item(index), writing);
@@ -55,16 +54,10 @@ fn write_chunk(store: &dyn Store, array: &Array, item: &Item<'_, '_>, writing: W
             done => return done.map_err(|error| error.at(&key)),
         }
     }
-    Err(Error::Store { message: "the chunk kept changing under the update".into() }.at(&key))
+    Err(Error::Conflict.at(&key))
 }
 
-fn write_key(
-    store: &dyn Store,
-    array: &Array,
-    key: &str,
-    item: &Item<'_, '_>,
-    writing: Writing<'_>,
-) -> Result<()> {
+fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_, '_>, writing: Writing<'_>) -> Result<()> {
     let shape = array.chunk_shape(&item.coords);
     let covers = item.covers() && writing.work.size == array.fill.len();
     if covers && !array.overhangs(&item.coords) {
@@ -76,21 +69,16 @@ fn write_key(
     let old = store.open_for_change(key)?;
     let mut stored = shape;
     if array.dense {
-        let least = stored[0].min(array.shape[0].saturating_sub(item.coords[0] * stored[0]));
-        let row = stored[1..].iter().product::<u64>() as usize * array.fill.len();
-        let rows = match &old {
+        let least = least_rows(array, &stored, item);
+        stored[0] = match &old {
             None if covers => least,
             None => return Err(Error::Store { message: MISSING.into() }),
-            Some(value) => match stored_rows(&array.chain, value.as_ref(), stored[0], row) {
+            Some(value) => match stored_rows(array, value.as_ref(), &stored, item) {
+                // its content is not of that length either, and so not kept
                 Err(Error::Codec { .. }) if covers => least,
                 rows => rows?,
             },
         };
-        if rows < least {
-            let message = format!("there are {rows} rows where the array has {least}");
-            return Err(Error::Codec { codec: String::new(), message });
-        }
-        stored[0] = rows;
     }
     let Some(old) = old else {
         return writing.encode(&array.chain, &stored, item, false, None, &mut |parts| match parts {
@@ -106,7 +94,12 @@ fn write_key(
     let merged = old.with_all(&mut |data| writing.encode(&array.chain, &stored, item, false, Some(data), &mut put));
     match merged {
         // what is damaged is an error only where something of it would have been kept
-        Err(Error::Codec { .. }) if covers => writing.encode(&array.chain, &stored, item, false, None, &mut put),
+        Err(Error::Codec { .. }) if covers => {
+            if array.dense {
+                stored[0] = least_rows(array, &array.chunk_shape(&item.coords), item);
+            }
+            writing.encode(&array.chain, &stored, item, false, None, &mut put)
+        }
         done => done,
     }
 }
@@ -156,7 +149,7 @@ impl Writing<'_> {
             }
             let mut raw = Vec::new();
             if let Some(old) = old.filter(|_| !covers) {
-                decode_unsized(chain, old, isize::MAX as usize, &mut raw)?;
+                decode_shard(chain, old, content_size(&stored, self.fill.len())?, &mut raw)?;
             }
             let old = old.filter(|_| !covers).map(|_| raw.as_slice());
             return self.shard(chain, sharding, &stored, item, old, &mut |parts| match parts {
@@ -182,8 +175,11 @@ impl Writing<'_> {
         }
         with_scratch(content, |chunk| {
             match old.filter(|_| !covers) {
-                Some(old) => chain.decode_buffers(old, chunk)?,
-                None if covers && placing.count * elements.size == content => {}
+                Some(old) => {
+                    chain.decode_buffers(old, chunk)?;
+                    elements.check_stored(chunk)?;
+                }
+                None if covers && placing.count.saturating_mul(elements.size) >= content => {}
                 None => fill_all(chunk, &fill),
             }
             // SAFETY: what `placing` leads to lies within the content of `chunk`, and by the caller's word in the buffer.
@@ -209,122 +205,6 @@ impl Writing<'_> {
             put(Some(&[out]))
         })
     }
-
-    /// Encode the inner chunks that change, and keep the bytes of the others.
-    fn shard(
-        &self,
-        chain: &Chain,
-        sharding: &Sharding,
-        stored: &[u64],
-        item: &Item<'_, '_>,
-        old: Option<&[u8]>,
-        put: &mut Put<'_>,
-    ) -> Result<()> {
-        let grid = sharding.grid(stored);
-        let index_size = sharding.index_size(&grid)?;
-        let count = grid.iter().product::<u64>() as usize;
-        let entries = match old {
-            None => vec![(EMPTY, EMPTY); count],
-            Some(old) => read_index(sharding, old, &grid, index_size)?,
-        };
-        let inner_of = |number: usize| -> Option<&[u8]> {
-            let (offset, length) = entries[number];
-            if length == EMPTY { None } else { old?.get(offset as usize..(offset + length) as usize) }
-        };
-        let plan = item.refine(chain.order.as_deref(), &sharding.inner_shape);
-        let changed: Vec<Mutex<Change>> = (0..count).map(|_| Mutex::new(Change::Kept)).collect();
-        let inner = Writing { threads: 1, ..*self };
-        let whole = self.work.size == self.fill.len();
-        let task = |index: usize| {
-            let part = plan.item(index);
-            let number = grid.iter().zip(&part.coords).fold(0, |flat, (count, coord)| flat * count + coord) as usize;
-            let covers = part.covers() && whole;
-            let before = inner_of(number).filter(|_| !covers);
-            inner.encode(&sharding.inner, &sharding.inner_shape, &part, covers, before, &mut |parts| {
-                let change = parts.map_or(Change::Emptied, |parts| Change::To(parts.concat()));
-                if let Ok(mut slot) = changed[number].lock() {
-                    *slot = change;
-                }
-                Ok(())
-            })
-        };
-        if self.threads > 1 && plan.len() > 1 {
-            pool::run(self.threads, plan.len(), &task, &mut || Ok(()))?;
-        } else {
-            (0..plan.len()).try_for_each(task)?;
-        }
-        let blank = if self.keep_empty && old.is_none() { Some(self.blank(sharding)?) } else { None };
-        let changed: Vec<Change> =
-            changed.into_iter().map(|slot| slot.into_inner().unwrap_or(Change::Kept)).collect();
-        let pieces: Vec<Option<&[u8]>> = (changed.iter().enumerate())
-            .map(|(number, change)| match change {
-                Change::Kept => inner_of(number).or(blank.as_deref()),
-                Change::Emptied => None,
-                Change::To(data) => Some(data.as_slice()),
-            })
-            .collect();
-        if pieces.iter().all(Option::is_none) {
-            return put(None);
-        }
-        let mut offset = if sharding.at_start { index_size as u64 } else { 0 };
-        let table: Vec<(u64, u64)> = (pieces.iter())
-            .map(|piece| {
-                let Some(piece) = piece else { return (EMPTY, EMPTY) };
-                let entry = (offset, piece.len() as u64);
-                offset += entry.1;
-                entry
-            })
-            .collect();
-        let index = sharding.encode_index(&table)?;
-        let mut parts: Vec<&[u8]> = Vec::with_capacity(count + 1);
-        if sharding.at_start {
-            parts.push(&index);
-        }
-        for piece in pieces.into_iter().flatten() {
-            push_joined(&mut parts, piece, old);
-        }
-        if !sharding.at_start {
-            parts.push(&index);
-        }
-        put(Some(&parts))
-    }
-
-    /// Encode an inner chunk that holds nothing but the fill value.
-    fn blank(&self, sharding: &Sharding) -> Result<Vec<u8>> {
-        blank(&sharding.inner, &sharding.inner_shape, self.fill)
-    }
-}
-
-/// What becomes of an inner chunk.
-enum Change {
-    Kept,
-    Emptied,
-    To(Vec<u8>),
-}
-
-/// Encode a chunk that holds nothing but the fill value.
-fn blank(chain: &Chain, shape: &[u64], fill: &[u8]) -> Result<Vec<u8>> {
-    let stored = chain.stored_shape(shape);
-    let mut raw = match chain.sharding() {
-        None => {
-            let mut content = vec![0; content_size(&stored, fill.len())?];
-            fill_all(&mut content, fill);
-            content
-        }
-        Some(sharding) => {
-            let grid = sharding.grid(&stored);
-            let piece = blank(&sharding.inner, &sharding.inner_shape, fill)?;
-            let start = if sharding.at_start { sharding.index_size(&grid)? as u64 } else { 0 };
-            let size = piece.len() as u64;
-            let table: Vec<(u64, u64)> = (0..grid.iter().product()).map(|number| (start + number * size, size)).collect();
-            let index = sharding.encode_index(&table)?;
-            let pieces = piece.repeat(table.len());
-            if sharding.at_start { [index, pieces].concat() } else { [pieces, index].concat() }
-        }
-    };
-    let mut out = Vec::new();
-    chain.encode_content(&mut raw, &mut out)?;
-    Ok(out)
 }
 
 fn fill_all(chunk: &mut [u8], fill: &[u8]) {
@@ -338,28 +218,4 @@ fn fill_all(chunk: &mut [u8], fill: &[u8]) {
     };
     // SAFETY: so many elements lie within the chunk.
     unsafe { strided::fill(chunk.as_mut_ptr(), &[dim], fill) }
-}
-
-fn read_index(sharding: &Sharding, shard: &[u8], grid: &[u64], size: usize) -> Result<Vec<(u64, u64)>> {
-    if shard.len() < size {
-        let message = format!("a shard of {} bytes has no room for its index of {size}", shard.len());
-        return Err(Error::codec("sharding_indexed", message));
-    }
-    let raw = if sharding.at_start { &shard[..size] } else { &shard[shard.len() - size..] };
-    sharding.decode_index(raw, grid, Some(shard.len() as u64))
-}
-
-/// Add a piece; what lay one after the other in the old shard, and does so again, is one piece.
-fn push_joined<'p>(parts: &mut Vec<&'p [u8]>, piece: &'p [u8], old: Option<&'p [u8]>) {
-    if let (Some(old), Some(last)) = (old, parts.last_mut()) {
-        let within = old.as_ptr_range();
-        if within.contains(&last.as_ptr()) && last.as_ptr_range().end == piece.as_ptr() && !last.is_empty() {
-            let start = last.as_ptr() as usize - within.start as usize;
-            if let Some(joined) = old.get(start..start + last.len() + piece.len()) {
-                *last = joined;
-                return;
-            }
-        }
-    }
-    parts.push(piece);
 }

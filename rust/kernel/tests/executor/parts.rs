@@ -1,0 +1,192 @@
+//! Chunks so large that only parts of them are read, or by several threads.
+
+use std::sync::atomic::Ordering;
+
+use tegula_kernel::array::{Chain, Elements, Serializer};
+use tegula_kernel::codecs::{Codec, Value};
+use tegula_kernel::plan::Cut;
+
+use crate::case::{Case, blosc, codec, elements};
+use crate::random::{Random, seeds};
+use crate::selecting::{Pick, Selection};
+use crate::store::{Memory, Reading};
+use crate::{WAYS, change, expected, get, put, values};
+
+fn array(random: &mut Random, bytes: usize, buffers: Vec<Box<dyn Codec>>, elements: Elements) -> Case {
+    let size = elements.size;
+    let ndim = 1 + random.below(3);
+    let side = ((bytes / size) as f64).powf(1.0 / ndim as f64).ceil() as usize + 1;
+    let chunk: Vec<usize> = (0..ndim).map(|axis| side + axis).collect();
+    let mut order: Vec<usize> = (0..ndim).collect();
+    random.shuffle(&mut order);
+    let chain =
+        Chain { order: random.once_in(2).then_some(order), serializer: Serializer::Elements(elements), buffers };
+    let shape = chunk.iter().map(|&length| length + random.below(length / 8 + 1)).collect();
+    let cuts = chunk.iter().map(|&length| Cut::Regular(length as u64)).collect();
+    Case::of(random, shape, cuts, chain, size)
+}
+
+fn large(random: &mut Random, bytes: usize) -> Case {
+    let size = random.pick(&[1, 2, 3, 4, 8, 16]);
+    let elements = elements(random, size);
+    let buffers = match random.below(5) {
+        0 => vec![],
+        1 => vec![codec("zstd", &[Value::Int(1), Value::Bool(false)])],
+        _ => vec![blosc(random, size)],
+    };
+    array(random, bytes, buffers, elements)
+}
+
+/// A few elements here and there, so that the model is not what takes the time.
+fn few(random: &mut Random, case: &Case) -> Selection {
+    let picks: Vec<Pick> = case
+        .shape()
+        .into_iter()
+        .map(|length| {
+            let first = random.below(length);
+            match random.below(4) {
+                0 => Pick::Index(first),
+                1 => Pick::Run { first, step: 1, count: (length - first).min(40) },
+                2 => Pick::Run { first, step: -(1 + random.below(9) as i64), count: 1 + first / 9 / 4 },
+                _ => Pick::List((0..1 + random.below(6)).map(|_| random.below(length)).collect()),
+            }
+        })
+        .collect();
+    Selection { size: case.size, ..Selection::laid_out(random, picks, case.size, false) }
+}
+
+#[test]
+fn parts_of_large_chunks_are_read_right() {
+    for seed in seeds(40) {
+        let mut random = Random::new(seed);
+        let bytes = if seed % 10 == 9 { (1 << 20) + (1 << 19) } else { 70_000 + random.below(60_000) };
+        let mut case = large(&mut random, bytes);
+        let whole = Memory::new(Reading::Whole);
+        case.store(&whole, &mut random);
+        let stores = WAYS.map(|way| whole.other(way));
+        for round in 0..8 {
+            let selection = if round == 0 { Selection::all(&mut random, &case) } else { few(&mut random, &case) };
+            let plan = selection.plan(&mut random, &case);
+            let wanted = expected(&case, &selection);
+            for store in &stores {
+                for threads in [1, 3] {
+                    let found = get(store, &case, &selection, &plan, threads).unwrap();
+                    assert!(found == wanted, "seed {seed}, {:?}, {threads} threads, {selection:?}", store.reading);
+                }
+            }
+        }
+        let selection = few(&mut random, &case);
+        let plan = selection.plan(&mut random, &case);
+        let mut values = values(&mut random, &case, &selection);
+        put(&stores[0], &case, &selection, &plan, &mut values, (3, false)).unwrap();
+        change(&mut case, &selection, &values);
+        case.check(&stores[0], &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn few_bytes_are_read_for_few_elements() {
+    let mut random = Random::new(7);
+    for buffers in [vec![], vec![blosc_of_noise()]] {
+        let elements = Elements { size: 4, swap: 0, text: None };
+        let chain = Chain { order: None, serializer: Serializer::Elements(elements), buffers };
+        let mut case = Case::of(&mut random, vec![1 << 18], vec![Cut::Regular(1 << 18)], chain, 4);
+        case.model.iter_mut().for_each(|byte| *byte = random.next() as u8);
+        for way in [Reading::Parts(1 << 14, 1 << 18), Reading::Ranges(1 << 14, 1 << 18)] {
+            let store = Memory::new(way);
+            let data = case.encoded(&[0], &mut random);
+            store.put(&case.key(&[0]), data);
+            let picks = vec![Pick::Index(100_000)];
+            let selection = Selection { size: 4, ..Selection::laid_out(&mut random, picks, 4, false) };
+            let plan = selection.plan(&mut random, &case);
+            assert_eq!(get(&store, &case, &selection, &plan, 1).unwrap(), expected(&case, &selection));
+            let bytes = store.bytes.load(Ordering::Relaxed);
+            assert!(bytes < 100_000, "{bytes} bytes by {way:?}");
+        }
+    }
+}
+
+fn blosc_of_noise() -> Box<dyn Codec> {
+    let options = [Value::Text("lz4".into()), Value::Int(1), Value::Int(1), Value::Int(16384), Value::Int(4)];
+    codec("blosc", &options)
+}
+
+#[test]
+fn blosc_around_blosc_is_two_codecs() {
+    for seed in seeds(20) {
+        let mut random = Random::new(seed);
+        let buffers = vec![blosc(&mut random, 4), blosc(&mut random, 1)];
+        let mut case = array(&mut random, 80_000, buffers, Elements { size: 4, swap: 0, text: None });
+        let whole = Memory::new(Reading::Whole);
+        case.store(&whole, &mut random);
+        let selection = few(&mut random, &case);
+        let plan = selection.plan(&mut random, &case);
+        for way in WAYS {
+            let found = get(&whole.other(way), &case, &selection, &plan, 3).unwrap();
+            assert!(found == expected(&case, &selection), "seed {seed}, {way:?}");
+        }
+    }
+}
+
+#[test]
+fn text_is_checked_where_it_is_read() {
+    for seed in seeds(30) {
+        let mut random = Random::new(seed);
+        let size = 4 * (1 + random.below(3));
+        let swap = random.pick(&[0, 4]);
+        let big = random.once_in(2);
+        // blocks that end within a character
+        let options = [Value::Text("zstd".into()), Value::Int(1), Value::Int(0), Value::Int(250), Value::Int(1)];
+        let buffers = if random.once_in(3) { vec![] } else { vec![codec("blosc", &options)] };
+        let mut case = array(&mut random, 80_000, buffers, Elements { size, swap, text: Some(big) });
+        // characters below 256
+        for unit in case.model.chunks_exact_mut(4) {
+            let low = random.next() as u8;
+            unit.copy_from_slice(&if big { [0, 0, 0, low] } else { [low, 0, 0, 0] });
+        }
+        let store = |case: &Case, random: &mut Random| {
+            let memory = Memory::new(Reading::Whole);
+            case.chunks().iter().for_each(|coords| memory.put(&case.key(coords), case.encoded(coords, random)));
+            memory
+        };
+        let whole = store(&case, &mut random);
+        let selection = few(&mut random, &case);
+        let plan = selection.plan(&mut random, &case);
+        for way in WAYS {
+            for threads in [1, 3] {
+                let found = get(&whole.other(way), &case, &selection, &plan, threads).unwrap();
+                assert!(found == expected(&case, &selection), "seed {seed}, {way:?}");
+            }
+        }
+        // one of the characters that are read is none
+        let mut bad = 0;
+        selection.each(|index, _| bad = crate::flat(&case.padded, index));
+        let at = bad * size + 4 * random.below(size / 4) + if big { 0 } else { 3 };
+        case.model[at] = 1;
+        let damaged = store(&case, &mut random);
+        for way in WAYS {
+            for threads in [1, 3] {
+                let error = get(&damaged.other(way), &case, &selection, &plan, threads).unwrap_err();
+                assert!(error.to_string().contains("no Unicode"), "seed {seed}, {way:?}: {error}");
+            }
+        }
+        let selection = few(&mut random, &case);
+        let plan = selection.plan(&mut random, &case);
+        let covers = (0..plan.len()).any(|index| plan.item(index).covers());
+        let mut values = vec![0; selection.bytes];
+        let coords: Vec<usize> = (0..case.edges.len()).map(|axis| locate(&case, axis, bad)).collect();
+        let touched =
+            (0..plan.len()).any(|index| plan.item(index).coords.iter().map(|&c| c as usize).eq(coords.clone()));
+        if touched && !covers {
+            let error = put(&damaged, &case, &selection, &plan, &mut values, (1, false)).unwrap_err();
+            assert!(error.to_string().contains("no Unicode"), "seed {seed}: {error}");
+        }
+    }
+}
+
+/// The number of the chunk along an axis that has an element of the model.
+fn locate(case: &Case, axis: usize, element: usize) -> usize {
+    let after: usize = case.padded[axis + 1..].iter().product();
+    let index = element / after % case.padded[axis];
+    case.edges[axis].iter().rposition(|&start| start <= index).unwrap()
+}

@@ -1,0 +1,78 @@
+//! Chunks whose elements are Python's texts or bytes, of any length.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyList, PyString, PyTuple};
+use tegula_kernel::array;
+use tegula_kernel::codecs::{Codec, vlen};
+
+use crate::description;
+use crate::errors::exception;
+
+/// `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow.
+#[pyclass(frozen, module = "tegula._kernel")]
+pub struct Texts {
+    text: bool,
+    buffers: Vec<Box<dyn Codec>>,
+}
+
+#[pymethods]
+impl Texts {
+    /// `buffers` as in `CodecChain.native`.
+    #[new]
+    fn new(text: bool, buffers: &Bound<'_, PyTuple>) -> PyResult<Texts> {
+        Ok(Texts { text, buffers: description::buffers(buffers)? })
+    }
+
+    /// Make the list of `count` elements of a chunk's bytes; none of the codecs may make more than `most` bytes.
+    fn decode<'py>(&self, py: Python<'py>, data: &[u8], count: usize, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let decoded = py.detach(|| {
+            let mut content = Vec::new();
+            array::decode_up_to(&self.buffers, data, most, &mut content)?;
+            let ranges = if self.text { vlen::parse_text(&content, count) } else { vlen::parse(&content, count) };
+            ranges.map(|ranges| (content, ranges))
+        });
+        let (content, ranges) = decoded.map_err(|error| exception(py, error))?;
+        let elements = ranges.into_iter().map(|(start, end)| &content[start..end]);
+        if self.text {
+            let texts = elements.map(|element| std::str::from_utf8(element).unwrap_or_default());
+            PyList::new(py, texts.map(|text| PyString::new(py, text)).collect::<Vec<_>>())
+        } else {
+            PyList::new(py, elements.map(|element| PyBytes::new(py, element)).collect::<Vec<_>>())
+        }
+    }
+
+    /// Make a chunk's bytes of a list of elements; `None` if one of them is nothing that belongs there.
+    fn encode<'py>(&self, py: Python<'py>, elements: &Bound<'py, PyList>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let elements: Vec<Bound<'py, PyAny>> = elements.iter().collect();
+        let mut items = Vec::with_capacity(elements.len());
+        for element in &elements {
+            let Some(item) = self.bytes_of(element) else { return Ok(None) };
+            items.push(item);
+        }
+        let encoded = py.detach(|| {
+            let mut content = Vec::new();
+            vlen::join(&items, &mut content)?;
+            let mut out = Vec::new();
+            array::encode(&self.buffers, &content, &mut out)?;
+            Ok(out)
+        });
+        let encoded = encoded.map_err(|error| exception(py, error))?;
+        Ok(Some(PyBytes::new(py, &encoded)))
+    }
+}
+
+impl Texts {
+    /// The bytes of an element; `None` and 0, with which object arrays begin, stand for none.
+    fn bytes_of<'e>(&self, element: &'e Bound<'_, PyAny>) -> Option<&'e [u8]> {
+        if self.text {
+            if let Ok(text) = element.cast::<PyString>() {
+                return text.to_str().ok().map(str::as_bytes);
+            }
+        } else if let Ok(data) = element.cast::<PyBytes>() {
+            return Some(data.as_bytes());
+        }
+        let nothing =
+            element.is_none() || element.cast_exact::<PyInt>().is_ok_and(|number| matches!(number.extract(), Ok(0)));
+        nothing.then_some(&[])
+    }
+}
