@@ -238,3 +238,57 @@ def test_a_write_in_the_background_is_done_when_the_interpreter_ends(tmp_path: A
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert np.array_equal(tegula.open(path)[...], np.arange(1, 2_000_001))
+
+
+DOCUMENTS = {"zarr1": "meta", "zarr2": ".zarray", "zarr3": "zarr.json"}
+
+
+@pytest.mark.parametrize("format", DOCUMENTS)
+def test_a_new_shape_changes_the_numbers_of_the_document_only(format: str) -> None:
+    store = MemoryStore()
+    array = tegula.create_array(store, shape=(4, 3), chunks=(2, 3), dtype="i4", format=format)
+    key = DOCUMENTS[format]
+    text = (store.get(key) or b"").decode()
+    odd = text.replace(": ", " :\t").replace("\n", "\r\n") + "\n"  # as no writer of ours has it
+    store.set(key, odd.encode())
+    array.refresh()
+    array.append(np.ones((3, 3)))
+    assert (store.get(key) or b"").decode().replace("7", "4") == odd
+    array.resize(4, 3)
+    assert (store.get(key) or b"").decode() == odd
+    assert tegula.open_array(store).metadata == array.metadata
+
+
+def test_what_others_change_between_two_resizes_is_seen() -> None:
+    store = MemoryStore()
+    array = tegula.create_array(store, shape=4, chunks=2, dtype="i4")
+    other = tegula.open_array(store, mode="r+")
+    other.attrs["x"] = 1
+    other.resize(6)
+    array.append([1])
+    assert (array.shape, array.attrs["x"]) == ((7,), 1)
+    tegula.create_array(store, shape=4, chunks=3, dtype="i4", overwrite=True)
+    array.resize(7)
+    assert array.chunks == (3,)
+    tegula.create_array(store, shape=(4, 4), dtype="i4", overwrite=True)
+    with pytest.raises(tegula.MetadataError, match="dimensions"):
+        array.resize(9)
+
+
+def test_chunks_of_no_length_become_some_when_the_array_grows() -> None:
+    store = MemoryStore()
+    tegula.create_array(store, shape=0, chunks=1, dtype="i4", format="zarr2")
+    text = (store.get(".zarray") or b"").decode()
+    store.set(".zarray", text.replace("1\n", "0\n", 1).encode())
+    assert b"0\n" in (store.get(".zarray") or b"")
+    array = tegula.open_array(store, mode="r+")
+    array.append([3, 4])
+    assert tegula.open_array(store)[...].tolist() == [3, 4]
+
+
+def test_a_new_array_goes_to_the_kernel_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("tegula._kernel")
+    for format in DOCUMENTS:
+        array = tegula.create_array(tmp_path / format, shape=(4, 4), chunks=2, dtype="i4", format=format)
+        array[...] = 1
+        assert array._stored.kernel
