@@ -278,3 +278,18 @@ def test_a_shape_is_replaced_and_nothing_else(text: str, shape: tuple[int, ...],
 )
 def test_where_a_shape_can_not_be_replaced_the_document_is_written_anew(text: str, shape: tuple[int, ...]) -> None:
     assert with_shape(text.encode(), shape) is None
+
+
+def test_a_copy_that_was_found_when_the_group_was_opened_is_used_while_it_is_the_same() -> None:
+    store = tegula.MemoryStore()
+    group = tegula.create_group(store)
+    for number in range(300):
+        group.create_array(f"a{number:03}", shape=3, dtype="u1")
+    group.consolidate()
+    opened = tegula.open_group(store, mode="r+")
+    assert opened.metadata.copies is not None
+    assert opened.with_consolidated()["a007"].shape == (3,)
+    tegula.open_array(store, mode="r+", path="a007").resize(5)
+    assert opened.with_consolidated()["a007"].shape == (3,)
+    tegula.open_group(store, mode="r+").consolidate()
+    assert opened.with_consolidated()["a007"].shape == (5,)
