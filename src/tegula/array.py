@@ -462,6 +462,8 @@ class Array(Node):
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
         """Keep the codec chain unless what it depends on has changed."""
+        if metadata is self.metadata:
+            return self._stored
         if metadata.has_chunks_of(self.metadata):
             return replace(self._stored, metadata=metadata)
         options: dict[str, Any] = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}

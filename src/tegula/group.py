@@ -419,6 +419,10 @@ class Group(Node, MutableMapping[str, Any]):
         documents = engine.fetch_documents(
             self._store, self._path, [item.consolidated_key] if item.consolidated_key else []
         )
+        known = self._metadata.copies
+        key = item.consolidated_key
+        if known is not None and key in documents and documents[key] == self._metadata.documents.get(key):
+            return self._knowing(known)  # found in the same bytes when the group was opened
         return self._knowing(item.consolidated(documents) if item.consolidated is not None else None)
 
     def _just_consolidated(self) -> Group:

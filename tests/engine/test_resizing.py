@@ -5,14 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tegula
-from tegula import CodecError, MemoryStore, StoreError
+from tegula import CodecError, LocalStore, MemoryStore, StoreError, config
+from tegula.engine import resizing
 
 
 class Interfering(MemoryStore):
@@ -90,6 +94,84 @@ def test_what_a_stale_handle_wrote_beyond_the_edge_is_not_seen_after_growing(lay
     assert a[...].tolist() == [8] * 5 + [0] * 7
 
 
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("separator", [".", "/"])
+def test_growing_by_little_lists_nothing_and_shows_nothing_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any, separator: str
+) -> None:
+    with config.configure(executor=executor):
+        options: dict[str, Any] = {"chunks": (2, 4), "dtype": "i4", "format": "zarr2", "chunk_key_encoding": separator}
+        longer = tegula.create_array(tmp_path / "a", shape=(40, 40), **options)
+        longer[...] = 7
+        array = tegula.create_array(tmp_path / "b", shape=(21, 38), **options)
+        array[...] = 1
+        for path in (tmp_path / "a").rglob("*"):  # as if a shrink had been interrupted at once
+            target = tmp_path / "b" / path.relative_to(tmp_path / "a")
+            if path.is_file() and path.name[0].isdigit():
+                target.parent.mkdir(exist_ok=True)
+                path.rename(target)
+        expected = np.zeros((40, 40), "i4")
+        expected[:21, :38] = 7
+        monkeypatch.setattr(LocalStore, "list_prefix", None)
+        for shape in [(22, 38), (23, 39), (23, 40), (26, 40), (40, 40)]:
+            if shape == (40, 40):  # not by little any more
+                monkeypatch.undo()
+            array.resize(shape)
+            np.testing.assert_array_equal(array[...], expected[: shape[0], : shape[1]])
+            assert tegula.open(tmp_path / "b").shape == shape
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("separator", [".", "/"])
+def test_shrinking_deletes_what_is_outside_and_nothing_else(tmp_path: Path, executor: Any, separator: str) -> None:
+    with config.configure(executor=executor):
+        array = tegula.create_array(
+            tmp_path, shape=(9, 8), chunks=(2, 2), dtype="i4", format="zarr2", chunk_key_encoding=separator
+        )
+        array[...] = 7
+        (tmp_path / "3.9").mkdir()  # no chunk
+        (tmp_path / "4.x").touch()
+        array.resize(5, 8)
+        array.resize(5, 3)
+        assert sorted(key for _, key in array._stored.stored_chunks()) == sorted(
+            f"{i}{separator}{j}" for i in range(3) for j in range(2)
+        )
+        assert (tmp_path / "3.9").is_dir()
+        assert (tmp_path / "4.x").is_file()
+        if separator == "/":  # directories that fall empty are removed
+            assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"0", "1", "2", "3.9"}
+        array.resize(9, 8)
+        assert array[...].sum() == 7 * 5 * 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_another_appends_while_files_are_deleted_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    array = tegula.create_array(tmp_path, shape=600, chunks=1, dtype="i4")
+    array[:] = 7
+    other = tegula.open_array(tmp_path, mode="r+")
+    appending = threading.Thread(target=lambda: other.append([1, 2, 3]))
+    read_metadata = resizing.read_metadata
+
+    def look(*args: Any) -> Any:
+        known = read_metadata(*args)
+        if appending.ident is None:
+            appending.start()  # which takes room now, but can't fill it as long as the directory is locked
+            deadline = time.monotonic() + 10
+            while tegula.open(tmp_path).shape == (5,) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            return known if when == "before" else read_metadata(*args)
+        return known
+
+    monkeypatch.setattr(resizing, "read_metadata", look)
+    array.resize(5)
+    appending.join(30)
+    found = tegula.open(tmp_path)
+    assert found[...].tolist() == [7] * 5 + [1, 2, 3]
+    assert found.nchunks_initialized() == 8
+
+
 def test_growing_at_once_with_a_shrink_shows_no_old_values() -> None:
     store = Interfering()
     a = tegula.create_array(store, shape=12, chunks=4, dtype="i4")
@@ -156,3 +238,57 @@ def test_a_write_in_the_background_is_done_when_the_interpreter_ends(tmp_path: A
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert np.array_equal(tegula.open(path)[...], np.arange(1, 2_000_001))
+
+
+DOCUMENTS = {"zarr1": "meta", "zarr2": ".zarray", "zarr3": "zarr.json"}
+
+
+@pytest.mark.parametrize("format", DOCUMENTS)
+def test_a_new_shape_changes_the_numbers_of_the_document_only(format: str) -> None:
+    store = MemoryStore()
+    array = tegula.create_array(store, shape=(4, 3), chunks=(2, 3), dtype="i4", format=format)
+    key = DOCUMENTS[format]
+    text = (store.get(key) or b"").decode()
+    odd = text.replace(": ", " :\t").replace("\n", "\r\n") + "\n"  # as no writer of ours has it
+    store.set(key, odd.encode())
+    array.refresh()
+    array.append(np.ones((3, 3)))
+    assert (store.get(key) or b"").decode().replace("7", "4") == odd
+    array.resize(4, 3)
+    assert (store.get(key) or b"").decode() == odd
+    assert tegula.open_array(store).metadata == array.metadata
+
+
+def test_what_others_change_between_two_resizes_is_seen() -> None:
+    store = MemoryStore()
+    array = tegula.create_array(store, shape=4, chunks=2, dtype="i4")
+    other = tegula.open_array(store, mode="r+")
+    other.attrs["x"] = 1
+    other.resize(6)
+    array.append([1])
+    assert (array.shape, array.attrs["x"]) == ((7,), 1)
+    tegula.create_array(store, shape=4, chunks=3, dtype="i4", overwrite=True)
+    array.resize(7)
+    assert array.chunks == (3,)
+    tegula.create_array(store, shape=(4, 4), dtype="i4", overwrite=True)
+    with pytest.raises(tegula.MetadataError, match="dimensions"):
+        array.resize(9)
+
+
+def test_chunks_of_no_length_become_some_when_the_array_grows() -> None:
+    store = MemoryStore()
+    tegula.create_array(store, shape=0, chunks=1, dtype="i4", format="zarr2")
+    text = (store.get(".zarray") or b"").decode()
+    store.set(".zarray", text.replace("1\n", "0\n", 1).encode())
+    assert b"0\n" in (store.get(".zarray") or b"")
+    array = tegula.open_array(store, mode="r+")
+    array.append([3, 4])
+    assert tegula.open_array(store)[...].tolist() == [3, 4]
+
+
+def test_a_new_array_goes_to_the_kernel_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("tegula._kernel")
+    for format in DOCUMENTS:
+        array = tegula.create_array(tmp_path / format, shape=(4, 4), chunks=2, dtype="i4", format=format)
+        array[...] = 1
+        assert array._stored.kernel

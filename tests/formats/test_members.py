@@ -15,7 +15,7 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.formats import zarr2, zarr3
 from tegula.formats.consolidated import Consolidated
 from tegula.formats.documents import load
-from tegula.formats.members import Members, find_members, index_members
+from tegula.formats.members import Members, find_members, index_members, with_shape
 
 
 def implementations() -> list[Any]:
@@ -238,3 +238,58 @@ def test_a_large_document_must_be_of_a_kind_that_is_known() -> None:
         "zarr.json", raw.replace(b'"kind": "inline",\n    "must', b'"kind": "inline",\n    "other": 1,\n    "must')
     )
     assert "a001" in tegula.open_group(store, consolidated=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "expected"),
+    [
+        ('{"shape":[1,20],"chunks":[1,20]}', (300, 4), '{"shape":[300,4],"chunks":[1,20]}'),
+        ('{"a": {"shape": [1]}, "shape": [\n  1,\n  2\n ]}\n', (7, 2**62), None),
+        ('{"a": "\\"shape\\": [1]", "shape": [0]}', (5,), None),
+        ('{"shape": []}', (), None),
+    ],
+)
+def test_a_shape_is_replaced_and_nothing_else(text: str, shape: tuple[int, ...], expected: str | None) -> None:
+    found = with_shape(text.encode(), shape)
+    assert found is not None
+    before, after = json.loads(text), json.loads(found)
+    assert after == {**before, "shape": [*shape]}
+    assert expected is None or found.decode() == expected
+    assert "".join(c for c in found.decode() if c.isspace()) == "".join(c for c in text if c.isspace())
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ('{"shape": [1, 2]}', (1,)),
+        ('{"shape": [1]}', (1, 2)),
+        ('{"shape": [1]}', (2**63,)),
+        ('{"shape": [1]}', (-1,)),
+        ('{"shape": [1.0]}', (2,)),
+        ('{"shape": [01]}', (2,)),
+        ('{"shape": [1e2]}', (2,)),
+        ('{"shape": ["1"]}', (2,)),
+        ('{"shape": 1}', (2,)),
+        ('{"shape": [1], "shape": [1]}', (2,)),
+        ('{"sh\\u0061pe": [1]}', (2,)),
+        ('{"chunks": [1]}', (2,)),
+        ('{"shape": [1]', (2,)),
+    ],
+)
+def test_where_a_shape_can_not_be_replaced_the_document_is_written_anew(text: str, shape: tuple[int, ...]) -> None:
+    assert with_shape(text.encode(), shape) is None
+
+
+def test_a_copy_that_was_found_when_the_group_was_opened_is_used_while_it_is_the_same() -> None:
+    store = tegula.MemoryStore()
+    group = tegula.create_group(store)
+    for number in range(300):
+        group.create_array(f"a{number:03}", shape=3, dtype="u1")
+    group.consolidate()
+    opened = tegula.open_group(store, mode="r+")
+    assert opened.metadata.copies is not None
+    assert opened.with_consolidated()["a007"].shape == (3,)
+    tegula.open_array(store, mode="r+", path="a007").resize(5)
+    assert opened.with_consolidated()["a007"].shape == (3,)
+    tegula.open_group(store, mode="r+").consolidate()
+    assert opened.with_consolidated()["a007"].shape == (5,)

@@ -68,6 +68,39 @@ impl Keys {
     }
 }
 
+/// The grid coordinates in a box, given as start and stop along each axis, the last one fastest.
+pub struct Coords {
+    bounds: Vec<(u64, u64)>,
+    next: Option<Vec<u64>>,
+}
+
+impl Coords {
+    /// Begin with the first.
+    pub fn new(bounds: Vec<(u64, u64)>) -> Coords {
+        let empty = bounds.iter().any(|(start, stop)| start >= stop);
+        let next = (!empty).then(|| bounds.iter().map(|(start, _)| *start).collect());
+        Coords { bounds, next }
+    }
+}
+
+impl Iterator for Coords {
+    type Item = Vec<u64>;
+
+    fn next(&mut self) -> Option<Vec<u64>> {
+        let current = self.next.take()?;
+        let mut following = current.clone();
+        for (number, (start, stop)) in following.iter_mut().zip(&self.bounds).rev() {
+            *number += 1; // at most `stop`
+            if *number < *stop {
+                self.next = Some(following);
+                break;
+            }
+            *number = *start;
+        }
+        Some(current)
+    }
+}
+
 fn push_number(text: &mut String, mut number: u64) {
     let mut digits = [0_u8; 20];
     let mut start = digits.len();

@@ -628,3 +628,76 @@ fn a_killed_writer_leaves_a_whole_value_and_no_lock() {
         assert!(place.names("").iter().all(|name| name.starts_with(".tegula-") && name.ends_with(".tmp")));
     }
 }
+
+fn keys(names: &[&str]) -> std::vec::IntoIter<String> {
+    names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+fn many_keys_are_looked_for_at_once() {
+    let place = Place::new();
+    let store = place.store();
+    fs::create_dir_all(place.path("c/1")).unwrap();
+    fs::write(place.path("c/1/4"), b"x").unwrap();
+    symlink("nowhere", place.path("c/7")).unwrap();
+    symlink("c", place.path("d")).unwrap();
+    assert!(!store.any(keys(&[])).unwrap());
+    assert!(!store.any(keys(&["c/0/1", "c/0/2", "c/1/3", "a", "b"])).unwrap());
+    assert!(store.any(keys(&["c/0/1", "c/1/3", "c/1/4"])).unwrap());
+    assert!(store.any(keys(&["c/6", "c/7"])).unwrap()); // whoever asks for it is told what is wrong
+    assert!(store.any(keys(&["c/1"])).unwrap());
+    for strange in ["d/1/3", "c/../c/1/4", "c//1", ".tegula-x", "c/1/4/5"] {
+        assert!(matches!(store.any(keys(&[strange])), Err(Error::Unusual)), "{strange}");
+    }
+}
+
+#[test]
+fn many_keys_are_deleted_at_once() {
+    let place = Place::new();
+    let store = place.store();
+    fs::create_dir_all(place.path("c/0")).unwrap();
+    fs::create_dir_all(place.path("c/1/9")).unwrap();
+    let all: Vec<String> =
+        (0..1200).map(|number| format!("c/0/{number}")).chain(["c/1/0".into(), "c/1/9".into()]).collect();
+    for key in &all[..1201] {
+        fs::write(place.path(key), key).unwrap();
+    }
+    let mut asked = 0;
+    let refused = store.delete_all(all.clone().into_iter(), &mut || {
+        asked += 1;
+        Ok(asked < 2)
+    });
+    assert_eq!((refused.unwrap(), asked), (false, 2));
+    let left = place.names("c/0").len();
+    assert!(0 < left && left < 1200);
+    let failed = store.delete_all(all.clone().into_iter(), &mut || Err(Error::Conflict));
+    assert!(matches!(failed, Err(Error::Conflict)));
+    assert_eq!(place.names("c/0").len(), left);
+    let absent = ["x/0".to_owned(), "c/5/1".to_owned()];
+    assert!(store.delete_all(absent.into_iter().chain(all), &mut || Ok(true)).unwrap());
+    assert_eq!(place.names("c"), ["1"]);
+    assert_eq!(place.names("c/1"), ["9"]);
+    let outside = store.delete_all(keys(&["c/1/../1/9"]), &mut || Ok(true));
+    assert!(matches!(outside, Err(Error::Unusual)));
+}
+
+#[test]
+fn what_is_deleted_is_so_while_other_writers_wait() {
+    let place = Place::new();
+    let store = place.store();
+    fs::create_dir(place.path("c")).unwrap();
+    fs::write(place.path("c/0"), b"old").unwrap();
+    let written = std::thread::scope(|scope| {
+        let mut writer = None;
+        let done = store.delete_all(keys(&["c/0"]), &mut || {
+            let other = &store;
+            writer = Some(scope.spawn(move || other.set("c/0", &[b"new"], None)));
+            std::thread::sleep(Duration::from_millis(50));
+            Ok(fs::read(place.path("c/0")).unwrap() == b"old")
+        });
+        assert!(done.unwrap());
+        writer.unwrap().join().unwrap()
+    });
+    written.unwrap();
+    assert_eq!(fs::read(place.path("c/0")).unwrap(), b"new");
+}

@@ -151,6 +151,24 @@ impl Array {
         Ok(true)
     }
 
+    /// Whether any chunk of a box has a value; `None` if that has to be found out another way.
+    fn any_stored(&self, py: Python<'_>, bounds: Vec<(u64, u64)>) -> PyResult<Option<bool>> {
+        self.check_bounds(&bounds)?;
+        let keys = array::Coords::new(bounds).map(|coords| self.array.keys.encode(&coords));
+        usual(py, py.detach(|| self.source.any(keys)))
+    }
+
+    /// Delete the chunks of a box as long as `holds` says so; `None` if that has to be done another way.
+    ///
+    /// Returns whether it has always said so. It is called while other writers are kept out.
+    fn delete(&self, py: Python<'_>, bounds: Vec<(u64, u64)>, holds: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
+        self.check_bounds(&bounds)?;
+        let keys = array::Coords::new(bounds).map(|coords| self.array.keys.encode(&coords));
+        let holds = holds.clone().unbind();
+        let mut holds = || Python::attach(|py| holds.call0(py)?.extract(py)).map_err(foreign);
+        usual(py, py.detach(|| self.source.delete_all(keys, &mut holds)))
+    }
+
     /// Write `values` where tables select.
     #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn write(
@@ -175,6 +193,13 @@ impl Array {
 }
 
 impl Array {
+    fn check_bounds(&self, bounds: &[(u64, u64)]) -> PyResult<()> {
+        if bounds.len() == self.array.shape.len() && !self.array.keys.first_only {
+            return Ok(());
+        }
+        Err(PyValueError::new_err("this is no box of chunks"))
+    }
+
     fn understand(
         &self,
         tables: &Bound<'_, PyList>,
@@ -231,5 +256,14 @@ impl Array {
             .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))
         });
         done.map_err(|error| exception(py, error))
+    }
+}
+
+/// What an answer is to Python, where there may be none.
+fn usual(py: Python<'_>, answer: tegula_kernel::Result<bool>) -> PyResult<Option<bool>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Error::Unusual) => Ok(None),
+        Err(error) => Err(exception(py, error)),
     }
 }

@@ -93,6 +93,30 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Whether any of these keys has a value; `Unusual` where the store has to be asked itself.
+    pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
+        match self {
+            Source::Asked(_) => Err(Error::Unusual),
+            #[cfg(target_os = "linux")]
+            Source::Files(files, _) => files.any(keys),
+        }
+    }
+
+    /// Delete these keys as long as `holds` agrees, and return whether it did; `Unusual` as above.
+    pub fn delete_all(
+        &self,
+        keys: impl Iterator<Item = String>,
+        holds: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<bool> {
+        match self {
+            Source::Asked(_) => Err(Error::Unusual),
+            #[cfg(target_os = "linux")]
+            Source::Files(files, _) => files.delete_all(keys, holds),
+        }
+    }
+}
+
 /// Local files for one operation.
 #[cfg(target_os = "linux")]
 struct Files<'s, F> {

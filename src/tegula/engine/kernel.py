@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -23,9 +24,10 @@ from tegula.indexing.runs import Runs
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 from tegula.stores import LocalStore
 
-__all__ = ["empty", "get", "handle", "read", "write"]
+__all__ = ["any_stored", "delete", "empty", "get", "handle", "read", "write"]
 
 Array = npt.NDArray[Any]
+Box = tuple[tuple[int, int], ...]
 _LARGE = 2**18  # from here on results lie in memory that is used again
 
 
@@ -55,12 +57,12 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
     chain = array.chain.native
     if chain is None or not array.fill.dtype.itemsize:
         return None
-    store = array.files
+    store = array.shared.get("store")
     if store is None:
         store = _store(library, array)
         if store is None:
             return _LATER
-        object.__setattr__(array, "files", store)
+        array.shared["store"] = store
     keys = metadata.keys
     names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
     cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
@@ -91,7 +93,7 @@ def _store(library: ModuleType, array: StoredArray) -> Any:
 
 
 def _cut(axis: ChunkAxis, size: int) -> Any:
-    if type(axis) is RegularAxis:
+    if isinstance(axis, RegularAxis):
         return axis.chunk
     count = axis.count(size)
     return [axis.start(number) for number in range(count + 1)] if count else [0, 1]
@@ -149,6 +151,34 @@ def write(array: StoredArray, plan: Plan, values: Array) -> bool:
         array.locate(error)
         raise
     return True
+
+
+def any_stored(array: StoredArray, box: Box) -> bool | None:
+    """Return whether any chunk of a box of grid coordinates may be stored; ``None`` if that has to be looked for."""
+    kernel = None if array.metadata.dense else handle(array)
+    if kernel is None:
+        return None
+    try:
+        answer: bool | None = kernel.any_stored(box)
+    except TegulaError as error:
+        array.locate(error)
+        raise
+    return answer
+
+
+def delete(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
+    """Delete the chunks of a box of grid coordinates; return whether that is done, which it is not if it can't be.
+
+    `holds` is called again and again while other writers are kept out, and ends it where it says no.
+    """
+    kernel = None if array.metadata.dense else handle(array)
+    if kernel is None:
+        return False
+    try:
+        return bool(kernel.delete(box, holds))
+    except TegulaError as error:
+        array.locate(error)
+        raise
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tegula.codecs import equals_fill
+from tegula.engine import kernel
 from tegula.engine.chunks import merge_chunk
 from tegula.engine.documents import back_off, read_metadata
 from tegula.engine.executors import read
-from tegula.engine.kernel import empty
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
@@ -30,6 +30,9 @@ Holds = Callable[[], bool]
 _RETRIES = 10_000
 _FEW = 64  # chunks that are looked for one by one, however few there were before
 _SHARE = 4  # one of so many chunks, too: asking for one takes longer than finding it in a listing
+_MANY = (
+    2**18
+)  # chunks of which a part is deleted without looking whether they are there, which costs a microsecond each
 _SMALL = 2**22  # bytes that are rather read at one go than looked for
 
 
@@ -50,15 +53,15 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
         Says whether the stored shape is still that of `array`; without it the metadata are read.
     """
     before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
-    boxes = [*_difference(shape, before)]
-    parts = [_chunks(grid, box) for box in boxes]
-    if not _are_few(parts, grid.counts(before)):
+    boxes = {_chunks(grid, box): box for box in _difference(shape, before)}
+    if not _are_few(boxes, grid.counts(before)):
         cut_off(array, path, holds=holds)
-    elif boxes and not (_nbytes(array, boxes) <= _SMALL and all(_is_blank(grown, box) for box in boxes)):
-        found = [
-            (coords, key) for part in parts for coords in _each(part) if array.store.exists(key := array.key(coords))
-        ]
-        _clear(array, path, holds, found)
+        return
+    boxes = {part: box for part, box in boxes.items() if kernel.any_stored(grown, part) is not False}
+    small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
+    if boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
+        keys = ((coords, array.key(coords)) for part in boxes for coords in _each(part))
+        _clear(array, path, holds, [(coords, key) for coords, key in keys if array.store.exists(key)])
 
 
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
@@ -81,12 +84,41 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
         metadata are read.
     """
     grid, shape = array.metadata.grid, array.metadata.shape
-    parts = [] if before is None else [_chunks(grid, box) for box in _difference(before, shape)]
-    if before is None or not _are_few(parts, grid.counts(shape)):
+    if before is None:
         # the listing is complete before anything is deleted from under it
         _clear(array, path, holds, [*array.stored_chunks()])
-    else:
-        _clear(array, path, holds, [(coords, array.key(coords)) for part in parts for coords in _each(part)])
+        return
+    outside = [*_difference(tuple(_counts(grid, before)), grid.counts(shape))]
+    found = None if _are_few(outside, (_MANY,)) else [*array.stored_chunks()]
+    many = found is None or len(found) > _number(outside) // _SHARE
+    if many and all(kernel.delete(array, part, lambda: _shape_holds(array, path, holds)) for part in outside):
+        outside, found = [], None
+    edges = [_chunks(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
+    parts = [*outside, *edges]
+    if found is None and not _are_few(parts, grid.counts(shape)):
+        found = [*array.stored_chunks()]
+    if found is None:
+        found = [(coords, array.key(coords)) for part in parts for coords in _each(part)]
+    _clear(array, path, holds, found)
+
+
+def _counts(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
+    """Yield the number of chunks along each axis of a shape that may reach beyond the grid."""
+    for axis, size in zip(grid.axes, shape):
+        yield axis.count(size)
+
+
+def _ends(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
+    """Yield where the last chunk of each axis ends."""
+    for axis, count in zip(grid.axes, grid.counts(shape)):
+        yield axis.start(count - 1) + axis.length(count - 1) if count else 0
+
+
+def _shape_holds(array: StoredArray, path: str, holds: Holds | None) -> bool:
+    if holds is not None:
+        return holds()
+    current = read_metadata(array.store, path, array.metadata.format)
+    return isinstance(current, ArrayMetadata) and current.shape == array.metadata.shape
 
 
 def _difference(outer: Shape, inner: Shape) -> Iterator[Box]:
@@ -109,22 +141,22 @@ def _chunks(grid: ChunkGrid, box: Box) -> Box:
     return tuple((int(axis.locate(start)), axis.count(stop)) for axis, (start, stop) in zip(grid.axes, box))
 
 
-def _are_few(parts: list[Box], counts: Shape) -> bool:
-    return sum(prod(stop - start for start, stop in part) for part in parts) <= max(_FEW, prod(counts) // _SHARE)
+def _number(parts: Iterable[Box]) -> int:
+    return sum(prod(stop - start for start, stop in part) for part in parts)
+
+
+def _are_few(parts: Iterable[Box], counts: Shape) -> bool:
+    return _number(parts) <= max(_FEW, prod(counts) // _SHARE)
 
 
 def _each(part: Box) -> Iterator[Coords]:
     return product(*(range(start, stop) for start, stop in part))
 
 
-def _nbytes(array: StoredArray, boxes: list[Box]) -> int:
-    return sum(prod(stop - start for start, stop in box) for box in boxes) * array.dtype.itemsize
-
-
 def _is_blank(array: StoredArray, box: Box) -> bool:
     """Return whether nothing but the fill value can be read in a box."""
     plan = basic(tuple(slice(*bounds) for bounds in box), array.metadata.shape, array.metadata.grid)
-    work = empty(plan.work_shape, array.dtype)
+    work = kernel.empty(plan.work_shape, array.dtype)
     try:
         read(array, plan, work)
     except (CodecError, StoreError):

@@ -57,8 +57,8 @@ class StoredArray:
         The fields of a structured type that an operation is about.
     kernel : object
         What the compiled kernel keeps of the array; see `tegula.engine.kernel`.
-    files : object
-        What it keeps of the store, which outlives changes of the array.
+    shared : dict
+        What it keeps of the store; all descriptions of the array that were made of each other share it.
     """
 
     store: Store
@@ -70,7 +70,7 @@ class StoredArray:
     write_empty: bool | None = None
     field: str | list[str] | None = None
     kernel: Any = dataclasses.field(default=None, init=False, compare=False, repr=False)
-    files: Any = dataclasses.field(default=None, compare=False, repr=False)
+    shared: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:

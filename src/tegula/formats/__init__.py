@@ -66,16 +66,14 @@ def _format(module: Any, **options: Any) -> Format:
 
 
 _ZARR1 = _format(zarr1, has_groups=False)
+_ZARR2 = _format(
+    zarr2, consolidated_key=zarr2.CONSOLIDATED_KEY, consolidated=zarr2.consolidated, consolidate=zarr2.consolidate
+)
 FORMATS: Final[Mapping[str, Format]] = {
     item.name: item
     for item in (
         _format(zarr3, consolidated_key="zarr.json", consolidated=zarr3.consolidated, consolidate=zarr3.consolidate),
-        _format(
-            zarr2,
-            consolidated_key=zarr2.CONSOLIDATED_KEY,
-            consolidated=zarr2.consolidated,
-            consolidate=zarr2.consolidate,
-        ),
+        _ZARR2,
         _ZARR1,
         replace(
             _ZARR1,
@@ -120,10 +118,13 @@ def parse(documents: Documents) -> NodeMetadata | None:
     """
     group: NodeMetadata | None = None
     for item in FORMATS.values():
-        if not any(key in documents for key in item.node_keys):
+        main = next((key for key in item.node_keys if key in documents), None)
+        if main is None:
             continue
         try:
-            node = item.parse({key: documents[key] for key in item.keys if key in documents})
+            node = item.parse(
+                {key: documents[key] for key in item.keys if _counts(item, key, main) and key in documents}
+            )
         except TegulaError:
             if group is None:
                 raise
@@ -132,3 +133,8 @@ def parse(documents: Documents) -> NodeMetadata | None:
             return node
         group = group or node
     return group
+
+
+def _counts(item: Format, key: str, main: str) -> bool:
+    """Return whether a document says something of a node of which `main` is the first that makes it one."""
+    return item is not _ZARR2 or key == main or key not in item.node_keys  # an array of Zarr v2 is no group besides

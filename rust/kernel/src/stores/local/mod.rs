@@ -5,6 +5,7 @@
 //! where is kept from one operation to the next: a directory that was removed and made again would be taken for
 //! the old one, and its values for missing ones.
 
+mod bulk;
 mod reading;
 mod system;
 mod writing;
@@ -202,6 +203,11 @@ impl LocalFiles {
 
     #[cold]
     fn failed(&self, key: &str, failure: Failure) -> Error {
+        self.failed_to("write", key, failure)
+    }
+
+    #[cold]
+    fn failed_to(&self, action: &str, key: &str, failure: Failure) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
             Failure::Interrupted => Error::Unusual, // where signals can be answered while one waits
@@ -209,14 +215,19 @@ impl LocalFiles {
                 self.has_no_locks.store(true, Ordering::Relaxed);
                 Error::Unusual
             }
-            Failure::System(error) => self.error(key, &error.text()),
+            Failure::System(error) => self.error_at(action, key, &error.text()),
         }
     }
 
     #[cold]
     fn error(&self, key: &str, cause: &str) -> Error {
+        self.error_at("write", key, cause)
+    }
+
+    #[cold]
+    fn error_at(&self, action: &str, key: &str, cause: &str) -> Error {
         let path = self.base.join(Path::new(OsStr::from_bytes(key.as_bytes())));
-        Error::Store { message: format!("can't write {}: {cause}", path.display()) }
+        Error::Store { message: format!("can't {action} {}: {cause}", path.display()) }
     }
 }
 

@@ -206,6 +206,24 @@ pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
     })
 }
 
+/// Whether anything stands at a name in a directory, a link that leads nowhere too.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
+    with_path(&[name], |name| {
+        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+        let (fd, flags) = (directory.as_raw_fd(), libc::AT_SYMLINK_NOFOLLOW);
+        // SAFETY: the name ends with a NUL, and there is room for what the call writes, which nobody reads.
+        match checked(unsafe { libc::fstatat(fd, name.as_ptr(), found.as_mut_ptr(), flags) }) {
+            Ok(()) => Ok(true),
+            Err(Errno(libc::ENOENT)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    })
+}
+
 /// Read into `room` from where the last call ended, or from `position` on; fewer bytes than asked for may come.
 ///
 /// # Errors

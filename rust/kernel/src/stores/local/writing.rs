@@ -65,10 +65,24 @@ impl Directory {
         if !(is_new && self.takes_unnamed && self.create(name, parts, expected)?) {
             self.rename(name, parts, expected)?;
         }
+        self.sync_names()
+    }
+
+    /// Bring the names to the disk, if they are to be there.
+    pub fn sync_names(&self) -> Result<(), Failure> {
         if self.sync {
             system::sync(self.file.as_fd())?;
         }
         Ok(())
+    }
+
+    /// Remove a file or a link, and leave a directory alone; return whether there was one.
+    pub fn remove(&self, name: &[u8]) -> Result<bool, Failure> {
+        match system::unlink(self.file.as_fd(), name, 0) {
+            Ok(()) => Ok(true),
+            Err(Errno(libc::ENOENT | libc::EISDIR)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Put a file where most likely nothing stands: it gets its name once it is written, and if its writer is killed
@@ -160,7 +174,7 @@ impl Directory {
     }
 
     /// Call `work` while no other writer changes the directory.
-    fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
         system::lock(self.file.as_fd(), libc::LOCK_EX).map_err(|error| match error.0 {
             libc::EINTR => Failure::Interrupted,
             code if NO_LOCKS.contains(&code) => Failure::NoLocks,
