@@ -278,23 +278,23 @@ impl Chain {
                 strided::swap_in_place(content, elements.swap);
             }
         }
-        self.encode_buffers(content, out)
+        self.encode_buffers(content, 1, out)
     }
 
-    /// Apply the buffer codecs.
-    pub fn encode_buffers(&self, content: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        encode(&self.buffers, content, out)
+    /// Apply the buffer codecs, by up to so many threads where a codec can.
+    pub fn encode_buffers(&self, content: &[u8], threads: usize, out: &mut Vec<u8>) -> Result<()> {
+        encode(&self.buffers, content, threads, out)
     }
 }
 
-/// Apply `codecs`, the first first.
-pub fn encode(codecs: &[Box<dyn Codec>], content: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Apply `codecs`, the first first, by up to so many threads where that can.
+pub fn encode(codecs: &[Box<dyn Codec>], content: &[u8], threads: usize, out: &mut Vec<u8>) -> Result<()> {
     let Some((first, rest)) = codecs.split_first() else {
         out.clear();
         out.extend_from_slice(content);
         return Ok(());
     };
-    first.encode(content, out)?;
+    first.encode_by(content, threads, out)?;
     let mut spare = Vec::new();
     for codec in rest {
         std::mem::swap(out, &mut spare);

@@ -53,7 +53,7 @@ impl Texts {
             let mut content = Vec::new();
             vlen::join(&items, &mut content)?;
             let mut out = Vec::new();
-            array::encode(&self.buffers, &content, &mut out)?;
+            array::encode(&self.buffers, &content, 1, &mut out)?;
             Ok(out)
         });
         let encoded = encoded.map_err(|error| exception(py, error))?;

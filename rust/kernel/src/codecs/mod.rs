@@ -72,6 +72,28 @@ pub trait Codec: Send + Sync {
     /// Encode, replacing what `out` holds.
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()>;
 
+    /// As `encode`, to the same bytes, by up to `threads` threads if there is enough to do for them.
+    fn encode_by(&self, data: &[u8], _threads: usize, out: &mut Vec<u8>) -> Result<()> {
+        self.encode(data, out)
+    }
+
+    /// Encode content that differs from that of `old` only in some blocks: these are encoded anew, the others stay as they
+    /// are encoded. `None` if everything had better be encoded anew.
+    ///
+    /// `table` is what the layout of `old` says, `changed` are the numbers of blocks, in order. Of `content` only these
+    /// blocks are looked at. The result is the encoded data in pieces, which are parts of `old` and `out`.
+    fn replace<'o>(
+        &self,
+        _old: &'o [u8],
+        _table: &BlockTable,
+        _changed: &[usize],
+        _content: &[u8],
+        _threads: usize,
+        _out: &'o mut Vec<u8>,
+    ) -> Result<Option<Vec<&'o [u8]>>> {
+        Ok(None)
+    }
+
     /// What `data` holds for the codec before, where it is there to be borrowed, once it is checked (checksums).
     fn payload<'a>(&self, _data: &'a [u8]) -> Option<Result<&'a [u8]>> {
         None

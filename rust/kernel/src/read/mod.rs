@@ -3,6 +3,8 @@
 mod parts;
 mod shards;
 
+pub(crate) use parts::{check_blocks, decode_each};
+
 use crate::array::{Array, Chain, Elements};
 use crate::memory::with_scratch;
 use crate::placing::{Placing, Work, content_size};
@@ -13,7 +15,7 @@ use crate::{Error, Result, backoff, pool, strided};
 /// Values up to this length are read as a whole rather than by parts.
 const SMALL: usize = 1 << 16;
 /// Chunks from this length on are decoded by several threads, where their codec allows it.
-const LARGE: usize = 1 << 20;
+pub(crate) const LARGE: usize = 1 << 20;
 /// Chunks up to this length are decoded as a whole.
 const PAGE: usize = 1 << 12;
 pub(crate) const MISSING: &str =

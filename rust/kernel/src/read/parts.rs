@@ -5,7 +5,7 @@ use crate::array::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
 use crate::memory::with_scratch;
 use crate::placing::{Needed, Placing};
-use crate::stores::{Parts, Slice, Value, Within};
+use crate::stores::{Parts, Value, Within};
 use crate::{Error, Result, pool, strided};
 
 impl Reading<'_> {
@@ -58,7 +58,8 @@ impl Reading<'_> {
                     if self.rather_whole(&table, &needed) {
                         return self.whole(data, content, placing, elements);
                     }
-                    self.decode_blocks(codec, &Slice(data), &table, &needed, None, placing, elements)
+                    let decode = |out: &mut [u8]| decode_each(codec, data, &table, &needed, self.threads, out);
+                    self.land(&decode, &table, &needed, placing, elements)
                 }
                 _ => self.whole(data, content, placing, elements),
             });
@@ -81,7 +82,8 @@ impl Reading<'_> {
                 if self.rather_whole(&table, &needed) {
                     return value.with_all(&mut |data| self.whole(data, content, placing, elements));
                 }
-                self.decode_blocks(codec, value, &table, &needed, Some(parts), placing, elements)
+                let decode = |out: &mut [u8]| decode_runs(codec, value, &table, &needed, (self.threads, parts), out);
+                self.land(&decode, &table, &needed, placing, elements)
             }
             Layout::Plain(start) if elements.text.is_none() && start.checked_add(content as u64) == Some(total) => {
                 let plain = Within { value, start, length: content as u64 };
@@ -94,56 +96,25 @@ impl Reading<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one step")]
-    fn decode_blocks(
+    /// Have the needed blocks decoded into memory for the whole content, and what is asked for put to its place.
+    fn land(
         &self,
-        codec: &dyn Blocks,
-        value: &dyn Value,
+        decode: &dyn Fn(&mut [u8]) -> Result<()>,
         table: &BlockTable,
         needed: &[Needed],
-        parts: Option<Parts>,
         placing: &Placing<'_>,
         elements: &Elements,
     ) -> Result<()> {
-        let runs = runs_of_blocks(table, needed, parts, self.threads);
-        let decode = |out: SharedOut| {
-            let task = |index: usize| {
-                let run = &runs[index];
-                let length = (run.stop - run.start) as usize;
-                let decode = |data: &[u8]| {
-                    run.blocks.iter().try_for_each(|&Needed { block, low, high }| {
-                        let (start, stop) = table.ranges[block];
-                        let data = &data[(start - run.start) as usize..(stop - run.start) as usize];
-                        // SAFETY: the memory is as long as the content, blocks of which do not overlap, and each is
-                        // in one run only.
-                        let out =
-                            unsafe { std::slice::from_raw_parts_mut(out.at(block * table.block), table.len(block)) };
-                        codec.decode_block(table, block, data, low..high, out)
-                    })
-                };
-                Within { value, start: run.start, length: length as u64 }.with_all(&mut |data| {
-                    if data.len() != length {
-                        return Err(Error::wrong_size("blosc", data.len(), length));
-                    }
-                    decode(data)
-                })
-            };
-            if self.threads > 1 && runs.len() > 1 && needed.len() * table.block > SMALL {
-                pool::run(self.threads, runs.len(), &task, &mut || Ok(()))
-            } else {
-                (0..runs.len()).try_for_each(task)
-            }
-        };
         if let Some(out) = self.in_one_piece(table.content, placing) {
-            decode(SharedOut(out.as_mut_ptr()))?;
+            decode(out)?;
             return elements.to_memory(out);
         }
         with_scratch(table.content, |chunk| {
-            decode(SharedOut(chunk.as_mut_ptr()))?;
+            decode(chunk)?;
             if elements.text.is_some() {
                 check_blocks(chunk, table, needed, elements)?;
             }
-            // SAFETY: `chunk` holds all of the content, of which the blocks that `placing` leads to have been decoded.
+            // SAFETY: `chunk` holds all of the content, of which what `placing` leads to has been decoded.
             unsafe { self.copy(chunk, placing, elements.swap) };
             Ok(())
         })
@@ -156,8 +127,67 @@ impl Reading<'_> {
     }
 }
 
+/// Decode what is needed of blocks to their places in `out`, which has room for all of the content.
+pub(crate) fn decode_each(
+    codec: &dyn Blocks,
+    data: &[u8],
+    table: &BlockTable,
+    needed: &[Needed],
+    threads: usize,
+    out: &mut [u8],
+) -> Result<()> {
+    let out = SharedOut::of(out, table)?;
+    let task = |index: usize| {
+        let needed = &needed[index];
+        let (start, stop) = table.ranges[needed.block];
+        let data = &data[start as usize..stop as usize];
+        // SAFETY: each block is needed once.
+        codec
+            .decode_block(table, needed.block, data, needed.low..needed.high, unsafe { out.block(table, needed.block) })
+    };
+    share(threads, needed.len(), table.block, &task)
+}
+
+/// As `decode_each`, for blocks that have to be read first; those that lie close together are read at once.
+fn decode_runs(
+    codec: &dyn Blocks,
+    value: &dyn Value,
+    table: &BlockTable,
+    needed: &[Needed],
+    (threads, parts): (usize, Parts),
+    out: &mut [u8],
+) -> Result<()> {
+    let out = SharedOut::of(out, table)?;
+    let runs = runs_of_blocks(table, needed, parts, threads);
+    let task = |index: usize| {
+        let run = &runs[index];
+        let length = (run.stop - run.start) as usize;
+        Within { value, start: run.start, length: length as u64 }.with_all(&mut |data| {
+            if data.len() != length {
+                return Err(Error::wrong_size("blosc", data.len(), length));
+            }
+            run.blocks.iter().try_for_each(|&Needed { block, low, high }| {
+                let (start, stop) = table.ranges[block];
+                let data = &data[(start - run.start) as usize..(stop - run.start) as usize];
+                // SAFETY: each block is in one run only, and there once.
+                codec.decode_block(table, block, data, low..high, unsafe { out.block(table, block) })
+            })
+        })
+    };
+    share(threads, runs.len(), table.block.saturating_mul(needed.len() / runs.len().max(1)), &task)
+}
+
+/// Do tasks one after the other, or by several threads if there are some, each about so many bytes.
+fn share(threads: usize, count: usize, bytes: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+    if threads > 1 && count > 1 && bytes.saturating_mul(count) > SMALL {
+        pool::run(threads, count, task, &mut || Ok(()))
+    } else {
+        (0..count).try_for_each(task)
+    }
+}
+
 /// Refuse text in what has been decoded of blocks that is none.
-fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[Needed], elements: &Elements) -> Result<()> {
+pub(crate) fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[Needed], elements: &Elements) -> Result<()> {
     let joined =
         |one: &Needed, next: &Needed| one.block + 1 == next.block && one.high == table.len(one.block) && next.low == 0;
     needed.chunk_by(joined).try_for_each(|run| {
@@ -178,8 +208,21 @@ unsafe impl Sync for SharedOut {}
 unsafe impl Send for SharedOut {}
 
 impl SharedOut {
-    fn at(self, offset: usize) -> *mut u8 {
-        self.0.wrapping_add(offset)
+    fn of(out: &mut [u8], table: &BlockTable) -> Result<SharedOut> {
+        if out.len() != table.content {
+            return Err(Error::wrong_size("blosc", table.content, out.len()));
+        }
+        Ok(SharedOut(out.as_mut_ptr()))
+    }
+
+    /// The memory for a block.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else has that of the same block meanwhile.
+    unsafe fn block<'o>(self, table: &BlockTable, block: usize) -> &'o mut [u8] {
+        // SAFETY: the memory is as long as the content, blocks of which do not overlap.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(block * table.block), table.len(block)) }
     }
 }
 
@@ -190,8 +233,8 @@ struct BlockRun {
     blocks: Vec<Needed>,
 }
 
-fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Option<Parts>, threads: usize) -> Vec<BlockRun> {
-    let Parts { gap, span } = parts.unwrap_or(Parts { gap: 0, span: 0 });
+fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Parts, threads: usize) -> Vec<BlockRun> {
+    let Parts { gap, span } = parts;
     let span = if threads > 1 { span.min(1 << 18) } else { span };
     let mut sorted = needed.to_vec();
     sorted.sort_unstable_by_key(|needed| table.ranges[needed.block]);

@@ -3,11 +3,12 @@
 //! A chunk that is wholly replaced is written at once. Of the others the old value is read, changed and written on
 //! condition that nobody else wrote it in between, until that holds.
 
+mod blocks;
 mod shards;
 
 use std::cell::RefCell;
 
-use crate::array::{Array, Chain};
+use crate::array::{Array, Chain, Elements};
 use crate::memory::with_scratch;
 use crate::placing::{Placing, Work, content_size};
 use crate::plan::{Item, Plan};
@@ -155,7 +156,7 @@ impl Writing<'_> {
             return self.shard(chain, sharding, &stored, item, old, &mut |parts| match parts {
                 None => put(None),
                 Some(parts) => with_buffer(|out| {
-                    chain.encode_buffers(&parts.concat(), out)?;
+                    chain.encode_buffers(&parts.concat(), self.threads, out)?;
                     put(Some(&[out]))
                 }),
             });
@@ -173,23 +174,38 @@ impl Writing<'_> {
         if elements.swap > 1 {
             strided::swap_in_place(&mut fill, elements.swap);
         }
+        if let Some(old) = old.filter(|_| !covers) {
+            if self.replace(chain, elements, &placing, content, (old, &fill), put)? {
+                return Ok(());
+            }
+        }
         with_scratch(content, |chunk| {
             match old.filter(|_| !covers) {
                 Some(old) => {
-                    chain.decode_buffers(old, chunk)?;
+                    blocks::decode(chain, old, self.threads, chunk)?;
                     elements.check_stored(chunk)?;
                 }
                 None if covers && placing.count.saturating_mul(elements.size) >= content => {}
                 None => fill_all(chunk, &fill),
             }
             // SAFETY: what `placing` leads to lies within the content of `chunk`, and by the caller's word in the buffer.
-            unsafe {
-                let source = self.work.start.offset(placing.target);
-                let target = chunk.as_mut_ptr().add(placing.source + self.work.offset);
-                strided::copy(source, target, &placing.backwards(), self.work.size, elements.swap, false);
-            }
+            unsafe { self.copy_in(chunk, &placing, elements) };
             self.put(chain, chunk, &fill, put)
         })
+    }
+
+    /// Copy what is written to its places in a chunk.
+    ///
+    /// # Safety
+    ///
+    /// All that `placing` leads to lies within `chunk` and within the work buffer.
+    unsafe fn copy_in(&self, chunk: &mut [u8], placing: &Placing<'_>, elements: &Elements) {
+        // SAFETY: as above.
+        unsafe {
+            let source = self.work.start.offset(placing.target);
+            let target = chunk.as_mut_ptr().add(placing.source + self.work.offset);
+            strided::copy(source, target, &placing.backwards(), self.work.size, elements.swap, false);
+        }
     }
 
     /// Encode a chunk's content, unless it is nothing but the fill value.
@@ -201,7 +217,7 @@ impl Writing<'_> {
             return put(Some(&[chunk]));
         }
         with_buffer(|out| {
-            chain.encode_buffers(chunk, out)?;
+            chain.encode_buffers(chunk, self.threads, out)?;
             put(Some(&[out]))
         })
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod damage;
+mod parts;
 
 use tegula_kernel::codecs::{self, Codec, Layout, Value};
 use tegula_kernel::{Error, Result};

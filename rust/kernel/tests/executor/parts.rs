@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tegula_kernel::array::{Chain, Elements, Serializer};
-use tegula_kernel::codecs::{Codec, Value};
+use tegula_kernel::codecs::{Codec, Layout, Value};
 use tegula_kernel::plan::Cut;
 
 use crate::case::{Case, blosc, codec, elements};
@@ -189,4 +189,125 @@ fn locate(case: &Case, axis: usize, element: usize) -> usize {
     let after: usize = case.padded[axis + 1..].iter().product();
     let index = element / after % case.padded[axis];
     case.edges[axis].iter().rposition(|&start| start <= index).unwrap()
+}
+
+/// An array of one chunk of 20 blocks, its content a slow walk.
+fn of_blocks(random: &mut Random, contained: bool) -> Case {
+    let options = [Value::Text("lz4".into()), Value::Int(5), Value::Int(1), Value::Int(16384), Value::Int(4)];
+    let mut buffers = vec![codec("blosc", &options)];
+    if contained {
+        buffers.push(codec("blpk", &[]));
+    }
+    let count = 20 * (1 << 14);
+    let elements = Elements { size: 4, swap: 0, text: None };
+    let chain = Chain { order: None, serializer: Serializer::Elements(elements), buffers };
+    let mut case = Case::of(random, vec![count], vec![Cut::Regular(count as u64)], chain, 4);
+    case.array.fill = vec![3, 0, 0, 0];
+    let mut value = 0_u32;
+    for element in case.model.chunks_exact_mut(4) {
+        value += random.below(3) as u32;
+        element.copy_from_slice(&value.to_le_bytes());
+    }
+    case
+}
+
+/// Where the blocks of a chunk are.
+fn ranges(case: &Case, data: &[u8]) -> Vec<std::ops::Range<usize>> {
+    match case.array.chain.blocks().unwrap().layout(data, data.len() as u64, case.model.len()).unwrap() {
+        Layout::Blocks(table) => table.ranges.iter().map(|range| range.0 as usize..range.1 as usize).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pick(random: &mut Random, first: usize, count: usize) -> Selection {
+    let picks = vec![Pick::Run { first, step: 1, count }];
+    Selection { size: 4, ..Selection::laid_out(random, picks, 4, false) }
+}
+
+#[test]
+fn only_blocks_that_change_are_encoded() {
+    for (seed, contained) in [(1, false), (2, true)] {
+        let mut random = Random::new(seed);
+        let mut case = of_blocks(&mut random, contained);
+        let store = Memory::new(Reading::Whole);
+        let key = case.key(&[0]);
+        store.put(&key, case.encoded(&[0], &mut random));
+        let old = store.get(&key).unwrap();
+        let before = ranges(&case, &old);
+        assert_eq!(before.len(), 20);
+        // a byte of block 3 is damaged: who changes another one does not look at it, and leaves it alone
+        let mut damaged = old.to_vec();
+        damaged[before[3].start + 20..][..30].fill(0xff);
+        store.put(&key, damaged.clone());
+        for (first, count) in [(100_000, 1), (5 << 14, 1 << 14), ((7 << 14) - 5, (2 << 14) + 9), (0, 77)] {
+            let selection = pick(&mut random, first, count);
+            let plan = selection.plan(&mut random, &case);
+            let mut values: Vec<u8> = (0..selection.bytes).map(|_| random.next() as u8).collect();
+            put(&store, &case, &selection, &plan, &mut values, (random.pick(&[1, 3]), false)).unwrap();
+            change(&mut case, &selection, &values);
+        }
+        let new = store.get(&key).unwrap();
+        let after = ranges(&case, &new);
+        let touched = [6, 5, 7, 8, 9, 0];
+        for block in (0..20).filter(|block| !touched.contains(block)) {
+            assert!(new[after[block].clone()] == damaged[before[block].clone()], "block {block}");
+        }
+        for block in touched {
+            assert!(new[after[block].clone()] != damaged[before[block].clone()], "block {block}");
+        }
+        // with that block in order again everything is as it should be
+        let mut repaired = new.to_vec();
+        repaired[after[3].clone()].copy_from_slice(&old[before[3].clone()]);
+        store.put(&key, repaired);
+        case.check(&store, "repaired");
+    }
+}
+
+#[test]
+fn a_chunk_of_blocks_is_left_out_once_it_is_empty() {
+    for (seed, keep_empty) in [(1, false), (2, true)] {
+        let mut random = Random::new(seed);
+        let mut case = of_blocks(&mut random, seed == 2);
+        let store = Memory::new(Reading::Whole);
+        let key = case.key(&[0]);
+        let fill = case.array.fill.clone();
+        case.model = fill.repeat(case.model.len() / 4);
+        let full = case.model.len() / 4;
+        // something in two blocks, which is taken back one by one
+        for at in [100_000, 200_000] {
+            case.model[4 * at] = 1;
+        }
+        store.put(&key, case.encoded(&[0], &mut random));
+        for (at, left) in [(100_000, true), (full - 1, true), (200_000, keep_empty)] {
+            let selection = pick(&mut random, at, 1);
+            let plan = selection.plan(&mut random, &case);
+            let mut values = fill.clone();
+            put(&store, &case, &selection, &plan, &mut values, (3, keep_empty)).unwrap();
+            change(&mut case, &selection, &values);
+            case.check(&store, &format!("seed {seed}, {at}"));
+            assert_eq!(store.get(&key).is_some(), left, "{at}");
+        }
+    }
+}
+
+#[test]
+fn large_chunks_are_changed_right() {
+    for seed in seeds(12) {
+        let mut random = Random::new(seed);
+        let size = random.pick(&[2, 3, 4, 8]);
+        let elements = elements(&mut random, size);
+        let buffers = vec![blosc(&mut random, size)];
+        let mut case = array(&mut random, 1_200_000, buffers, elements);
+        let store = Memory::new(random.pick(&WAYS));
+        case.store(&store, &mut random);
+        for round in 0..6 {
+            let selection = if round == 4 { Selection::all(&mut random, &case) } else { few(&mut random, &case) };
+            let plan = selection.plan(&mut random, &case);
+            let mut values = values(&mut random, &case, &selection);
+            let how = (random.pick(&[1, 3]), random.once_in(2));
+            put(&store, &case, &selection, &plan, &mut values, how).unwrap();
+            change(&mut case, &selection, &values);
+            case.check(&store, &format!("seed {seed}, round {round}, {selection:?}"));
+        }
+    }
 }

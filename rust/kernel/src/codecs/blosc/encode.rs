@@ -2,40 +2,45 @@
 
 use std::mem::MaybeUninit;
 
-use super::Blosc;
 use super::decode::{copy, with_scratch};
 use super::frame::{
     BITS_SHUFFLED, BYTES_SHUFFLED, LONGEST_BLOCK, MOST_SPLITS, ONE_STREAM, SHORTEST, SIZE, STORED, VERSION, filter,
 };
 use super::shuffle::{Filter, shuffle};
 use super::streams::Compressor;
+use super::{Blosc, slots};
 use crate::{Error, Result};
 
 /// The longest content of a frame.
 const LONGEST: usize = i32::MAX as usize - SIZE;
 
+/// Content from this length on is worth more threads than one.
+const LARGE: usize = 1 << 20;
+
 /// What was decided about a frame before any of it is compressed.
-struct Plan {
-    block: usize,
+pub(super) struct Plan {
+    pub(super) block: usize,
     split: bool,
-    flags: u8,
+    pub(super) flags: u8,
 }
 
-/// Encode `data` as a frame, replacing what `out` holds.
-pub(super) fn frame(codec: &Blosc, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Encode `data` as a frame, replacing what `out` holds; the bytes do not depend on the number of threads.
+pub(super) fn frame(codec: &Blosc, data: &[u8], threads: usize, out: &mut Vec<u8>) -> Result<()> {
     if data.len() > LONGEST {
         return Err(Error::codec("blosc", format!("{} bytes are more than a frame can hold", data.len())));
     }
-    let room = data.len() + SIZE;
+    let mut plan = plan(codec, data.len());
+    let threads = if data.len() >= LARGE && data.len() > plan.block { threads } else { 1 };
+    let spare = if threads > 1 { slots::spare(codec, &plan, data.len()) } else { 0 };
+    let room = SIZE + data.len() + spare;
     out.clear();
     out.try_reserve(room).map_err(|_| Error::Memory { bytes: room })?;
-    let mut plan = plan(codec, data.len());
     let target = &mut out.spare_capacity_mut()[..room];
     let (header, body) = target.split_at_mut(SIZE);
-    let compressed = if plan.flags & STORED == 0 { blocks(codec, &plan, data, body)? } else { None };
+    let compressed = if plan.flags & STORED == 0 { blocks(codec, &plan, data, threads, body)? } else { None };
     let length = compressed.unwrap_or_else(|| {
         plan.flags |= STORED;
-        copy(data, body);
+        copy(data, &mut body[..data.len()]);
         data.len()
     });
     let [content, block, total] = [data.len(), plan.block, SIZE + length].map(|value| (value as u32).to_le_bytes());
@@ -46,7 +51,8 @@ pub(super) fn frame(codec: &Blosc, data: &[u8], out: &mut Vec<u8>) -> Result<()>
     Ok(())
 }
 
-fn plan(codec: &Blosc, length: usize) -> Plan {
+/// Decide on the frame for content of `length` bytes.
+pub(super) fn plan(codec: &Blosc, length: usize) -> Plan {
     let block = block_size(codec, length);
     let split = splits(codec, block);
     let mut flags = codec.compressor.format().code() << 5;
@@ -106,15 +112,32 @@ fn usual_block_size(codec: &Blosc) -> usize {
 }
 
 /// Fill `body` with the table of blocks and the blocks; `None` if they are not shorter than the content.
-fn blocks(codec: &Blosc, plan: &Plan, data: &[u8], body: &mut [MaybeUninit<u8>]) -> Result<Option<usize>> {
+///
+/// With more threads than one there is room in `body` for what `slots::spare` says besides.
+fn blocks(
+    codec: &Blosc,
+    plan: &Plan,
+    data: &[u8],
+    threads: usize,
+    body: &mut [MaybeUninit<u8>],
+) -> Result<Option<usize>> {
     let count = data.len().div_ceil(plan.block);
-    if 4 * count as u64 > body.len() as u64 {
+    if 4 * count as u64 > data.len() as u64 {
         return Ok(None);
     }
     let (table, room) = body.split_at_mut(4 * count);
-    let mut length = 0;
-    for (part, entry) in data.chunks(plan.block).zip(table.chunks_mut(4)) {
-        copy(&((SIZE + 4 * count + length) as u32).to_le_bytes(), entry);
+    let most = data.len() - 4 * count;
+    let (mut starts, mut length) = (Vec::new(), 0);
+    if threads > 1 {
+        (starts, length) = slots::pack(codec, plan, data, threads, most, room)?;
+    }
+    let (ready, room) = (starts.len(), &mut room[..most]);
+    for (index, (part, entry)) in data.chunks(plan.block).zip(table.chunks_mut(4)).enumerate() {
+        let start = starts.get(index).map_or(length, |start| *start);
+        copy(&((SIZE + 4 * count + start) as u32).to_le_bytes(), entry);
+        if index < ready {
+            continue;
+        }
         match block(codec, plan, part, &mut room[length..])? {
             Some(made) => length += made,
             None => return Ok(None),
@@ -123,10 +146,16 @@ fn blocks(codec: &Blosc, plan: &Plan, data: &[u8], body: &mut [MaybeUninit<u8>])
     Ok(Some(4 * count + length))
 }
 
-fn block(codec: &Blosc, plan: &Plan, part: &[u8], room: &mut [MaybeUninit<u8>]) -> Result<Option<usize>> {
-    let typesize = usize::from(codec.typesize);
+/// How many streams a block of `length` bytes is made of.
+pub(super) fn streams_of(codec: &Blosc, plan: &Plan, length: usize) -> usize {
     // the last block is not split if it is shorter than the others
-    let count = if plan.split && part.len() == plan.block { typesize } else { 1 };
+    if plan.split && length == plan.block { usize::from(codec.typesize) } else { 1 }
+}
+
+/// Encode a block; `None` if there is not enough room for it.
+pub(super) fn block(codec: &Blosc, plan: &Plan, part: &[u8], room: &mut [MaybeUninit<u8>]) -> Result<Option<usize>> {
+    let typesize = usize::from(codec.typesize);
+    let count = streams_of(codec, plan, part.len());
     let Some(filter) = filter(plan.flags, typesize, part.len()) else {
         return Ok(streams(codec, plan, part, count, room));
     };

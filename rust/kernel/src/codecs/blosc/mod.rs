@@ -6,7 +6,9 @@
 mod decode;
 mod encode;
 mod frame;
+mod replace;
 pub(super) mod shuffle;
+mod slots;
 mod streams;
 mod transpose;
 mod vector;
@@ -15,6 +17,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use self::frame::Header;
+use self::replace::Changes;
 use self::shuffle::Filter;
 use self::streams::Compressor;
 use super::{BlockTable, Blocks, Codec, Layout, Value};
@@ -87,7 +90,23 @@ impl Codec for Blosc {
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        encode::frame(self, data, out)
+        encode::frame(self, data, 1, out)
+    }
+
+    fn encode_by(&self, data: &[u8], threads: usize, out: &mut Vec<u8>) -> Result<()> {
+        encode::frame(self, data, threads, out)
+    }
+
+    fn replace<'o>(
+        &self,
+        old: &'o [u8],
+        table: &BlockTable,
+        changed: &[usize],
+        content: &[u8],
+        threads: usize,
+        out: &'o mut Vec<u8>,
+    ) -> Result<Option<Vec<&'o [u8]>>> {
+        replace::frame(self, old, table, Changes { changed, content, threads }, out)
     }
 
     fn blocks(&self) -> Option<&dyn Blocks> {
@@ -157,6 +176,10 @@ fn ranges(header: &Header, frame: &[u8], offset: u64) -> Result<Vec<(u64, u64)>>
     let end = header.total as u64;
     let starts = (0..header.blocks()).map(|index| Ok((header.start(frame, index)? as u64, end)));
     let mut ranges = starts.collect::<Result<Vec<_>>>()?;
+    if ranges.len() == 1 {
+        ranges[0] = (ranges[0].0 + offset, end + offset);
+        return Ok(ranges);
+    }
     let mut sorted: Vec<u64> = ranges.iter().map(|range| range.0).collect();
     sorted.sort_unstable();
     for (start, end) in &mut ranges {
