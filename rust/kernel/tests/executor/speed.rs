@@ -38,8 +38,7 @@ fn selection(random: &mut Random, pick: Pick) -> Selection {
     selection
 }
 
-/// Time that this thread, or the whole process, has been running.
-
+/// What a clock says.
 fn clock(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the answer is written there
@@ -48,7 +47,6 @@ fn clock(clock: libc::clockid_t) -> Duration {
 }
 
 /// The least time of several rounds, each of `count` times.
-
 fn least(rounds: usize, count: usize, id: libc::clockid_t, mut work: impl FnMut(usize)) -> f64 {
     let once = |_| {
         let start = clock(id);
