@@ -32,7 +32,7 @@ fn array(random: &mut Random, count: usize, (name, level, shuffle): (&str, i64, 
 
 fn selection(random: &mut Random, pick: Pick) -> Selection {
     let mut selection = Selection { size: 2, ..Selection::laid_out(random, vec![pick], 2, false) };
-    while selection.strides[0] < 0 {
+    while selection.strides[0] != 2 {
         selection = Selection { size: 2, ..Selection::laid_out(random, selection.picks, 2, false) };
     }
     selection
