@@ -6,6 +6,7 @@
 mod decode;
 mod encode;
 mod frame;
+mod prefix;
 mod replace;
 pub(super) mod shuffle;
 mod slots;

@@ -11,6 +11,7 @@ use lz4_sys::LZ4_decompress_safe;
 use zstd_sys as zstd;
 
 use super::frame::Format;
+use super::prefix;
 
 unsafe extern "C" {
     fn blosclz_compress(
@@ -22,13 +23,6 @@ unsafe extern "C" {
         split: c_int,
     ) -> c_int;
     fn blosclz_decompress(input: *const c_void, length: c_int, output: *mut c_void, room: c_int) -> c_int;
-    fn LZ4_decompress_safe_partial(
-        input: *const c_char,
-        output: *mut c_char,
-        length: c_int,
-        wanted: c_int,
-        room: c_int,
-    ) -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
     fn LZ4_compress_HC_extStateHC(
         state: *mut c_void,
@@ -130,14 +124,11 @@ pub(super) fn decompress(format: Format, from: &[u8], to: &mut [MaybeUninit<u8>]
 
 /// Decompress at least the first `wanted` bytes of what `from` holds for all of `to`, and return whether that went well.
 pub(super) fn decompress_start(format: Format, from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> bool {
-    if format != Format::Lz4 || wanted >= to.len() {
-        // the others know no way to stop before the end
-        return decompress(format, from, to);
+    if format == Format::Lz4 && wanted < to.len() {
+        return prefix::decompress(from, wanted, to);
     }
-    let (Ok(length), Ok(room)) = (from.len().try_into(), c_int::try_from(to.len())) else { return false };
-    let wanted = wanted as c_int;
-    // SAFETY: input and output are as long as said, and no more is wanted than the output has room for
-    unsafe { LZ4_decompress_safe_partial(from.as_ptr().cast(), to.as_mut_ptr().cast(), length, wanted, room) == wanted }
+    // the others know no way to stop before the end
+    decompress(format, from, to)
 }
 
 /// Whether no length in data of blosclz can get past the `i32` that it is added up in.
