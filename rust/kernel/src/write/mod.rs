@@ -175,7 +175,8 @@ impl Writing<'_> {
             strided::swap_in_place(&mut fill, elements.swap);
         }
         if let Some(old) = old.filter(|_| !covers) {
-            if self.replace(chain, elements, &placing, content, (old, &fill), put)? {
+            // of text all is checked
+            if elements.text.is_none() && self.replace(chain, elements, &placing, content, (old, &fill), put)? {
                 return Ok(());
             }
         }
