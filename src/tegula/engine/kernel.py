@@ -57,12 +57,12 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
     chain = array.chain.native
     if chain is None or not array.fill.dtype.itemsize:
         return None
-    store = array.shared.get("store")
-    if store is None:
+    of, store = array.shared.get("store", (None, None))
+    if of is not array.store:
         store = _store(library, array)
         if store is None:
             return _LATER
-        array.shared["store"] = store
+        array.shared["store"] = array.store, store
     keys = metadata.keys
     names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
     cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
