@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,13 @@ def test_shrinking_deletes_what_is_outside_and_nothing_else(tmp_path: Path, exec
         assert array[...].sum() == 7 * 5 * 3
 
 
+@pytest.fixture
+def by_the_kernel(kernel: ModuleType) -> Iterator[None]:
+    with config.configure(executor="kernel"):
+        yield
+
+
+@pytest.mark.usefixtures("by_the_kernel")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_another_appends_while_files_are_deleted_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
@@ -286,8 +294,8 @@ def test_chunks_of_no_length_become_some_when_the_array_grows() -> None:
     assert tegula.open_array(store)[...].tolist() == [3, 4]
 
 
+@pytest.mark.usefixtures("by_the_kernel")
 def test_a_new_array_goes_to_the_kernel_at_once(tmp_path: Path) -> None:
-    pytest.importorskip("tegula._kernel")
     for format in DOCUMENTS:
         array = tegula.create_array(tmp_path / format, shape=(4, 4), chunks=2, dtype="i4", format=format)
         array[...] = 1
