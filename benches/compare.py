@@ -1,8 +1,9 @@
 """Time tegula against other libraries, and against what the machine can do at most, on the same data in one run.
 
 All contenders take their turn in every round, so that whatever else the machine does hits them alike. Each one's result
-is compared with what it has to be before it is timed. The table gives tegula's minimum and median, the fastest of the
-others, the ratio to it (above 1: tegula is faster) and the share of the limit. ``docs/performance.md`` says more.
+is compared with what it has to be before it is timed. The table gives tegula's minimum and median, the fastest peer
+on the same files, the ratio to it (above 1: tegula is faster), the share of the limit, and the fastest library that
+keeps the values in a format of its own. ``docs/performance.md`` says more.
 
     python benches/compare.py --quick                      a few cases with smaller arrays
     python benches/compare.py --json all.json              all cases
