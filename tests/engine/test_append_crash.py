@@ -55,6 +55,8 @@ def grow(path, kind, limit=10**9):
         opened(path, kind).append(block(kind, rows, rows + BLOCK))
         rows += BLOCK
         os.pwrite(said, struct.pack("<q", rows), 0)
+        if limit < 10**9:
+            time.sleep(0.01)  # so that readers see some of the steps, however long they wait for their turn
 
 def die_at(path, kind, count, what):
     # ends like one who is killed, at a certain change of the file system
