@@ -65,6 +65,12 @@ def choose(executor: str) -> ModuleType | None:
     ------
     UnsupportedError
         If the setting asks for a kernel that is not there.
+
+    Examples
+    --------
+    >>> from tegula import executors
+    >>> executors.choose("reference") is None
+    True
     """
     if executor == "reference":
         return None

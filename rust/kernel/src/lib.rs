@@ -1,7 +1,8 @@
 //! Moves the bytes of chunked arrays: codecs, strided copies, and plans carried out in threads.
 //!
-//! Nothing here knows Python, names of formats or JSON. What an array is comes in as [`array::Description`]; what of it
-//! to read or write, as [`plan::Plan`]; where bytes are kept, as [`stores::Store`].
+//! Nothing here knows Python or what a document means. What an array is comes in as [`array::Array`]; what of it to read
+//! or write, as [`plan::Plan`]; where bytes are kept, as [`stores::Store`]. Of JSON, [`json`] only finds where the members
+//! of an object begin and end.
 
 pub mod array;
 pub mod backoff;

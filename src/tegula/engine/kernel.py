@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tegula import config, executors
 from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError, UnsupportedError
+from tegula.formats import find_format
 from tegula.indexing import Plan
 from tegula.indexing.arrays import Lookup, Points
 from tegula.indexing.runs import Runs
@@ -84,6 +85,8 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
 def _store(library: ModuleType, array: StoredArray) -> Any:
     store = array.store
     if type(store) is LocalStore and sys.platform == "linux":
+        if store.ignores_case is None:  # as long as no name with letters has been looked for
+            store.exists(array.prefix + find_format(array.metadata.format).shape_key)
         if store.ignores_case is None:
             return None
         if not store.ignores_case:

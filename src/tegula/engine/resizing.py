@@ -30,9 +30,7 @@ Holds = Callable[[], bool]
 _RETRIES = 10_000
 _FEW = 64  # chunks that are looked for one by one, however few there were before
 _SHARE = 4  # one of so many chunks, too: asking for one takes longer than finding it in a listing
-_MANY = (
-    2**18
-)  # chunks of which a part is deleted without looking whether they are there, which costs a microsecond each
+_MANY = 2**18  # chunks that are deleted without a look whether they are there, which costs a microsecond each
 _SMALL = 2**22  # bytes that are rather read at one go than looked for
 
 

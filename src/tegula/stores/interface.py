@@ -133,6 +133,18 @@ class Store(ABC):
     def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
         """Yield, sorted, those prefixes directly below `prefix` under which one of `names` has a value.
 
+        Parameters
+        ----------
+        prefix : str
+            ``""`` or a key followed by ``/``.
+        names : sequence of str
+            What follows the prefixes in question.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or listing or looking fails.
+
         Examples
         --------
         >>> from tegula.stores import MappingStore

@@ -123,8 +123,14 @@ class LocalStore(Store):
 
     @property
     def ignores_case(self) -> bool | None:
-        """Whether the file system does; ``None`` as long as there is no name that tells."""
-        return self._root.find_out_case()
+        """Whether the file system ignores case; ``None`` until a name that tells is met.
+
+        Examples
+        --------
+        >>> LocalStore("/nowhere").ignores_case is None
+        True
+        """
+        return self._root.ignores_case
 
     def prepare(self, parent: str) -> bool:
         """Make the directory of keys that start with `parent` and a slash, and clear away what dead writers left in it.
@@ -135,6 +141,13 @@ class LocalStore(Store):
         ------
         StoreError, ReadOnlyError
             If the directory can't be made, or lies outside of the root.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     LocalStore(root).prepare("c/0"), os.listdir(root)
+        (True, ['c'])
         """
         self._check_writable(f"{parent}/-" if parent else "-")
         with self._reporting("write", parent):

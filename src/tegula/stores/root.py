@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from contextlib import suppress
 
 from tegula.errors import StoreError
 from tegula.stores.interface import check_key
@@ -154,15 +153,6 @@ class Root:
                 self.ignores_case = False
         parent, _, name = key.rpartition("/")
         return self.ignores_case and has_twins(name) and name not in entry_names(self.base + parent)
-
-    def find_out_case(self) -> bool | None:
-        """Return whether the file system ignores case, as a name in the root tells; ``None`` if there is none."""
-        if self.ignores_case is None:
-            with suppress(OSError), os.scandir(self.base) as entries:
-                for entry in entries:
-                    if self.ignores_case is None:
-                        self.is_twin(entry.name, entry.stat(follow_symlinks=True))
-        return self.ignores_case
 
     def twin(self, key: str) -> str | None:
         """Return the beginning of `key`, up to a whole segment, that is stored under another spelling, or ``None``."""

@@ -3,6 +3,7 @@
 //! Decoders fill what is there already, or the spare room of a vector: neither is set to zero first.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use super::Codec;
 use crate::{Error, Result};
@@ -28,6 +29,12 @@ impl<'a> Room<'a> {
     /// Where they begin; `len` bytes from there may be written.
     pub fn start(&mut self) -> *mut u8 {
         self.start
+    }
+
+    /// The bytes, of which nothing is set yet.
+    pub fn unset(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: so many bytes from the start belong to the room, which is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.size) }
     }
 
     /// What is left after the first `skip` bytes (nothing, if there are no more).

@@ -38,10 +38,24 @@ pub struct Call<'c> {
 /// Every place that the plan leads to lies within the work buffer's memory, which nobody else uses meanwhile, and its
 /// selections lie within the array's chunks.
 pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work, call: Call<'_>) -> Result<()> {
+    each_chunk(store, array, plan, call, &|item, threads| {
+        let key = array.keys.encode(&item.coords);
+        at_key(store, &key, &|store| read_key(store, array, &key, item, work, threads))
+    })
+}
+
+/// Call `work` with each chunk that a plan touches, and with how many threads it may use for it.
+pub(crate) fn each_chunk(
+    store: &dyn Store,
+    array: &Array,
+    plan: &Plan<'_>,
+    call: Call<'_>,
+    work: &(dyn Fn(&Item<'_, '_>, usize) -> Result<()> + Sync),
+) -> Result<()> {
     let count = plan.len();
     let shared = count > 1 && (array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
-    let task = |index: usize| read_chunk(store, array, &plan.item(index), work, threads);
+    let task = |index: usize| work(&plan.item(index), threads);
     if !shared {
         (0..count).try_for_each(|index| {
             (call.poll)()?;
@@ -55,25 +69,25 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work
 }
 
 /// Whether the work is done before another thread would have woken up.
-pub(crate) fn is_small(array: &Array, plan: &Plan<'_>) -> bool {
+fn is_small(array: &Array, plan: &Plan<'_>) -> bool {
     let content = array.cuts.iter().fold(array.fill.len() as u64, |bytes, cut| bytes.saturating_mul(cut.length(0)));
     let weight = if array.chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
     (plan.len() as u64).saturating_mul(8192 + content.saturating_mul(weight)) < 120_000
 }
 
-fn read_chunk(store: &dyn Store, array: &Array, item: &Item<'_, '_>, work: Work, threads: usize) -> Result<()> {
-    let key = array.keys.encode(&item.coords);
+/// Do something at a key: again where somebody else came between, and the store's own way where that is needed.
+pub(crate) fn at_key(store: &dyn Store, key: &str, work: &dyn Fn(&dyn Store) -> Result<()>) -> Result<()> {
     for attempt in 0..backoff::ATTEMPTS {
-        match read_key(store, array, &key, item, work, threads) {
+        match work(store) {
             Err(Error::Conflict) => backoff::wait(attempt),
             Err(Error::Unusual) => {
-                let Some(slow) = store.slow() else { return Err(Error::Unusual.at(&key)) };
-                return read_chunk(slow, array, item, work, threads);
+                let Some(slow) = store.slow() else { return Err(Error::Unusual.at(key)) };
+                return at_key(slow, key, work);
             }
-            done => return done.map_err(|error| error.at(&key)),
+            done => return done.map_err(|error| error.at(key)),
         }
     }
-    Err(Error::Conflict.at(&key))
+    Err(Error::Conflict.at(key))
 }
 
 fn read_key(

@@ -12,9 +12,9 @@ use crate::array::{Array, Chain, Elements};
 use crate::memory::with_scratch;
 use crate::placing::{Placing, Work, content_size};
 use crate::plan::{Item, Plan};
-use crate::read::{Call, MISSING, decode_shard, is_small, least_rows, stored_rows};
+use crate::read::{Call, MISSING, at_key, decode_shard, each_chunk, least_rows, stored_rows};
 use crate::stores::{Expected, Store};
-use crate::{Error, Result, backoff, pool, strided};
+use crate::{Error, Result, strided};
 
 /// Write what is in `work` where `plan` says.
 ///
@@ -23,39 +23,15 @@ use crate::{Error, Result, backoff, pool, strided};
 /// Every place that the plan leads to lies within the work buffer's memory, which nobody changes meanwhile, and its
 /// selections lie within the array's chunks.
 pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work, call: Call<'_>) -> Result<()> {
-    let count = plan.len();
-    let shared = count > 1 && (array.chain.sharding().is_none() || count / 2 >= call.threads);
-    let threads = if shared { 1 } else { call.threads };
-    let writing = Writing { fill: &array.fill, keep_empty: call.keep_empty || array.dense, work, threads };
-    let task = |index: usize| write_chunk(store, array, &plan.item(index), writing);
-    if !shared {
-        (0..count).try_for_each(|index| {
-            (call.poll)()?;
-            task(index)
-        })
-    } else if is_small(array, plan) && store.concurrency() == 0 {
-        (0..count).try_for_each(task)
-    } else {
-        pool::run(call.threads.max(store.concurrency()), count, &task, call.poll)
-    }
-}
-
-fn write_chunk(store: &dyn Store, array: &Array, item: &Item<'_, '_>, writing: Writing<'_>) -> Result<()> {
-    let key = array.keys.encode(&item.coords);
-    if key.is_empty() {
-        return Err(Error::unsupported("", "this format has no chunk key for an array without dimensions"));
-    }
-    for attempt in 0..backoff::ATTEMPTS {
-        match write_key(store, array, &key, item, writing) {
-            Err(Error::Conflict) => backoff::wait(attempt),
-            Err(Error::Unusual) => {
-                let Some(slow) = store.slow() else { return Err(Error::Unusual.at(&key)) };
-                return write_chunk(slow, array, item, writing);
-            }
-            done => return done.map_err(|error| error.at(&key)),
+    let keep_empty = call.keep_empty || array.dense;
+    each_chunk(store, array, plan, call, &|item, threads| {
+        let key = array.keys.encode(&item.coords);
+        if key.is_empty() {
+            return Err(Error::unsupported("", "this format has no chunk key for an array without dimensions"));
         }
-    }
-    Err(Error::Conflict.at(&key))
+        let writing = Writing { fill: &array.fill, keep_empty, work, threads };
+        at_key(store, &key, &|store| write_key(store, array, &key, item, writing))
+    })
 }
 
 fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_, '_>, writing: Writing<'_>) -> Result<()> {

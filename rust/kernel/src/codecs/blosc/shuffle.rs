@@ -38,6 +38,12 @@ pub(in crate::codecs) fn shuffle(filter: Filter, size: usize, from: &[u8], to: &
     }
 }
 
+/// Undo `shuffle`; `to` has the length of `from`.
+pub(in crate::codecs) fn unshuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    // SAFETY: all of `from` is initialised
+    unsafe { unshuffle_part(filter, size, as_uninit(from), 0..from.len(), to) }
+}
+
 /// Undo `shuffle` as far as it takes for the bytes `part` of `to`; the others may become anything, or stay as they are.
 ///
 /// # Safety

@@ -9,7 +9,6 @@ mod bitround;
 mod delta;
 mod numbers;
 mod packbits;
-mod rows;
 mod scale;
 mod shuffle;
 

@@ -1,22 +1,18 @@
 //! One value: a file that is open, and so stays what it is while others replace it.
 
-use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::system::{self, Errno, Status};
+use crate::memory::with_scratch;
 use crate::stores::{Expected, Parts, Value};
 use crate::{Error, Result};
 
 /// What a read that ends early can only end at while there is more to come: the system hands out whole pages.
 const PAGE: usize = 4096;
-/// What is made ready in advance; if values turn out to be longer, what it has grown to is kept.
+/// Room for so much is made in advance; more only once a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
-
-thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// How long values are, as far as is known, so that one call reads all of one.
 #[derive(Debug)]
@@ -77,11 +73,10 @@ impl<'a> LocalValue<'a> {
         Ok(*self.status.get_or_init(|| status))
     }
 
-    /// Read all of the file into `buffer`, which begins with room for it if the hint is right; return how much it is.
-    fn read_all(&self, buffer: &mut Vec<u8>) -> Result<usize> {
-        make_room(buffer, self.hint.room())?;
+    /// Read the file from its start into `buffer`; return how much it is, `None` if there is no room for all of it.
+    fn read_all(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         let mut filled = 0;
-        loop {
+        while filled < buffer.len() {
             let position = filled as u64;
             let count = system::read(self.file.as_fd(), &mut buffer[filled..], Some(position)).map_err(unusual)?;
             filled += count;
@@ -89,34 +84,28 @@ impl<'a> LocalValue<'a> {
                 self.status()?; // a pipe that nobody writes to, and several devices, read as if they were empty
             }
             if count == 0 || (filled < buffer.len() && count % PAGE != 0) {
-                return Ok(filled);
-            }
-            if filled == buffer.len() {
-                let size = usize::try_from(self.status()?.size).unwrap_or(usize::MAX);
-                self.hint.raise(size);
-                let more = size.max(filled.saturating_add(filled / 2));
-                make_room(buffer, more.saturating_add(PAGE))?;
+                return Ok(Some(filled));
             }
         }
+        Ok(None)
     }
-}
-
-/// Make a buffer `size` bytes long, if it is shorter.
-fn make_room(buffer: &mut Vec<u8>, size: usize) -> Result<()> {
-    if buffer.len() < size {
-        buffer.try_reserve_exact(size - buffer.len()).map_err(|_| Error::Memory { bytes: size })?;
-        buffer.resize(size, 0);
-    }
-    Ok(())
 }
 
 impl Value for LocalValue<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // Whoever is called from `work` and reads another value finds no buffer there, and makes one of its own.
-        let mut buffer = SCRATCH.take();
-        let result = self.read_all(&mut buffer).and_then(|size| work(&buffer[..size]));
-        SCRATCH.set(buffer);
-        result
+        let mut room = self.hint.room();
+        loop {
+            let done = with_scratch(room, |buffer| match self.read_all(buffer)? {
+                Some(size) => work(&buffer[..size]).map(|()| true),
+                None => Ok(false),
+            })?;
+            if done {
+                return Ok(());
+            }
+            let size = usize::try_from(self.status()?.size).unwrap_or(usize::MAX);
+            self.hint.raise(size);
+            room = size.max(room.saturating_add(room / 2)).saturating_add(PAGE);
+        }
     }
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
