@@ -28,6 +28,7 @@ def convert(
     chunks: Any = None,
     shards: Any = None,
     codecs: Any = None,
+    checksum: bool = False,
     select: Any = None,
     path: str = "",
     overwrite: bool = False,
@@ -59,6 +60,8 @@ def convert(
         Format of the target.
     chunks, shards, codecs : optional
         As for `tegula.create_array`, for every array; by default those of the source.
+    checksum : bool
+        Store a checksum with each chunk, as for `tegula.create_array`; chunks are not compressed anew for that.
     select : selection, optional
         Ints and slices: the part of an array to convert.
     path : str
@@ -104,7 +107,7 @@ def convert(
     store = _looked_at(target) if dry_run else store_of(target)
     path = path.strip("/")
     _refuse_overlap(node, store, path)
-    options = Options(item, chunks, shards, codecs, overwrite, dry_run, verify, progress)
+    options = Options(item, chunks, shards, codecs, checksum, overwrite, dry_run, verify, progress)
     job = Job(store, path, options, ConvertReport(format, dry_run))
     if isinstance(node, Array):
         job.report.arrays.append(job.array(node, "", select))

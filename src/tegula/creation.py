@@ -29,6 +29,7 @@ __all__ = [
     "new_group",
     "sharded",
     "usual_chunks",
+    "with_checksum",
 ]
 
 
@@ -45,6 +46,7 @@ def new_array(
     shards: Any = None,
     fill_value: Any = 0,
     codecs: Any = "auto",
+    checksum: bool = False,
     order: str = "C",
     dimension_names: Sequence[str | None] | None = None,
     attributes: Mapping[str, Any] | None = None,
@@ -64,6 +66,8 @@ def new_array(
     draft = array_metadata(
         item, as_shape(shape), as_data_type(dtype), chunks, order=order, fill_value=fill_value, codecs=codecs
     )
+    if checksum:
+        draft = replace(draft, codecs=with_checksum(draft.codecs))
     draft = replace(
         draft,
         attributes=_attributes(attributes),
@@ -357,6 +361,18 @@ def codec_specs(value: Any) -> list[CodecSpec]:
     if not isinstance(items, Sequence):
         raise MetadataError(f"{items!r:.80} are not codecs", field="codecs")
     return [_codec_spec(item) for item in items]
+
+
+def with_checksum(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
+    """Add a CRC-32C of what is stored to the end of a chain, unless there is one.
+
+    Examples
+    --------
+    >>> [spec.name for spec in with_checksum((CodecSpec("zstd"),))]
+    ['zstd', 'crc32c']
+    """
+    ends = codecs and codecs[-1].name in ("crc32c", "numcodecs.crc32c")
+    return codecs if ends else (*codecs, CodecSpec("crc32c"))
 
 
 def _codec_spec(item: Any) -> CodecSpec:

@@ -39,7 +39,7 @@ Mode = Literal["r", "r+", "a", "w", "w-"]
 _CREATION = frozenset(
     (
         *("shape", "dtype", "chunks", "shards", "fill_value", "codecs", "order", "dimension_names", "attributes"),
-        *("chunk_key_encoding", "write_empty_chunks"),
+        *("checksum", "chunk_key_encoding", "write_empty_chunks"),
     )
 )
 _MODES = ("r", "r+", "a", "w", "w-", "x")
@@ -257,6 +257,7 @@ def create_array(
     shards: Any = None,
     fill_value: Any = 0,
     codecs: Any = "auto",
+    checksum: bool = False,
     order: Literal["C", "F"] = "C",
     dimension_names: Sequence[str | None] | None = None,
     attributes: Mapping[str, Any] | None = None,
@@ -288,6 +289,9 @@ def create_array(
     codecs : "auto", None, codec or sequence of codecs
         Names, Zarr v3 objects, numcodecs configurations or objects, from the array to the bytes; ``None`` for no
         compression. ``"auto"`` is what the format's reference implementation uses: zstd for v3, else Blosc with LZ4.
+    checksum : bool
+        Store a CRC-32C (4 bytes) with each chunk, that is with each inner chunk of a shard, which every read compares:
+        a ``crc32c`` codec after all others (Zarr v3 core, "crc32c codec"; in v2, that of numcodecs as last filter).
     order : {"C", "F"}
         Order of the elements within a chunk.
     dimension_names : sequence of str or None, optional
@@ -335,6 +339,7 @@ def create_array(
             shards=shards,
             fill_value=fill_value,
             codecs=codecs,
+            checksum=checksum,
             order=order,
             dimension_names=dimension_names,
             attributes=attributes,

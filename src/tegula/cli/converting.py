@@ -49,6 +49,7 @@ def convert(
         str | None,
         typer.Option(metavar="NAME,...|JSON|auto|none", help="The codecs of the chunks. [default: as they are]"),
     ] = None,
+    checksum: Annotated[bool, typer.Option("--checksum", help="Store a checksum with each chunk.")] = False,
     select: Annotated[
         str | None, typer.Option(metavar="SELECTION", help="The part of an array to convert: ints and slices.")
     ] = None,
@@ -73,6 +74,7 @@ def convert(
         "chunks": _parsed(parse_lengths, chunks, "--chunks"),
         "shards": _parsed(parse_lengths, shards, "--shards"),
         "codecs": _parsed(parse_codecs, codecs, "--codecs"),
+        "checksum": checksum,
         "select": _parsed(parse_selection, select, "--select"),
         "overwrite": overwrite,
         "dry_run": dry_run,

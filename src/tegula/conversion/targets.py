@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.array import Array
-from tegula.creation import array_metadata, codec_specs, sharded
+from tegula.creation import array_metadata, codec_specs, sharded, with_checksum
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
 from tegula.formats.bcolz1 import portable
@@ -31,6 +31,7 @@ class Options:
     chunks: Any
     shards: Any
     codecs: Any
+    checksum: bool
     overwrite: bool
     dry_run: bool
     verify: bool
@@ -93,6 +94,8 @@ def target_metadata(source: Array, axes: list[Axis | int], options: Options) -> 
         given = item.compressors if options.codecs == "auto" else codec_specs(options.codecs)
         order = [codec for codec in codecs if codec.name == "transpose"]
         codecs = (*order, *_object_codecs(codecs), *given)
+    if options.checksum:
+        codecs = with_checksum(codecs)
     names = old.dimension_names
     draft = replace(
         old,
