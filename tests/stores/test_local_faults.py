@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tegula.errors import StoreError
+from tegula.errors import ReadOnlyError, StoreError
 from tegula.stores import LocalStore
 
 resource = pytest.importorskip("resource")
@@ -343,3 +343,29 @@ def test_a_part_of_a_value_is_replaced_by_reading_merging_and_setting_it_if_unch
         value, generation = store.get("a", with_generation=True)
         store.set("a", value[:start] + part + value[start + len(part) :], if_generation=generation)
     assert store.get("a") == b"012xyz67longer"
+
+
+def test_what_dead_writers_left_is_named_and_reclaimed_but_not_what_is_being_written(tmp_path):
+    store = LocalStore(tmp_path)
+    for key in ["a/b/c", "a/d", "e"]:
+        store.set(key, b"value")
+    dead = ["a/.tegula-1-0.tmp", "a/b/.tegula-2-0.tmp", ".tegula-3-0.tmp"]
+    for name in [*dead, "a/.tegula-4-0.tmp", "a/.tegula-lock"]:
+        (tmp_path / name).write_bytes(b"part of")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    fcntl = pytest.importorskip("fcntl")
+    with open(tmp_path / "a/.tegula-4-0.tmp", "r+b") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        assert sorted(store.leftovers("")) == sorted(dead)
+        assert sorted(store.leftovers("a/b/")) == dead[1:2]
+        assert [*store.leftovers("no/such/")] == [*store.leftovers("e/")] == []
+        reader = LocalStore(tmp_path, read_only=True)
+        assert sorted(reader.leftovers()) == sorted(dead)
+        with pytest.raises(ReadOnlyError):
+            reader.reclaim()
+        assert store.reclaim("a/b/") == 1
+        assert store.reclaim() == 2
+        assert [*store.leftovers()] == []
+        assert (tmp_path / "a/.tegula-4-0.tmp").exists()
+    assert store.reclaim("a/") == 1
+    assert sorted(store.list()) == ["a/b/c", "a/d", "e", "link/b/c", "link/d"]

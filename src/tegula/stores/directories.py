@@ -109,13 +109,22 @@ class Directory:
                 self._unlink(name)
         self._sync_names()
 
-    def reclaim(self) -> None:
-        """Remove the temporary files of writers that died; those still being written are locked by their writer."""
+    def leftovers(self) -> Iterator[str]:
+        """Yield the temporary files of writers that died; those still being written are locked by their writer."""
         for name in os.listdir(self._path if self._fd is None else self._fd):
             if name.startswith(HIDDEN) and name.endswith(".tmp"):
                 with suppress(OSError):
                     if self._is_orphan(name):
-                        os.unlink(self._at(name), dir_fd=self._fd)
+                        yield name
+
+    def reclaim(self) -> int:
+        """Remove what dead writers left, as far as that is allowed, and return how many files it was."""
+        count = 0
+        for name in self.leftovers():
+            with suppress(OSError):
+                os.unlink(self._at(name), dir_fd=self._fd)
+                count += 1
+        return count
 
     def remove_lock_file(self) -> None:
         """Remove the lock file, if one had to be made, from a directory that holds nothing else."""

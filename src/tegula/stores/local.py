@@ -34,7 +34,7 @@ from tegula.stores.interface import (
 from tegula.stores.names import file_url, path_of_url
 from tegula.stores.open_files import acquire, read_at
 from tegula.stores.root import Root
-from tegula.stores.trees import children, directories, remove_tree, walk
+from tegula.stores.trees import children, directories, opened, remove_tree, walk
 
 __all__ = ["LocalStore"]
 
@@ -342,6 +342,43 @@ class LocalStore(Store):
             entry = found[child]
             if any(self._has(entry, child, name) for name in names):
                 yield child
+
+    def leftovers(self, prefix: str = "") -> Iterator[str]:
+        """Yield the temporary files below a prefix whose writer has died, as paths relative to the root.
+
+        They are no keys, and no listing shows them. The next process that writes to their directory removes them.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     open(f"{root}/.tegula-1-0.tmp", "x").close()
+        ...     store = LocalStore(root)
+        ...     [*store.list()], [*store.leftovers()], store.reclaim(), [*store.leftovers()]
+        ([], ['.tegula-1-0.tmp'], 1, [])
+        """
+        check_prefix(prefix)
+        with self._reporting("list", prefix):
+            top = self._listed(prefix)
+            for path, directory in opened(top) if top is not None else ():
+                inside = path[len(self._root.base) :].replace(os.sep, "/").rstrip("/")
+                for name in directory.leftovers():
+                    yield f"{inside}/{name}" if inside else name
+
+    def reclaim(self, prefix: str = "") -> int:
+        """Remove the temporary files below a prefix whose writer has died, and return how many there were.
+
+        Raises
+        ------
+        StoreError, ReadOnlyError
+            If a directory can't be looked at, or the store is read-only.
+        """
+        check_prefix(prefix)
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
+        with self._reporting("reclaim", prefix):
+            top = self._listed(prefix)
+            return sum(directory.reclaim() for _, directory in opened(top)) if top is not None else 0
 
     def _has(self, entry: os.DirEntry[str], child: str, name: str) -> bool:
         """Return whether a key directly below a listed prefix has a value; `exists` decides whatever is not plain."""

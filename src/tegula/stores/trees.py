@@ -10,7 +10,7 @@ from tegula.stores.directories import Directory, remove_directory
 from tegula.stores.interface import is_key
 from tegula.stores.names import HIDDEN
 
-__all__ = ["children", "directories", "remove_tree", "walk"]
+__all__ = ["children", "directories", "opened", "remove_tree", "walk"]
 
 Enters = Callable[[str], bool]
 """Whether a symbolic link is to be walked through, rather than listed as a key."""
@@ -66,6 +66,16 @@ def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
+def opened(directory: str) -> Iterator[tuple[str, Directory]]:
+    """Yield path and opened directory of a directory and each one below it; no link is followed."""
+    pending = [directory]
+    while pending:
+        current = pending.pop()
+        with suppress(FileNotFoundError, NotADirectoryError), Directory(current) as found:
+            yield current, found
+        pending += [entry.path for entry in _scan(current) if entry.is_dir(follow_symlinks=False)]
+
+
 def remove_tree(directory: str, *, sync: bool) -> None:
     """Remove every file below `directory`, and the directories below it that are empty then; no link is followed."""
     found, pending = [], [directory]
@@ -78,9 +88,9 @@ def remove_tree(directory: str, *, sync: bool) -> None:
                 found.append(entry.path)
             elif not entry.name.startswith(HIDDEN):
                 names.append(entry.name)
-        with suppress(FileNotFoundError), Directory(current, sync=sync) as opened:
-            opened.remove_all(names)
-            opened.reclaim()
+        with suppress(FileNotFoundError), Directory(current, sync=sync) as held:
+            held.remove_all(names)
+            held.reclaim()
     for path in reversed(found):
         remove_directory(path)
 
