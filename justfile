@@ -52,3 +52,8 @@ bench *args:
 # What CI runs
 check:
     .ci/run
+
+# Run the tests of the kernel under AddressSanitizer; needs a nightly toolchain
+sanitize *args:
+    cd rust && CFLAGS=-fno-sanitize-address-use-after-scope RUSTFLAGS=-Zsanitizer=address cargo +nightly test \
+        --no-fail-fast --package tegula-kernel --target x86_64-unknown-linux-gnu {{args}}
