@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tegula import config
     from tegula.array import Array
+    from tegula.checking import CheckReport, Finding, check
     from tegula.converting import ConvertReport, convert
     from tegula.engine import Future
     from tegula.errors import (
@@ -49,9 +50,11 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyExistsError",
     "Array",
+    "CheckReport",
     "CodecError",
     "ConflictError",
     "ConvertReport",
+    "Finding",
     "Future",
     "Group",
     "LocalStore",
@@ -68,6 +71,7 @@ __all__ = [
     "UnsupportedError",
     "ZipStore",
     "__version__",
+    "check",
     "config",
     "convert",
     "create_array",
@@ -92,7 +96,7 @@ _OPENING = (
 )  # fmt: skip
 _HOMES = {
     "Array": "array", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
-    "convert": "converting",
+    "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(_OPENING, "opening"),
     **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),

@@ -39,6 +39,9 @@ class Container(BufferCodec):
         self._check(data)
         return int.from_bytes(memoryview(data)[_SIZE + 4 : _SIZE + 8], "little")
 
+    def excess(self, data: Data) -> int:
+        return len(data) - self._check(data)
+
     def encode(self, data: Data) -> bytes:
         return b"".join((_HEADER, flat(data)))
 

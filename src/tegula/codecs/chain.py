@@ -166,6 +166,10 @@ class CodecChain:
             )
         return found // row
 
+    def excess(self, data: Data) -> int:
+        """Return how many bytes at the end of `data` decoding takes no notice of, as the codec outermost tells."""
+        return self._buffers[-1].excess(data) if self._buffers else 0
+
     def encoded_size(self, shape: Shape) -> int | None:
         """Return how many bytes a chunk of `shape` is encoded to, ``None`` if that depends on its values."""
         sizes, _ = self._sizes(shape)

@@ -132,6 +132,10 @@ class BufferCodec(ABC):
         """Return how many bytes the whole chain makes of `data`, ``None`` if that can't be told without decoding."""
         return None
 
+    def excess(self, data: Data) -> int:
+        """Return how many bytes at the end of `data` decoding takes no notice of."""
+        return 0
+
     @abstractmethod
     def encode(self, data: Data) -> Data:
         """Encode a buffer without changing it."""

@@ -14,8 +14,9 @@ from tegula.engine.executors import read, write
 from tegula.engine.futures import Future, start
 from tegula.engine.kernel import empty, get
 from tegula.engine.resizing import cut_off, make_room
-from tegula.engine.rows import append_rows, resize_rows
+from tegula.engine.rows import append_rows, level_rows, resize_rows
 from tegula.engine.stored import StoredArray, physical_memory, stored_array
+from tegula.engine.verifying import verify_chunk
 
 __all__ = [
     "Future",
@@ -32,6 +33,7 @@ __all__ = [
     "get",
     "has_node",
     "implicit_group",
+    "level_rows",
     "make_room",
     "physical_memory",
     "read",
@@ -40,5 +42,6 @@ __all__ = [
     "start",
     "stored_array",
     "update_documents",
+    "verify_chunk",
     "write",
 ]

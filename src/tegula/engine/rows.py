@@ -28,7 +28,7 @@ from tegula.indexing import basic
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Generation
 
-__all__ = ["append_rows", "resize_rows"]
+__all__ = ["append_rows", "level_rows", "resize_rows"]
 
 Array = npt.NDArray[Any]
 Column = tuple[StoredArray, str]
@@ -102,6 +102,21 @@ def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
         If an array is to grow whose fill value is not defined, or with others of another length.
     """
     return _retrying(columns, lambda lengths: _resize(lengths, rows))
+
+
+def level_rows(columns: Sequence[Column]) -> list[ArrayMetadata]:
+    """Make arrays as long as the shortest of them, and return what has become of their metadata.
+
+    Only documents are written: the rows behind stay in their chunks, where nobody sees them, until rows are added.
+    """
+    return _retrying(columns, _level)
+
+
+def _level(lengths: list[_Length]) -> list[_Length]:
+    rows = min(length.rows for length in lengths)
+    if not lengths[0].holds():
+        raise ConflictError("somebody else has claimed the length")
+    return [length.change(rows) if length.rows > rows else length for length in lengths]
 
 
 def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Length]]) -> list[ArrayMetadata]:

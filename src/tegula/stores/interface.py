@@ -192,6 +192,24 @@ class Store(ABC):
         """
         check_prefix(prefix)
 
+    def has_prefix(self, prefix: str) -> bool:
+        """Return whether `make_prefix` has nothing to do: always, where there is no such thing as a directory."""
+        check_prefix(prefix)
+        return True
+
+    def leftovers(self, prefix: str = "") -> Iterator[tuple[str, str]]:
+        """Yield what the store has put below `prefix` for its own use, which no key stands for.
+
+        Each is a name and what it is: ``"dead"`` (of a writer that died, so that `reclaim` removes it), ``"used"`` (of
+        one that is at work) or ``"lock"``.
+        """
+        check_prefix(prefix)
+        return iter(())
+
+    def reclaim(self, name: str) -> bool:
+        """Remove one of the `leftovers` if its writer is dead, and return whether it is gone."""
+        return False
+
     def turn(self, key: str) -> AbstractContextManager[bool]:
         """Wait until nobody else has a turn at `key`, and keep others waiting while it lasts.
 

@@ -1,0 +1,197 @@
+"""Whether stored chunks can be read: each is decoded, and of a shard each inner chunk, whatever is wrong with others.
+
+Decoding is that of the codec chains, as in reading; here a fault is an answer, not the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tegula.codecs import EMPTY, CodecChain, Sharding
+from tegula.codecs.sharding import InnerChain
+from tegula.engine.documents import back_off
+from tegula.engine.executors import helped
+from tegula.engine.stored import StoredArray
+from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
+from tegula.stores import ByteRange, Generation
+
+__all__ = ["Fault", "Verdict", "verify_chunk"]
+
+_WHOLE: Final = 2**24  # bytes of a shard that is fetched at once; of a larger one, one inner chunk after the other
+_MOST_FAULTS: Final = 1000  # of one shard that are told one by one
+_RETRIES: Final = 100
+
+Shape = tuple[int, ...]
+GetRange = Callable[[ByteRange], bytes]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a chunk: one of the kinds below, and a sentence.
+
+    ``damaged``, ``index``, ``overlap``, ``unsupported``, ``unreadable``, ``excess``, ``rows``
+    """
+
+    kind: str
+    message: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What has become of one stored value.
+
+    Parameters
+    ----------
+    chunks : int
+        How many chunks it holds: 1, or the inner chunks of a shard.
+    stored, decoded : int
+        Bytes of it, and of the elements of what could be decoded.
+    faults : list of Fault
+        What is wrong; of very many the first ones.
+    """
+
+    chunks: int = 0
+    stored: int = 0
+    decoded: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, kind: str, message: object) -> None:
+        """Take a fault."""
+        if len(self.faults) < _MOST_FAULTS:
+            self.faults.append(Fault(kind, str(message)))
+
+
+def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
+    """Decode what is stored under a chunk's key, all of it; ``None`` if there is nothing, or no longer.
+
+    A whole value is in memory at a time, but for shards beyond 16 MiB, of which it is one inner chunk.
+    """
+    try:
+        if array.chain.sharding is not None:
+            return _verify_shard(array, array.chain.sharding, coords, key)
+        data = array.store.get(key)
+    except StoreError as error:
+        return Verdict(faults=[Fault("unreadable", error.message)])
+    if data is None:
+        return None
+    verdict = Verdict(stored=len(data))
+    with_help = helped(array)
+    try:
+        shape = with_help.metadata.grid.chunk_shape(coords)
+        if array.metadata.dense:
+            shape = array.stored_shape(coords, data)
+        _decode(with_help.chain, data, shape, verdict, "")
+        if not verdict.faults and array.metadata.dense:
+            _look_behind(array, coords, data, shape, verdict)
+    except CodecError as error:
+        verdict.add("damaged", error)
+    return verdict
+
+
+def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Verdict, where: str) -> None:
+    """Decode one chunk, and count it."""
+    try:
+        chunk = chain.decode(data, shape)
+    except CodecError as error:
+        verdict.add("damaged", f"{where}{error}")
+    except UnsupportedError as error:
+        verdict.add("unsupported", f"{where}{error}")
+    except TegulaError as error:
+        verdict.add("damaged", f"{where}{error}")
+    else:
+        verdict.chunks += 1
+        verdict.decoded += chunk.nbytes
+
+
+def _look_behind(array: StoredArray, coords: Shape, data: bytes, shape: Shape, verdict: Verdict) -> None:
+    """Look at what a chunk of a dense array holds behind what belongs to the array."""
+    excess = array.chain.excess(data)
+    if excess:
+        verdict.add("excess", f"{excess} bytes follow the compressed data")
+    rows = min(array.metadata.grid.chunk_shape(coords)[0], array.metadata.shape[0] - array.metadata.grid.axes[0].start(coords[0]))
+    if shape[0] > rows and not array.metadata.data_type.variable:
+        verdict.add("rows", f"it holds {shape[0]} rows, of which {rows} belong to the array")
+
+
+def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: str) -> Verdict | None:
+    shape = array.metadata.grid.chunk_shape(coords)
+    for attempt in range(_RETRIES):
+        seen: set[Generation] = set()
+        size = array.store.size(key)
+        if size is None:
+            return None
+        whole = b""
+        if size <= _WHOLE:
+            found = array.store.get(key)
+            if found is None:
+                return None
+            whole, size = found, len(found)
+
+        def get(byte_range: ByteRange, seen: set[Generation] = seen, whole: bytes = whole) -> bytes:
+            start, length = byte_range
+            if whole:
+                return whole[start : start + (length or 0)]
+            data, generation = array.store.get(key, byte_range, with_generation=True)
+            seen.add(generation)
+            return data or b""
+
+        verdict = Verdict(stored=size)
+        _verify_inner(sharding, get, (0, size), shape, verdict, "")
+        if len(seen) <= 1:  # or else it was replaced meanwhile
+            return verdict
+        back_off(attempt)
+    return None  # it is being written again and again, so it is what its writers make of it
+
+
+def _verify_inner(
+    sharding: Sharding, get: GetRange, place: tuple[int, int], shape: Shape, verdict: Verdict, where: str
+) -> None:
+    """Verify a shard that takes `place` (start, size) of what `get` reads: its index, and each inner chunk."""
+    start, size = place
+    needed = sharding.index_nbytes(shape)
+    if size < needed:
+        verdict.add("index", f"{where}a shard of {size} bytes has no room for its index of {needed}")
+        return
+    at = 0 if sharding.index_at_start else size - needed
+    try:
+        index = sharding.decode_index(get((start + at, needed)), shape)
+    except TegulaError as error:
+        verdict.add("index", f"{where}{error}")
+        return
+    present = np.argwhere(index[..., 0] != EMPTY)
+    ranges = index[tuple(present.T)].reshape(-1, 2)
+    order = np.argsort(ranges[:, 0], kind="stable")
+    end = needed if sharding.index_at_start else 0
+    last = size if sharding.index_at_start else at
+    for coords, offset, length in _entries(present, ranges, order):
+        inner = f"{where}inner chunk {coords}: "
+        if offset + length > size:
+            verdict.add("damaged", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
+            continue
+        if offset < end or offset + length > last:
+            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} belong to something else, too")
+        end = max(end, offset + length)
+        if sharding.inner.sharding is not None:
+            _verify_inner(
+                sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner
+            )
+            continue
+        data = get((start + offset, length))
+        _decode(sharding.inner, data, sharding.inner_shape, verdict, inner)
+
+
+def _entries(present: Any, ranges: Any, order: Any) -> Iterator[tuple[Shape, int, int]]:
+    for row in order:
+        yield tuple(present[row].tolist()), int(ranges[row, 0]), int(ranges[row, 1])
+
+
+def stored_rows(array: StoredArray, coords: Shape, key: str) -> int | None:
+    """Return how many rows the stored chunk of a dense array holds; ``None`` if there is none, or it is damaged."""
+    try:
+        data = array.store.get(key)
+        return None if data is None else array.chain.rows(data, array.metadata.grid.chunk_shape(coords))
+    except (CodecError, StoreError):
+        return None

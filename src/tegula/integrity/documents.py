@@ -1,0 +1,182 @@
+"""The documents of one place: fetched whatever is wrong with some of them, parsed, compared with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tegula import engine
+from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError
+from tegula.formats import FORMATS, Format
+from tegula.integrity.examination import Examination
+from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+
+__all__ = ["ALL_KEYS", "Place", "below", "look", "own_keys"]
+
+ALL_KEYS: Final = tuple(
+    dict.fromkeys(
+        key for item in FORMATS.values() for key in (*item.keys, item.consolidated_key) if key
+    )
+)  # fmt: skip
+_ATTRIBUTES: Final = (".zattrs", "attrs", "__zattr__", "__attrs__")
+_AMBIGUOUS: Final = ("zarr1", "zarr0.4")
+"""Formats whose documents have such names as other files may have."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What stands at one path.
+
+    Parameters
+    ----------
+    path : str
+        The path.
+    documents : mapping of str to bytes
+        The documents of any format, by key relative to it.
+    nodes : list of (Format, NodeMetadata)
+        What they say, an array before a group, the newer format before the older; several, if there are documents of
+        several formats.
+    damaged : bool
+        Whether documents are meant to make a node, but can't be read.
+    """
+
+    path: str
+    documents: Mapping[str, bytes]
+    nodes: list[tuple[Format, NodeMetadata]]
+    damaged: bool
+
+    @property
+    def prefix(self) -> str:
+        """What all keys below it begin with."""
+        return f"{self.path}/" if self.path else ""
+
+
+def below(path: str, name: str) -> str:
+    """Return the path of a member."""
+    return f"{path}/{name}" if path else name
+
+
+def own_keys(place: Place) -> frozenset[str]:
+    """Return the keys that are documents of the formats found at a place, relative to it."""
+    if place.damaged:
+        return frozenset(ALL_KEYS)
+    keys = {key for item, _ in place.nodes for key in (*item.keys, item.consolidated_key) if key}
+    return frozenset(keys)
+
+
+def look(exam: Examination, path: str) -> Place:
+    """Read and parse the documents at a path; what is wrong with them becomes findings."""
+    prefix = f"{path}/" if path else ""
+    documents, lost = _fetch(exam, path)
+    nodes: list[tuple[Format, NodeMetadata]] = []
+    failed: list[tuple[Format, TegulaError]] = []
+    for item in FORMATS.values():
+        main = next((key for key in item.node_keys if key in documents), None)
+        if main is None:
+            continue
+        try:
+            node = _parse(exam, path, item, documents, main)
+        except TegulaError as error:
+            failed.append((item, error.within(key=main)))
+            continue
+        if node is not None:
+            nodes.append((item, node))
+    nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # which keeps the order otherwise
+    damaged = lost
+    for item, error in failed:
+        if _is_meant(item, documents, bool(nodes)):
+            damaged = True
+            _tell(exam, path, error)
+        else:
+            exam.find("stray-key", path, prefix + item.node_keys[0], "it is no document of this format", severity="note")
+    if not nodes and not damaged:
+        damaged = _find_incomplete(exam, path, documents)
+    found = Place(path, documents, nodes, damaged)
+    _compare(exam, found)
+    return found
+
+
+def _fetch(exam: Examination, path: str) -> tuple[dict[str, bytes], bool]:
+    """Return the documents, and whether one of them is there but can't be read."""
+    try:
+        return engine.fetch_documents(exam.store, path, ALL_KEYS), False
+    except StoreError:
+        pass
+    documents: dict[str, bytes] = {}
+    lost = False
+    for key in ALL_KEYS:
+        try:
+            documents.update(engine.fetch_documents(exam.store, path, [key]))
+        except StoreError as error:
+            lost = True
+            exam.find("unreadable", path, below(path, key), error.message)
+    return documents, lost
+
+
+def _parse(
+    exam: Examination, path: str, item: Format, documents: Mapping[str, bytes], main: str
+) -> NodeMetadata | None:
+    """Parse one format's documents; if only the attributes are damaged, tell that and go on without."""
+    others = [key for key in item.node_keys if key != main and key in documents]
+    own = {key: documents[key] for key in item.keys if key in documents and key not in others}
+    for key in others:
+        exam.find("contradicting-documents", path, below(path, key), f"beside it {main} says that it is something else")
+    try:
+        return item.parse(own)
+    except MetadataError as error:
+        kept = {key: raw for key, raw in own.items() if key not in _ATTRIBUTES}
+        if error.key not in _ATTRIBUTES or len(kept) == len(own):
+            raise
+        node = item.parse(kept)
+        _tell(exam, path, error)
+        return node
+
+
+def _tell(exam: Examination, path: str, error: TegulaError) -> None:
+    kind = "unsupported" if isinstance(error, UnsupportedError) else "metadata"
+    message = error.message if error.field is None else f"{error.message} (field {error.field!r})"
+    exam.find(kind, path, below(path, error.key or ""), message)
+
+
+def _is_meant(item: Format, documents: Mapping[str, bytes], beside: bool) -> bool:
+    """Whether a document that can't be read is one of its format, and no other file of that name."""
+    if item.name not in _AMBIGUOUS:
+        return True
+    main, attributes = item.keys
+    return not beside and (attributes in documents or documents[main].lstrip().startswith(b"{"))
+
+
+def _find_incomplete(exam: Examination, path: str, documents: Mapping[str, bytes]) -> bool:
+    """Tell of documents that say something of a node, where the one that makes a node is missing."""
+    if "meta/sizes" in documents:
+        exam.find("missing-document", path, below(path, "meta/storage"), "there is a length, but no type and no codec")
+        return True
+    for key in (".zmetadata", ".zattrs"):
+        if key in documents:
+            exam.find("missing-document", path, below(path, ".zgroup"), f"there is {key}, but no .zgroup and no .zarray")
+            return True
+    return False
+
+
+def _compare(exam: Examination, place: Place) -> None:
+    """Tell of several descriptions of one node, and whether they agree."""
+    (first, one), *others = place.nodes or [(None, None)]
+    if first is None or one is None:
+        return
+    for item, other in others:
+        key = below(place.path, next(key for key in item.node_keys if key in place.documents))
+        differs = _difference(one, other)
+        if differs:
+            exam.find("contradicting-documents", place.path, key, f"{item.name} has {differs} than {first.name}")
+        else:
+            exam.find("several-formats", place.path, key, f"{first.name} and {item.name} both have documents here")
+
+
+def _difference(one: NodeMetadata, other: NodeMetadata) -> str:
+    if isinstance(one, ArrayMetadata) and isinstance(other, ArrayMetadata):
+        if one.shape != other.shape:
+            return f"another shape, {other.shape},"
+        if one.data_type.numpy.newbyteorder("=") != other.data_type.numpy.newbyteorder("="):
+            return f"another data type, {other.data_type},"
+    return ""

@@ -1,0 +1,199 @@
+"""What a check can find, and the report of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+__all__ = ["KINDS", "CheckReport", "Finding", "Kind", "Severity"]
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Kind(NamedTuple):
+    """How grave findings of a kind are, and what a person can do about them."""
+
+    severity: Severity
+    remedy: str
+
+
+_RESTORE: Final = "Restore it from a backup, or write it again from where its values came from."
+_CONSOLIDATE: Final = "Consolidate the metadata again (Group.consolidate, or --repair)."
+_DELETE_WHEN_IDLE: Final = "Delete it once no program that made it is running."
+
+KINDS: Final[Mapping[str, Kind]] = {
+    # --- documents
+    "metadata": Kind("error", "Correct the document by hand, or restore it from a backup; the chunks need not be lost."),
+    "missing-document": Kind("error", "Restore the document from a backup, or write one that describes the chunks."),
+    "contradicting-documents": Kind("warning", "Delete those that do not describe what is stored here."),
+    "several-formats": Kind("note", "Keep both descriptions in step, or delete the one that nobody reads."),
+    "other-format": Kind("note", "Convert it, if readers of the group's format are to see it."),
+    "unsupported": Kind("warning", "Install what is missing, or check it with a program that knows it."),
+    "implicit-group": Kind("note", "Create the group's document, if other programs are to see it as a group."),
+    # --- chunks
+    "unreadable": Kind("error", "Look at permissions, links and the disk, then check again."),
+    "damaged-chunk": Kind("error", _RESTORE),
+    "damaged-index": Kind("error", _RESTORE),
+    "overlapping-chunks": Kind("warning", "Compare the values with another copy, and write the shard again."),
+    "trailing-bytes": Kind("warning", "Nothing reads them; writing the chunk again removes them."),
+    "missing-chunk": Kind("error", _RESTORE),
+    "obstructed-chunk": Kind("error", "Move away what stands in the place of the chunk."),
+    "chunk-outside": Kind("warning", "Nobody sees it: delete it, or enlarge the array if the rows belong to it."),
+    "leftover-rows": Kind("note", "Nobody sees them, and the next append overwrites them: there is nothing to do."),
+    # --- what else is there
+    "stray-key": Kind("warning", "Look what it is, and move or delete it."),
+    "stray-prefix": Kind("warning", "If these are an array's chunks, restore its document; else move or delete them."),
+    "foreign-temporary": Kind("warning", _DELETE_WHEN_IDLE),
+    "foreign-lock": Kind("note", _DELETE_WHEN_IDLE),
+    "temporary-file": Kind("warning", "A writer was killed: writing there, or --repair, removes it."),
+    "lock-file": Kind("note", "It holds nothing, and may be deleted while nobody writes."),
+    # --- bcolz and tables
+    "wrong-counts": Kind("warning", "Nothing is read by them; --repair writes the true numbers."),
+    "missing-directory": Kind("warning", "bcolz does not open the array without it; --repair makes it."),
+    "missing-column": Kind("error", "Restore the column, or take its name off the list of columns."),
+    "unlisted-column": Kind("warning", "Add its name to the list of columns, or move it away."),
+    "unequal-columns": Kind("warning", "The table has as many rows as the shortest; cut the others (Table.repair)."),
+    # --- consolidated metadata
+    "consolidated-differs": Kind("warning", _CONSOLIDATE),
+    "consolidated-missing": Kind("warning", _CONSOLIDATE),
+    "consolidated-gone": Kind("warning", _CONSOLIDATE),
+}
+"""Every kind of finding by name."""
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing that `tegula.check` has found.
+
+    Parameters
+    ----------
+    kind : str
+        What it is: a name from the table in "Check and repair".
+    severity : {"error", "warning", "note"}
+        An error is something lost or damaged; a warning, something to look at; a note, nothing to worry about.
+    path : str
+        The node it belongs to, as a path in the store.
+    key : str
+        The key it is about; one that ends in ``/`` stands for all that is below.
+    message, remedy : str
+        What is wrong, and what a person can do.
+    repair : str or None
+        What repairing does or has done about it, if anything.
+    repaired : bool
+        Whether that has been done.
+    """
+
+    kind: str
+    severity: Severity
+    path: str
+    key: str
+    message: str
+    remedy: str
+    repair: str | None = None
+    repaired: bool = False
+
+    def __str__(self) -> str:
+        state = "repaired" if self.repaired else self.severity
+        return f"{state}: {self.kind}: {self.key or self.path or '/'}: {self.message}"
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What `tegula.check` has found.
+
+    Parameters
+    ----------
+    source : str
+        Where it looked.
+    groups, arrays, tables : int
+        Nodes that could be read.
+    chunks, missing_chunks : int
+        Chunks that were decoded, those inside of shards one by one; and stored chunks (shards) that there are none of,
+        where that stands for the fill value.
+    nbytes_stored, nbytes_decoded : int
+        Bytes of chunks that were read, and of their elements in memory.
+    findings : list of Finding
+        What was found; of very many the first ones.
+    counts : dict of str to int
+        How many findings of each kind there are, those that are left out of `findings` too.
+    errors, warnings, notes : int
+        How many are left of each severity, not counting what was repaired.
+    failed_repairs : dict of str to str
+        Key and reason of each repair that could not be done.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, [1, 2, 3], format="zarr2")
+    >>> generation = store.set("0", b"damaged")
+    >>> report = tegula.check(store)
+    >>> report.ok, [(found.kind, found.key) for found in report.findings]
+    (False, [('damaged-chunk', '0')])
+    """
+
+    source: str
+    groups: int = 0
+    arrays: int = 0
+    tables: int = 0
+    chunks: int = 0
+    missing_chunks: int = 0
+    nbytes_stored: int = 0
+    nbytes_decoded: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    errors: int = 0
+    warnings: int = 0
+    notes: int = 0
+    failed_repairs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no errors are left."""
+        return not self.errors
+
+    @property
+    def summary(self) -> str:
+        """All in one line."""
+        nodes = ", ".join(
+            f"{number} {name}{'s' * (number != 1)}"
+            for number, name in ((self.groups, "group"), (self.tables, "table"), (self.arrays, "array"))
+            if number
+        )
+        found = ", ".join(
+            f"{number} {name}{'s' * (number != 1)}"
+            for number, name in ((self.errors, "error"), (self.warnings, "warning"), (self.notes, "note"))
+            if number
+        )
+        repaired = sum(finding.repaired for finding in self.findings)
+        done = f", {repaired} repaired" if repaired else ""
+        return f"{nodes or 'no nodes'}, {self.chunks} chunks: {found or 'nothing wrong'}{done}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it.
+
+        Examples
+        --------
+        >>> CheckReport("memory:").as_dict()["ok"]
+        True
+        """
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "findings"}
+        findings = [{name: getattr(finding, name) for name in Finding.__slots__} for finding in self.findings]
+        return {"ok": self.ok, **plain, "findings": findings}
+
+    def count(self, finding: Finding) -> None:
+        """Count a finding."""
+        self.counts[finding.kind] = self.counts.get(finding.kind, 0) + 1
+        name = f"{finding.severity}s"
+        setattr(self, name, getattr(self, name) + 1)
+
+    def __str__(self) -> str:
+        left_out = Counter(self.counts)
+        left_out.subtract(Counter(finding.kind for finding in self.findings))
+        more = [f"... and {number} more of the kind {kind}" for kind, number in left_out.items() if number > 0]
+        return "\n".join([f"{self.source}: {self.summary}", *map(str, self.findings), *more])
+
+    def __repr__(self) -> str:
+        return f"<tegula.CheckReport {self.source!r}: {self.summary}>"

@@ -1,0 +1,203 @@
+"""Numbers that must agree: what bcolz counts in ``meta/sizes``, and the lengths of a table's columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tegula import engine
+from tegula.columns import column_names
+from tegula.engine import StoredArray
+from tegula.engine.verifying import stored_rows
+from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError
+from tegula.formats import Format
+from tegula.formats.documents import Style, load, rewrite
+from tegula.integrity.documents import Place, below
+from tegula.integrity.examination import Examination, Repair
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+
+__all__ = ["check_counts", "check_directory", "check_table"]
+
+_HEADER: Final = 16  # of the container around a frame, which not everybody counts
+_STYLE: Final = Style(indent=None, spaced=True, ending="\n")
+_RETRIES: Final = 50
+
+
+def check_directory(exam: Examination, place: Place, metadata: ArrayMetadata) -> None:
+    """See that there is the directory of the chunks, which bcolz looks for though it be empty."""
+    prefix = place.prefix + metadata.keys.prefix.rpartition("/")[0] + "/"
+    if not exam.store.has_prefix(prefix):
+        repair = Repair("make the directory", lambda: exam.store.make_prefix(prefix))
+        exam.find("missing-directory", place.path, prefix, "there is no such directory", repair=repair)
+
+
+def check_counts(
+    exam: Examination, place: Place, item: Format, metadata: ArrayMetadata, stored: tuple[int, int]
+) -> None:
+    """Compare the bytes that ``meta/sizes`` tells of with those that there are, within the array and behind it.
+
+    Libraries count the bytes stored each in their own way: with or without the headers of the files, and one
+    uncompressed chunk for the rows at the end.
+    """
+    key = below(place.path, item.shape_key)
+    raw, generation = exam.store.get(key, with_generation=True)
+    if raw is None or raw != metadata.documents.get(item.shape_key):
+        return  # somebody has changed it meanwhile, and has counted anew
+    sizes = load(raw, key)
+    row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
+    nbytes = metadata.shape[0] * row
+    inside, beyond = stored
+    chunks = metadata.grid.counts(metadata.shape)[0]
+    chunklen = metadata.extra.get("chunklen") or metadata.grid.largest_chunk()[0]
+    room = chunklen * row + 4096
+    wrong = {}
+    told = sizes.get("nbytes")
+    if not metadata.data_type.variable and told is not None and told != nbytes:
+        wrong["nbytes"] = (told, nbytes)
+    told = sizes.get("cbytes")
+    least = inside - _HEADER * chunks - room
+    if told is not None and not (type(told) is int and least <= told <= inside + beyond + room):
+        wrong["cbytes"] = (told, inside)
+    if not wrong:
+        return
+    new = rewrite({item.shape_key: raw}, item.shape_key, {name: true for name, (_, true) in wrong.items()}, _STYLE)
+    text = " and ".join(f"{name} is {told!r:.40}, not {true}" for name, (told, true) in wrong.items())
+
+    def act() -> None:
+        exam.store.set(key, new, if_generation=generation)
+
+    exam.find("wrong-counts", place.path, key, text, repair=Repair("write the true numbers", act))
+
+
+def check_table(
+    exam: Examination, place: Place, item: Format, metadata: GroupMetadata, members: Sequence[tuple[str, bool]]
+) -> None:
+    """Compare the columns that a table lists with those that there are, and their lengths with each other.
+
+    Parameters
+    ----------
+    exam, place, item, metadata
+        The table.
+    members : sequence of (str, bool)
+        What there is below it, and whether it is an array.
+    """
+    try:
+        names = column_names(metadata)
+    except MetadataError as error:
+        exam.find("metadata", place.path, below(place.path, item.node_keys[-1]), error.message)
+        return
+    if names is None:
+        return
+    arrays = {name for name, is_array in members if is_array}
+    there = {name for name, _ in members}
+    for name in names:
+        if name not in there:
+            exam.find("missing-column", place.path, below(place.path, name) + "/", f"there is no column {name!r}")
+        elif name not in arrays:
+            exam.find("missing-column", place.path, below(place.path, name) + "/", f"{name!r} is no array")
+    if metadata.members is not None:
+        for name in sorted(arrays - {*names}):
+            message = f"the table does not list {name!r} among its columns"
+            exam.find("unlisted-column", place.path, below(place.path, name) + "/", message)
+    present = [name for name in names if name in arrays]
+    if present:
+        _check_lengths(exam, place, item, present)
+
+
+def _check_lengths(exam: Examination, place: Place, item: Format, names: list[str]) -> None:
+    lengths = _lengths(exam, place, item, names)
+    if lengths is None or len({*lengths.values()}) <= 1:
+        return
+    lead, shortest = lengths[names[0]], min(lengths.values())
+    told = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    key = below(place.path, next(name for name in names if lengths[name] == shortest)) + f"/{item.shape_key}"
+    unfinished = lead == shortest
+    message = f"the columns differ in length: {told}"[:400]
+    repair = None
+    if unfinished or _end_where_they_say(exam, place, item, [n for n in names if lengths[n] == shortest]):
+        text = f"make all columns {shortest} rows long, as the table is; the rows behind stay in their chunks, unseen"
+        repair = Repair(text, lambda: _level(exam, place, item, names))
+    exam.find(
+        "unequal-columns", place.path, key, message, severity="warning" if unfinished else "error", repair=repair
+    )  # fmt: skip
+
+
+def _columns(exam: Examination, place: Place, item: Format, names: list[str]) -> list[tuple[StoredArray, str]] | None:
+    columns = []
+    for name in names:
+        path = below(place.path, name)
+        metadata = engine.read_metadata(exam.store, path, item.name)
+        if not isinstance(metadata, ArrayMetadata) or not metadata.ndim:
+            return None
+        columns.append((engine.stored_array(exam.store, path, metadata, allow_pickle=exam.allow_pickle), path))
+    return columns
+
+
+def _lengths(exam: Examination, place: Place, item: Format, names: list[str]) -> dict[str, int] | None:
+    """Read the lengths of columns while nobody changes them; ``None`` if they can't be read.
+
+    Whoever adds rows has a turn at the first column meanwhile, or writes its length as the last one.
+    """
+    for attempt in range(_RETRIES):
+        try:
+            with exam.store.turn(_lead_key(exam, place, item, names[0])):
+                before = _shapes(exam, place, item, names)
+            if before is None or len({*before.values()}) == 1:
+                return before
+            engine.back_off(attempt)
+            if before == _shapes(exam, place, item, names) and attempt:
+                return before
+        except (TegulaError, StoreError):
+            return None
+    return None
+
+
+def _lead_key(exam: Examination, place: Place, item: Format, name: str) -> str:
+    """Return the key that those who change a table's length take their turn at."""
+    path = below(place.path, name)
+    documents = engine.fetch_documents(exam.store, path, item.node_keys)
+    return below(path, next((key for key in item.node_keys if key in documents), item.node_keys[0]))
+
+
+def _shapes(exam: Examination, place: Place, item: Format, names: list[str]) -> dict[str, int] | None:
+    found: dict[str, Any] = {n: engine.read_metadata(exam.store, below(place.path, n), item.name) for n in names}
+    if not all(isinstance(node, ArrayMetadata) and node.ndim for node in found.values()):
+        return None
+    return {name: node.shape[0] for name, node in found.items()}
+
+
+def _end_where_they_say(exam: Examination, place: Place, item: Format, names: list[str]) -> bool:
+    """Return whether the chunks of columns end where their lengths say.
+
+    If they hold more rows, the length may be what is damaged, and is nothing to go by.
+    """
+    columns = _columns(exam, place, item, names)
+    if columns is None or item.has_groups:
+        return False
+    for array, _ in columns:
+        length, grid = array.metadata.shape[0], array.metadata.grid
+        count = grid.counts(array.metadata.shape)[0]
+        zeros = (0,) * (array.metadata.ndim - 1)
+        if exam.store.exists(array.key((count, *zeros))):
+            return False
+        if not count:
+            continue
+        last = (count - 1, *zeros)
+        rows = stored_rows(array, last, array.key(last))
+        if rows is None or grid.axes[0].start(count - 1) + rows > length:
+            return False
+    return True
+
+
+def _level(exam: Examination, place: Place, item: Format, names: list[str]) -> None:
+    """Make all columns as long as the shortest, if what was found still is so."""
+    lengths = _lengths(exam, place, item, names)
+    columns = _columns(exam, place, item, names)
+    if lengths is None or columns is None:
+        raise ConflictError("the columns can't be read any more")
+    shortest = [name for name in names if lengths[name] == min(lengths.values())]
+    if len({*lengths.values()}) > 1 and names[0] not in shortest:
+        if not _end_where_they_say(exam, place, item, shortest):
+            raise ConflictError("the columns have changed since they were looked at")
+    engine.level_rows(columns)

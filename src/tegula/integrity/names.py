@@ -1,0 +1,31 @@
+"""Files that other libraries leave among the keys, told by their names."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["foreign"]
+
+_TEMPORARY = {
+    re.compile(r"\.[0-9a-f]{32}\.partial\Z"): "zarr-python",
+    re.compile(r"#[0-9]+\Z"): "the library object_store",
+}
+_LOCK = re.compile(r"\.__lock\Z")
+
+
+def foreign(key: str) -> tuple[str, str] | None:
+    """Return kind and message of a finding if a key is a temporary file or a lock of another library.
+
+    Examples
+    --------
+    >>> foreign("c/0/1.0123456789abcdef0123456789abcdef.partial")
+    ('foreign-temporary', 'a writer of zarr-python that was interrupted has left it, or is at work')
+    >>> foreign("0.0.__lock"), foreign("c/0/1")
+    (('foreign-lock', 'a writer of TensorStore has left its lock, or is at work'), None)
+    """
+    for pattern, writer in _TEMPORARY.items():
+        if pattern.search(key):
+            return "foreign-temporary", f"a writer of {writer} that was interrupted has left it, or is at work"
+    if _LOCK.search(key):
+        return "foreign-lock", "a writer of TensorStore has left its lock, or is at work"
+    return None

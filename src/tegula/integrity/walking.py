@@ -1,0 +1,214 @@
+"""The walk: every node below a path, whatever is wrong with others, with the names of one group in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tegula.columns import ORDER
+from tegula.errors import NotFoundError
+from tegula.formats import FORMATS, Format
+from tegula.integrity.arrays import check_arrays
+from tegula.integrity.copies import Copies, copies_of
+from tegula.integrity.documents import ALL_KEYS, Place, look, own_keys
+from tegula.integrity.examination import Examination, Repair
+from tegula.integrity.lengths import check_table
+from tegula.integrity.names import foreign
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+
+__all__ = ["examine"]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A group whose members are being looked at.
+
+    Parameters
+    ----------
+    place : Place
+        The group.
+    item : Format or None
+        Its format, if it has documents.
+    reachable : bool
+        Whether every group above it has documents, so that a walk from the root comes here.
+    pending : iterator of str
+        Paths of what is below it and still to be looked at.
+    copies : list of Copies
+        The consolidated metadata it holds.
+    members : list of (str, bool)
+        Names of the nodes directly below it, and whether they are arrays; kept of tables only.
+    """
+
+    place: Place
+    item: Format | None
+    reachable: bool
+    pending: Iterator[str]
+    copies: list[Copies] = field(default_factory=list)
+    members: list[tuple[str, bool]] = field(default_factory=list)
+
+
+def examine(exam: Examination) -> None:
+    """Look at everything at a path and below it.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing that looks like a node.
+    """
+    root = look(exam, exam.path)
+    if not root.nodes and not root.damaged and not _survey(exam, root.prefix)[0]:
+        raise NotFoundError("there is no array or group", path=f"{exam.store.url}/{exam.path}".rstrip("/"))
+    stack: list[_Open] = []
+    _enter(exam, root, stack)
+    while stack:
+        current = stack[-1]
+        path = next(current.pending, None)
+        if path is None:
+            stack.pop()
+            _leave(exam, current)
+        else:
+            _enter(exam, look(exam, path), stack)
+    with exam.listing(exam.path, root.prefix):
+        for name, state in exam.store.leftovers(root.prefix):
+            _find_leftover(exam, name, state)
+
+
+def _enter(exam: Examination, place: Place, stack: list[_Open]) -> None:
+    """Look at one place; if it is a group, put it on the stack of those to be gone through."""
+    path = place.path
+    above = stack[-1] if stack else None
+    reachable = above is None or above.reachable
+    first = place.nodes[0] if place.nodes else None
+    if above is not None and above.item is not None and first is not None:
+        if above.item is not first[0] and above.item not in (item for item, _ in place.nodes):
+            message = f"a node of {first[0].name} in a group of {above.item.name}, whose readers do not see it"
+            exam.find("other-format", path, place.prefix, message)
+        if _is_table(above):
+            above.members.append((path[len(above.place.prefix) :], isinstance(first[1], ArrayMetadata)))
+    for copies in (copies for group in stack for copies in group.copies):
+        if place.damaged and not place.nodes:
+            copies.skip(place)
+        for item, metadata in place.nodes:
+            copies.compare(place, metadata, item, reachable)
+    if first is not None and isinstance(first[1], ArrayMetadata):
+        check_arrays(exam, place)
+        return
+    opened = _Open(place, None if first is None else first[0], reachable, iter(()))
+    if first is None and not place.damaged:
+        opened.reachable = False
+        _find_implicit(exam, place)
+    else:
+        opened.copies = [
+            copies for item, node in place.nodes if (copies := copies_of(exam, place, item, node)) is not None
+        ]
+        for copies, (item, metadata) in ((c, pair) for c in opened.copies for pair in place.nodes):
+            copies.compare(place, metadata, item, reachable)
+        table = first is not None and _is_table(opened)
+        exam.count(**({"tables": 1} if table else {"groups": 1} if first is not None else {}))
+    opened.pending = iter(_members(exam, place))
+    stack.append(opened)
+
+
+def _is_table(group: _Open) -> bool:
+    metadata = group.place.nodes[0][1] if group.place.nodes else None
+    return isinstance(metadata, GroupMetadata) and (metadata.members is not None or ORDER in metadata.attributes)
+
+
+def _leave(exam: Examination, group: _Open) -> None:
+    if group.item is not None and _is_table(group):
+        metadata = group.place.nodes[0][1]
+        if isinstance(metadata, GroupMetadata):
+            with exam.listing(group.place.path, group.place.prefix):
+                check_table(exam, group.place, group.item, metadata, group.members)
+    for copies in group.copies:
+        with exam.listing(group.place.path, group.place.prefix):
+            copies.close()
+
+
+def _members(exam: Examination, place: Place) -> list[str]:
+    """Return the paths below a group that hold nodes, and account for everything else directly below it."""
+    found: list[str] = []
+    with exam.listing(place.path, place.prefix):
+        keys, prefixes = exam.store.list_dir(place.prefix)
+        for key in keys:
+            _account_for(exam, place, key)
+        for prefix in prefixes:
+            with exam.listing(place.path, prefix):
+                holds, number, of_others = _survey(exam, prefix)
+                if holds:
+                    found.append(prefix[:-1])
+                    continue
+                if of_others:
+                    _find_foreign(exam, place, prefix)
+                if number and not place.damaged:
+                    keys_below = f"{number} keys" if number > 1 else "one key"
+                    exam.find("stray-prefix", place.path, prefix, f"there are {keys_below} below it, and no node")
+    return found
+
+
+def _survey(exam: Examination, prefix: str) -> tuple[bool, int, int]:
+    """Return whether there are nodes below a prefix; if not, how many keys, and how many of them other libraries'."""
+    number = of_others = 0
+    for key in exam.store.list_prefix(prefix):
+        name = key.rpartition("/")[2]
+        if name in _NODE_NAMES and _makes_node(exam, prefix, key, name):
+            return True, 0, 0
+        if foreign(key) is None:
+            number += 1
+        else:
+            of_others += 1
+    return False, number, of_others
+
+
+_NODE_NAMES = frozenset(key.rpartition("/")[2] for key in ALL_KEYS) - {"attrs", "__attrs__", "__zattr__"}
+
+
+def _makes_node(exam: Examination, prefix: str, key: str, name: str) -> bool:
+    if name in ("storage", "sizes"):  # those of bcolz, in a directory
+        return key.endswith((f"/meta/{name}", f"{prefix}meta/{name}"))
+    if name != "meta":
+        return True
+    return exam.store.exists(f"{key[:-4]}attrs") or (exam.store.get(key, (0, 1)) or b"") == b"{"
+
+
+def _account_for(exam: Examination, place: Place, key: str) -> None:
+    if key[len(place.prefix) :] in own_keys(place) or place.damaged:
+        return
+    of_others = foreign(key)
+    if of_others is not None:
+        exam.find(of_others[0], place.path, key, of_others[1])
+    elif place.nodes or key[len(place.prefix) :] not in ALL_KEYS:
+        exam.find("stray-key", place.path, key, "it is no document of the group", severity="note")
+
+
+def _find_foreign(exam: Examination, place: Place, prefix: str) -> None:
+    for key in exam.store.list_prefix(prefix):
+        of_others = foreign(key)
+        if of_others is not None:
+            exam.find(of_others[0], place.path, key, of_others[1])
+
+
+def _find_implicit(exam: Examination, place: Place) -> None:
+    """Tell of a group without documents, if its members are of a format that has documents for groups."""
+    exam.count(groups=1)
+    for item in FORMATS.values():
+        if item.has_groups:
+            names = [*exam.store.prefixes_with(place.prefix, item.node_keys)]
+            if names:
+                exam.find("implicit-group", place.path, place.prefix, f"there are nodes of {item.name}, and no group")
+                return
+
+
+def _find_leftover(exam: Examination, name: str, state: str) -> None:
+    path = name.rpartition("/")[0]
+    if state == "lock":
+        exam.find("lock-file", path, name, "a writer made it where directories can't be locked")
+    elif state == "dead":
+        repair = Repair("remove it", lambda: _remove(exam, name))
+        exam.find("temporary-file", path, name, "a writer that died has left it", repair=repair)
+
+
+def _remove(exam: Examination, name: str) -> None:
+    exam.store.reclaim(name)
+
+
