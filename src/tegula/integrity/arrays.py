@@ -41,6 +41,8 @@ class _Checked:
         How its chunks are read; ``None`` if they can't be.
     seen, inside, beyond : int
         Chunks of its grid that there are, their bytes, and the bytes of chunks outside.
+    sure : bool
+        Whether the chunks hold what the shape says, and no more.
     """
 
     def __init__(self, exam: Examination, place: Place, item: Format, metadata: ArrayMetadata) -> None:
@@ -50,6 +52,7 @@ class _Checked:
         self.metadata = metadata
         self.stored = self._stored()
         self.seen = self.inside = self.beyond = 0
+        self.sure = self.stored is not None
         self._lock = Lock()
 
     def _stored(self) -> StoredArray | None:
@@ -92,6 +95,8 @@ class _Checked:
                 continue
             self._count(inside=verdict.stored)
             self.exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
+            if verdict.faults:
+                self.sure = False
             for kind, message in verdict.faults:
                 self.exam.find(_KINDS[kind], self.place.path, key, message)
             return
@@ -107,6 +112,7 @@ class _Checked:
             return
         with self._lock:
             self.beyond += size
+            self.sure = False
         dense = self.metadata.dense
         message = "it lies behind the end of the array" if dense else f"no chunk of the shape {self.metadata.shape}"
         self.exam.find("chunk-outside", self.place.path, key, message, severity="note" if dense else None)
@@ -142,7 +148,7 @@ class _Checked:
             missing = self._find_missing(total) if self.seen < total else 0
             check_directory(exam, place, self.metadata)
             if not missing and self.metadata.documents:
-                check_counts(exam, place, self.item, self.metadata, (self.inside, self.beyond))
+                check_counts(exam, place, self.item, self.metadata, (self.inside, self.beyond), self.sure)
         elif self.stored is not None or self.metadata.shape:
             exam.count(missing_chunks=max(0, _number(self.metadata) - self.seen))
 
