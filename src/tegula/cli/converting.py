@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tegula.cli.places import opened, split_place
+from tegula.cli.progress import progress_bar
 from tegula.cli.reporting import AsJson, columns, print_json, tell
 from tegula.cli.selections import parse_selection
 from tegula.converting import ConvertReport
-from tegula.converting import Progress as Callback
 from tegula.converting import convert as convert_node
 from tegula.errors import SelectionError
 from tegula.info import human_bytes
@@ -83,7 +78,7 @@ def convert(
     store, inner = split_place(target)
     if path is not None and inner:
         raise typer.BadParameter("the target's path is given as ::INNER already", param_hint="--path")
-    with opened(source, allow_pickle=allow_pickle) as node, _bar(quiet) as progress:
+    with opened(source, allow_pickle=allow_pickle) as node, progress_bar(quiet) as progress:
         report = convert_node(node, store, path=path or inner, progress=progress, **options)
     _print_report(report, as_json, quiet)
     if not report.ok:
@@ -133,27 +128,6 @@ def parse_codecs(text: str) -> Any:
     if not all(names):
         raise ValueError(f"{text!r:.80} are not names separated by commas")
     return names
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Callback | None]:
-    """Show a progress bar, if anybody is there to see it."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    parts = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(True), TimeRemainingColumn())
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        shown: str | None = None
-
-        def show(name: str, done: int, total: int) -> None:
-            nonlocal shown
-            if name != shown:
-                shown = name
-                bar.reset(task, total=total, description=name or "array")
-            bar.update(task, completed=done)
-
-        yield show
 
 
 def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from tegula import __version__
 from tegula.cli.attributes import get_attributes, set_attributes, unset_attribute
+from tegula.cli.checking import check
 from tegula.cli.converting import convert
 from tegula.cli.doctor import doctor
 from tegula.cli.listing import info, ls, tree
@@ -66,7 +67,7 @@ def _program(
         bool, typer.Option("--version", help="Show the version and end.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Look at, print and convert the chunked arrays of bcolz and Zarr v1, v2 and v3.
+    """Look at, print, check and convert the chunked arrays of bcolz and Zarr v1, v2 and v3.
 
     A PATH is that of a directory or a zip archive, or a file: URL; PATH::inner/path means a node inside it.
     """
@@ -83,4 +84,5 @@ _attrs.command("get")(get_attributes)
 _attrs.command("set", context_settings=_WITH_NUMBERS)(set_attributes)
 _attrs.command("unset")(unset_attribute)
 app.command("convert")(convert)
+app.command("check")(check)
 app.command("doctor")(doctor)

@@ -48,7 +48,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "foreign-temporary": Kind("warning", _DELETE_WHEN_IDLE),
     "foreign-lock": Kind("note", _DELETE_WHEN_IDLE),
     "temporary-file": Kind("warning", "A writer was killed: writing there, or --repair, removes it."),
-    "lock-file": Kind("note", "It holds nothing, and may be deleted while nobody writes."),
     # --- bcolz and tables
     "wrong-counts": Kind("warning", "Nothing is read by them; --repair writes the true numbers."),
     "missing-directory": Kind("warning", "bcolz does not open the array without it; --repair makes it."),

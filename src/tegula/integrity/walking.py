@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tegula.columns import ORDER
-from tegula.errors import NotFoundError
+from tegula.errors import NotFoundError, StoreError
 from tegula.formats import FORMATS, Format
 from tegula.integrity.arrays import check_arrays
 from tegula.integrity.copies import Copies, copies_of
@@ -69,8 +69,7 @@ def examine(exam: Examination) -> None:
         else:
             _enter(exam, look(exam, path), stack)
     with exam.listing(exam.path, root.prefix):
-        for name, state in exam.store.leftovers(root.prefix):
-            _find_leftover(exam, name, state)
+        _find_leftovers(exam, root.prefix)
 
 
 def _enter(exam: Examination, place: Place, stack: list[_Open]) -> None:
@@ -199,16 +198,16 @@ def _find_implicit(exam: Examination, place: Place) -> None:
                 return
 
 
-def _find_leftover(exam: Examination, name: str, state: str) -> None:
-    path = name.rpartition("/")[0]
-    if state == "lock":
-        exam.find("lock-file", path, name, "a writer made it where directories can't be locked")
-    elif state == "dead":
-        repair = Repair("remove it", lambda: _remove(exam, name))
-        exam.find("temporary-file", path, name, "a writer that died has left it", repair=repair)
+def _find_leftovers(exam: Examination, prefix: str) -> None:
+    """Tell of the temporary files of writers that died, which are no keys."""
+    store = exam.store
 
+    def act() -> None:
+        store.reclaim(prefix)
+        left = next(store.leftovers(prefix), None)
+        if left is not None:
+            raise StoreError("it can't be removed", key=left)
 
-def _remove(exam: Examination, name: str) -> None:
-    exam.store.reclaim(name)
-
-
+    repair = Repair("remove it", act)
+    for name in store.leftovers(prefix):
+        exam.find("temporary-file", name.rpartition("/")[0], name, "a writer that died has left it", repair=repair)

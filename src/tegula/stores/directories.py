@@ -16,7 +16,7 @@ from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.names import HIDDEN
 from tegula.stores.open_files import acquire, release, sync_file
 
-__all__ = ["Directory", "generation_of", "is_temporary", "make_directories", "remove_directory", "sync_directory"]
+__all__ = ["Directory", "generation_of", "make_directories", "remove_directory", "sync_directory"]
 
 _RELATIVE = os.open in os.supports_dir_fd
 _TIMES_BY_FD = os.utime in os.supports_fd
@@ -114,7 +114,7 @@ class Directory:
         for name in os.listdir(self._path if self._fd is None else self._fd):
             if name.startswith(HIDDEN) and name.endswith(".tmp"):
                 with suppress(OSError):
-                    if self.is_orphan(name):
+                    if self._is_orphan(name):
                         yield name
 
     def reclaim(self) -> int:
@@ -178,8 +178,7 @@ class Directory:
         if self._sync and self._fd is not None:
             os.fsync(self._fd)
 
-    def is_orphan(self, name: str) -> bool:
-        """Return whether the writer of a temporary file has died: while it lives it holds a lock on the file."""
+    def _is_orphan(self, name: str) -> bool:
         fd = os.open(self._at(name), os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), dir_fd=self._fd)
         try:
             if sys.platform != "win32":
@@ -232,11 +231,6 @@ class Directory:
                     return None
                 raise
             os.close(fd)
-
-
-def is_temporary(name: str) -> bool:
-    """Return whether a file of that name is one that is being written, or was."""
-    return name.startswith(HIDDEN) and name.endswith(".tmp")
 
 
 def generation_of(status: os.stat_result) -> Generation:

@@ -197,18 +197,15 @@ class Store(ABC):
         check_prefix(prefix)
         return True
 
-    def leftovers(self, prefix: str = "") -> Iterator[tuple[str, str]]:
-        """Yield what the store has put below `prefix` for its own use, which no key stands for.
-
-        Each is a name and what it is: ``"dead"`` (of a writer that died, so that `reclaim` removes it), ``"used"`` (of
-        one that is at work) or ``"lock"``.
-        """
+    def leftovers(self, prefix: str = "") -> Iterator[str]:
+        """Yield what writers that have died left below `prefix`, which no key stands for; here there is no such thing."""
         check_prefix(prefix)
         return iter(())
 
-    def reclaim(self, name: str) -> bool:
-        """Remove one of the `leftovers` if its writer is dead, and return whether it is gone."""
-        return False
+    def reclaim(self, prefix: str = "") -> int:
+        """Remove the `leftovers` below `prefix`, and return how many there were."""
+        check_prefix(prefix)
+        return 0
 
     def turn(self, key: str) -> AbstractContextManager[bool]:
         """Wait until nobody else has a turn at `key`, and keep others waiting while it lasts.

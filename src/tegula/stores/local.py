@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
-from tegula.stores.directories import Directory, is_temporary, make_directories, remove_directory
+from tegula.stores.directories import Directory, make_directories, remove_directory
 from tegula.stores.interface import (
     ABSENT,
     ByteRange,
@@ -276,43 +276,6 @@ class LocalStore(Store):
         """Return whether there is a directory of that prefix, be it empty; see `Store.has_prefix`."""
         with self._reporting("look at", check_prefix(prefix)):
             return self._listed(prefix) is not None
-
-    def leftovers(self, prefix: str = "") -> Iterator[tuple[str, str]]:
-        """Yield the temporary and lock files below `prefix`; see `Store.leftovers`.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as root:
-        ...     with open(os.path.join(root, ".tegula-1-00.tmp"), "w"):  # what a killed writer leaves
-        ...         pass
-        ...     store = LocalStore(root)
-        ...     [*store.leftovers()], store.reclaim(".tegula-1-00.tmp"), os.listdir(root)
-        ([('.tegula-1-00.tmp', 'dead')], True, [])
-        """
-        check_prefix(prefix)
-        with self._reporting("list", prefix):
-            path = self._listed(prefix)
-            for directory, above, name in hidden(path, prefix) if path is not None else ():
-                state = "lock"
-                if is_temporary(name):
-                    state = "used"
-                    with suppress(OSError), Directory(directory) as opened:
-                        state = "dead" if opened.is_orphan(name) else "used"
-                yield above + name, state
-
-    def reclaim(self, name: str) -> bool:
-        """Remove a temporary file if its writer is dead, and return whether it is gone; see `Store.reclaim`."""
-        parent, _, name = name.rpartition("/")
-        if not is_temporary(name):
-            raise StoreError(f"{name!r:.80} is no temporary file", key=name)
-        self._check_writable(f"{parent}/-" if parent else "-")
-        with self._reporting("clear", parent):
-            path = self._root.directory(parent)
-            if path is None:
-                return True
-            with Directory(path) as directory:
-                return directory.reclaim_one(name)
 
     @contextmanager
     def turn(self, key: str) -> Iterator[bool]:

@@ -59,18 +59,6 @@ def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], li
     return sorted(keys), sorted(prefixes)
 
 
-def hidden(directory: str, prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the store's own files below `directory`: directory, prefix and name; no link is followed."""
-    pending = [(directory, prefix)]
-    while pending:
-        directory, prefix = pending.pop()
-        for entry in _scan(directory):
-            if entry.is_dir(follow_symlinks=False):
-                pending.append((entry.path, f"{prefix}{entry.name}/"))
-            elif entry.name.startswith(HIDDEN):
-                yield directory, prefix, entry.name
-
-
 def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
     """Yield the directories directly below `directory`, also those that hold no key."""
     for entry in _scan(directory):

@@ -1,0 +1,86 @@
+"""``tegula check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from tegula.checking import CheckReport, Finding
+from tegula.checking import check as check_node
+from tegula.cli.places import split_place
+from tegula.cli.progress import progress_bar
+from tegula.cli.reporting import AsJson, print_json, tell
+from tegula.info import human_bytes
+
+__all__ = ["check"]
+
+
+def check(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", show_default=False, help="What to look at.")],
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended without losing anything.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be repaired.")] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Unpickle chunks, which can run any code they hold.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
+) -> None:
+    """Look at an array, or a group or table with all that is in it, for what is damaged, missing or out of place.
+
+    Every document is parsed and every chunk decoded. The exit code is 1 if errors are left; warnings and notes are
+    none.
+    """
+    target, inner = split_place(source)
+    if dry_run:
+        repair = False
+
+    def announce(finding: Finding) -> None:
+        if not quiet:
+            tell("repair", f"{finding.key}: {finding.repair}")
+
+    with progress_bar(quiet) as progress:
+        report = check_node(
+            target, path=inner, repair=repair, progress=progress, announce=announce, allow_pickle=allow_pickle
+        )
+    if as_json:
+        print_json({"dry_run": dry_run, **report.as_dict()})
+    else:
+        for line in _lines(report, quiet, dry_run):
+            typer.echo(line)
+    for key, reason in report.failed_repairs.items():
+        tell("warning", f"{key} could not be repaired: {reason}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
+    """Yield what is printed: the gravest first, each finding with what can be done about it, and a summary."""
+    for severity in ("error", "warning", "note"):
+        for found in report.findings:
+            if found.severity != severity or (quiet and (severity != "error" or found.repaired)):
+                continue
+            yield _one_line(str(found))
+            if found.repaired:
+                yield _one_line(f"    done: {found.repair}")
+                continue
+            if found.repair is not None and dry_run:
+                yield _one_line(f"    would be repaired: {found.repair}")
+            elif found.repair is not None:
+                yield _one_line(f"    --repair: {found.repair}")
+            elif severity != "note":
+                yield _one_line(f"    {found.remedy}")
+    left_out = sum(report.counts.values()) - len(report.findings)
+    if left_out and not quiet:
+        yield f"... and {left_out} more"
+    if not quiet:
+        stored, decoded = human_bytes(report.nbytes_stored), human_bytes(report.nbytes_decoded)
+        yield _one_line(f"{report.source}: {report.summary}")
+        missing = f"; {report.missing_chunks} chunks are not stored" if report.missing_chunks else ""
+        yield f"{stored} read, {decoded} decoded{missing}"
+
+
+def _one_line(text: str) -> str:
+    """Names of files may hold anything."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
