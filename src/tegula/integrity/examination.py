@@ -124,7 +124,8 @@ class Examination:
         """Do all repairs; one that can't be done is told, and does not keep others from being done."""
         for repair in self._repairs:
             if announce is not None:
-                announce(repair.findings[0])
+                for finding in repair.findings:
+                    announce(finding)
             try:
                 repair.act()
             except TegulaError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from tegula import engine
 from tegula.columns import column_names
 from tegula.engine import StoredArray
 from tegula.engine.verifying import stored_rows
-from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError
+from tegula.errors import ConflictError, MetadataError, TegulaError
 from tegula.formats import Format
 from tegula.formats.documents import Style, load, rewrite
 from tegula.integrity.documents import Place, below
@@ -21,7 +22,9 @@ __all__ = ["check_counts", "check_directory", "check_table"]
 
 _HEADER: Final = 16  # of the container around a frame, which not everybody counts
 _STYLE: Final = Style(indent=None, spaced=True, ending="\n")
-_RETRIES: Final = 50
+_LOOKS: Final = 50
+_STEADY: Final = 5
+_PAUSE: Final = 0.02  # seconds
 
 
 def check_directory(exam: Examination, place: Place, metadata: ArrayMetadata) -> None:
@@ -149,21 +152,25 @@ def _columns(exam: Examination, place: Place, item: Format, names: list[str]) ->
 
 
 def _lengths(exam: Examination, place: Place, item: Format, names: list[str]) -> dict[str, int] | None:
-    """Read the lengths of columns while nobody changes them; ``None`` if they can't be read.
+    """Read the lengths of columns while nobody changes them; ``None`` if they can't be read, or keep changing.
 
-    Whoever adds rows has a turn at the first column meanwhile, or writes its length as the last one.
+    Whoever adds rows has a turn at the first column meanwhile. Where a store can't keep others waiting, columns differ
+    in length if they do so again and again, and always in the same way.
     """
-    for attempt in range(_RETRIES):
+    steady, last = 0, None
+    for _ in range(_LOOKS):
         try:
-            with exam.store.turn(_lead_key(exam, place, item, names[0])):
-                before = _shapes(exam, place, item, names)
-            if before is None or len({*before.values()}) == 1:
-                return before
-            engine.back_off(attempt)
-            if before == _shapes(exam, place, item, names) and attempt:
-                return before
-        except (TegulaError, StoreError):
+            with exam.store.turn(_lead_key(exam, place, item, names[0])) as alone:
+                found = _shapes(exam, place, item, names)
+        except TegulaError:
             return None
+        if alone or found is None or len({*found.values()}) == 1:
+            return found
+        steady = steady + 1 if found == last else 0
+        last = found
+        if steady == _STEADY:
+            return found
+        time.sleep(_PAUSE)
     return None
 
 

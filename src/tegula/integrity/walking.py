@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from tegula.columns import ORDER
 from tegula.errors import NotFoundError, StoreError
@@ -17,6 +19,8 @@ from tegula.integrity.names import foreign
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 
 __all__ = ["examine"]
+
+_PAUSE: Final = 0.1  # seconds
 
 
 @dataclass(slots=True)
@@ -209,5 +213,9 @@ def _find_leftovers(exam: Examination, prefix: str) -> None:
             raise StoreError("it can't be removed", key=left)
 
     repair = Repair("remove it", act)
-    for name in store.leftovers(prefix):
+    found = {*store.leftovers(prefix)}
+    if found:
+        time.sleep(_PAUSE)  # of one that was made just now it can't be told yet that its writer is at work
+        found &= {*store.leftovers(prefix)}
+    for name in sorted(found):
         exam.find("temporary-file", name.rpartition("/")[0], name, "a writer that died has left it", repair=repair)
