@@ -49,7 +49,8 @@ def test_the_gravest_first_and_what_to_do(place: Path) -> None:
     assert lines[0].startswith("error: damaged-chunk: a/b/c/1: ")
     assert lines[1] == "    Restore it from a backup, or write it again from where its values came from."
     assert [line.split(": ")[1] for line in lines[2:6:2]] == ["consolidated-differs", "temporary-file"]
-    assert lines[3].startswith("    --repair: ") and lines[5] == "    --repair: remove it"
+    assert lines[3].startswith("    --repair: ")
+    assert lines[5] == "    --repair: remove it"
     assert lines[6].endswith("2 groups, 1 array, 1 chunks: 1 error, 2 warnings")
     quiet = check(place, "--quiet", code=1).stdout.splitlines()
     assert quiet == lines[:2]
@@ -58,7 +59,8 @@ def test_the_gravest_first_and_what_to_do(place: Path) -> None:
 def test_repair_says_first_what_it_does(place: Path) -> None:
     before = files(place)
     dry = check(place, "--repair", "--dry-run")
-    assert dry.stdout.count("would be repaired: ") == 2 and "tegula: repair" not in dry.stderr
+    assert dry.stdout.count("would be repaired: ") == 2
+    assert "tegula: repair" not in dry.stderr
     assert files(place) == before
     result = check(place, "--repair")
     assert result.stderr.splitlines() == [
@@ -103,7 +105,8 @@ def test_names_can_not_write_to_the_terminal(tmp_path: Path) -> None:
     tegula.create_group(tmp_path / "x")
     (tmp_path / "x" / "\x1b[31m\nerror: lie").write_bytes(b"")
     lines = check(tmp_path / "x").stdout.splitlines()
-    assert len(lines) == 3 and lines[0].startswith("note: stray-key: \\x1b[31m\\nerror: lie: ")
+    assert len(lines) == 3
+    assert lines[0].startswith("note: stray-key: \\x1b[31m\\nerror: lie: ")
 
 
 def test_what_makes_no_sense(tmp_path: Path) -> None:

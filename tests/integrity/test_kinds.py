@@ -108,7 +108,8 @@ def point_inner(offset: int, length: int) -> Damage:
     def act(store: MemoryStore) -> None:
         sharding = tegula.open_array(store)._stored.chain.sharding
         raw = store.get("c/0")
-        assert sharding is not None and raw is not None
+        assert sharding is not None
+        assert raw is not None
         size = sharding.index_nbytes((8,))
         index = sharding.decode_index(raw[-size:], (8,)).copy()
         index[1] = (offset, length)
@@ -153,7 +154,13 @@ for codec, at in [("crc32c", 3), ("gzip", 30), ({"name": "zstd", "configuration"
     case("damaged-chunk", "c/0/0", lambda codec=codec: array("zarr3", codec), flip("c/0/0", at))
 case("damaged-chunk", "c/0/0", lambda: array("zarr3", None), extend("c/0/0", b"\0"))
 case("obstructed-chunk", "c/0/0", lambda: array("zarr3"), both(drop("c/0/0"), put("c/0/0/x", b"")))
-case("unsupported", "zarr.json", lambda: array("zarr3"), edit("zarr.json", codecs=[{"name": "bytes"}, {"name": "quux"}]), "warning")
+case(
+    "unsupported",
+    "zarr.json",
+    lambda: array("zarr3"),
+    edit("zarr.json", codecs=[{"name": "bytes"}, {"name": "quux"}]),
+    "warning",
+)
 case("unsupported", "zarr.json", lambda: array("zarr3"), edit("zarr.json", data_type="int33"), "warning")
 case("contradicting-documents", ".zgroup", lambda: array("zarr2"), put(".zgroup", b'{"zarr_format": 2}'))
 case("several-formats", ".zarray", lambda: array("zarr3"), put(".zarray", json.dumps(ZARRAY).encode()), "note")
@@ -190,12 +197,9 @@ case("foreign-temporary", "x/0.0123456789abcdef0123456789abcdef.partial", hierar
 case("other-format", "x/", hierarchy, put("x/.zgroup", b'{"zarr_format": 2}'), "note")
 case("metadata", "b/c/zarr.json", hierarchy, cut("b/c/zarr.json", 40))
 case("metadata", "zarr.json", hierarchy, cut("zarr.json", 10))
-for name, key, note in [("zarr3", "zarr.json", "zarr.json"), ("zarr2", ".zmetadata", ".zattrs")]:
+for name, key in [("zarr3", "zarr.json"), ("zarr2", ".zmetadata")]:
     make = lambda name=name: hierarchy(name)  # noqa: E731
-    if name == "zarr3":
-        differ = edit("b/c/zarr.json", attributes={"new": 1})
-    else:
-        differ = put("b/c/.zattrs", b'{"new": 1}')
+    differ = edit("b/c/zarr.json", attributes={"new": 1}) if name == "zarr3" else put("b/c/.zattrs", b'{"new": 1}')
     case("consolidated-differs", key, make, consolidated(differ))
     case("consolidated-gone", key, make, consolidated(lambda store: store.delete_prefix("a/")))
     case("consolidated-missing", key, make,

@@ -93,7 +93,8 @@ def test_consolidated_metadata_is_written_anew(format: str, key: str) -> None:
     repaired(store, *kinds, changes={key})
     copy = tegula.open_group(store, consolidated=True)
     assert sorted(copy) == ["a", "b", "c", "late"]
-    assert copy["a"].attrs["unit"] == "m" and copy["b"].shape == (3,)
+    assert copy["a"].attrs["unit"] == "m"
+    assert copy["b"].shape == (3,)
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
@@ -130,7 +131,8 @@ def test_counts_are_made_true(wrong: dict[str, Any]) -> None:
     edit(store, "meta/sizes", **wrong)
     repaired(store, "wrong-counts", changes={"meta/sizes"})
     sizes = json.loads(store.get("meta/sizes") or b"")
-    assert sizes["shape"] == [25] and sizes["nbytes"] == 100
+    assert sizes["shape"] == [25]
+    assert sizes["nbytes"] == 100
     assert tegula.open_array(store)[:].tolist() == [*range(25)]
 
 
@@ -150,8 +152,10 @@ def test_a_repair_gives_way_to_who_comes_between() -> None:
     a = tegula.create_array(store, shape=25, chunks=10, dtype="i4", format="bcolz")
     edit(store, "meta/sizes", nbytes=1)
     report = tegula.check(store, repair=True, announce=lambda found: a.append([7]) and None)
-    assert [*report.failed_repairs] == ["meta/sizes"] and "changed" in report.failed_repairs["meta/sizes"]
-    assert not report.findings[0].repaired and report.warnings == 1
+    assert [*report.failed_repairs] == ["meta/sizes"]
+    assert "changed" in report.failed_repairs["meta/sizes"]
+    assert not report.findings[0].repaired
+    assert report.warnings == 1
     assert tegula.open_array(store).shape == (26,)
 
 
@@ -228,9 +232,10 @@ def test_whenever_a_table_is_killed_repair_gives_all_columns_its_length(act: Any
         before, chunks = tegula.open_table(store)[:], contents(store)
         report = tegula.check(store, repair=True)
         unequal += report.counts.get("unequal-columns", 0)
-        assert report.ok and not report.warnings and not report.failed_repairs, f"{steps}: {report}"
+        assert (report.errors, report.warnings, report.failed_repairs) == (0, 0, {}), f"{steps}: {report}"
         found = tegula.open_table(store, "r+")
-        assert found.is_consistent and len(found) in (25, rows)
+        assert found.is_consistent
+        assert len(found) in (25, rows)
         assert found[:].tobytes() == before.tobytes()
         assert found[: min(25, rows)].tobytes() == old[: min(25, rows)].tobytes()
         after = contents(store)  # no chunk has changed
@@ -249,9 +254,11 @@ def test_an_append_of_bcolz_that_did_not_reach_all_columns() -> None:
     tegula.open_array(store, "r+", path="x").append([25, 26])
     before = found[:]
     report = repaired(store, "unequal-columns", changes={"x/meta/sizes"})
-    assert report.findings[0].severity == "error" and report.ok
+    assert report.findings[0].severity == "error"
+    assert report.ok
     again = tegula.open_table(store)
-    assert again.is_consistent and again[:].tobytes() == before.tobytes()
+    assert again.is_consistent
+    assert again[:].tobytes() == before.tobytes()
 
 
 def test_a_short_length_is_not_believed_against_the_chunks() -> None:
@@ -262,7 +269,9 @@ def test_a_short_length_is_not_believed_against_the_chunks() -> None:
         before = contents(store)
         report = tegula.check(store, repair=True)
         found = [item for item in report.findings if item.kind == "unequal-columns"]
-        assert len(found) == 1 and found[0].repair is None and not report.ok
+        assert len(found) == 1
+        assert found[0].repair is None
+        assert not report.ok
         assert contents(store) == before
 
 
@@ -277,7 +286,8 @@ def test_an_append_between_finding_and_repairing_wins() -> None:
 
     tegula.check(store, repair=True, announce=append)
     again = tegula.open_table(store)
-    assert again.is_consistent and again["z"][-3:].tolist() == [24, 7, 8]
+    assert again.is_consistent
+    assert again["z"][-3:].tolist() == [24, 7, 8]
 
 
 def test_tables_of_zarr() -> None:
@@ -285,11 +295,13 @@ def test_tables_of_zarr() -> None:
     tegula.create_table(store, {"x": np.arange(5), "y": np.arange(5)}, format="zarr3", chunks=2)
     tegula.open_array(store, "r+", path="y").append([5])
     report = tegula.check(store, repair=True)
-    assert report.ok and report.findings[0].repaired
+    assert report.ok
+    assert report.findings[0].repaired
     assert tegula.open_table(store).lengths() == {"x": 5, "y": 5}
     tegula.open_array(store, "r+", path="x").append([5])
     report = tegula.check(store, repair=True)  # which of them is right can't be told here
-    assert not report.ok and report.findings[0].repair is None
+    assert not report.ok
+    assert report.findings[0].repair is None
 
 
 # --- who may repair
@@ -318,7 +330,8 @@ def test_damaged_chunks_are_never_deleted() -> None:
         store.set(key, b"x")
     before = contents(store)
     report = tegula.check(store, repair=True)
-    assert len(report.findings) == 3 and not any(found.repair for found in report.findings)
+    assert len(report.findings) == 3
+    assert not any(found.repair for found in report.findings)
     assert contents(store) == before
 
 
@@ -329,5 +342,6 @@ def test_a_repair_that_finds_no_room_in_the_report_is_done_all_the_same() -> Non
     for name in "abcd":
         group.create_group(name)
     report = tegula.check(store, repair=True, max_findings=1)
-    assert report.counts == {"consolidated-missing": 4} and report.warnings == 0
+    assert report.counts == {"consolidated-missing": 4}
+    assert report.warnings == 0
     assert tegula.check(store).findings == []

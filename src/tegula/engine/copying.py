@@ -17,7 +17,7 @@ from tegula.engine.stored import StoredArray
 from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic
 
-__all__ = ["Moved", "can_copy_chunks", "copy_chunks"]
+__all__ = ["Moved", "can_copy_chunks", "copy_chunks", "part_of"]
 
 Coords = tuple[int, ...]
 _FIRST: Final = 4  # chunks by which to see how long one takes
@@ -90,11 +90,11 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
 
 
 def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
-    size = sum(prod(len(range(part.start, part.stop)) for part in _part(array, coords)) for coords in cells)
+    size = sum(prod(len(range(part.start, part.stop)) for part in part_of(array, coords)) for coords in cells)
     return size * array.dtype.itemsize
 
 
-def _part(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
+def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
     """Return the part of an array that a chunk holds."""
     axes, shape = array.metadata.grid.axes, array.metadata.shape
     starts = [axis.start(number) for axis, number in zip(axes, coords)]
@@ -165,7 +165,7 @@ class _Mover:
 
     def _decode(self, coords: Coords) -> None:
         source, target = self.source, self.target
-        part = _part(source, coords)
+        part = part_of(source, coords)
         plan = basic(part, source.metadata.shape, source.metadata.grid)
         values = np.empty(plan.work_shape, target.dtype)
         read(source, plan, values)

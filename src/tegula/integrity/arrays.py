@@ -173,7 +173,9 @@ class _Checked:
             if obstacle:
                 exam.find("obstructed-chunk", place.path, key, obstacle)
             else:
-                exam.find("missing-chunk", place.path, key, "the chunk is missing, and the array has no rows without it")
+                exam.find(
+                    "missing-chunk", place.path, key, "the chunk is missing, and the array has no rows without it"
+                )
         return missing
 
 

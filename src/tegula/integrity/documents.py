@@ -84,12 +84,14 @@ def look(exam: Examination, path: str) -> Place:
             nodes.append((item, node))
     nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # which keeps the order otherwise
     damaged = lost
-    for item, error in failed:
+    for item, reason in failed:
         if _is_meant(item, documents, bool(nodes)):
             damaged = True
-            _tell(exam, path, error)
+            _tell(exam, path, reason)
         else:
-            exam.find("stray-key", path, prefix + item.node_keys[0], "it is no document of this format", severity="note")
+            exam.find(
+                "stray-key", path, prefix + item.node_keys[0], "it is no document of this format", severity="note"
+            )
     if not nodes and not damaged:
         damaged = _find_incomplete(exam, path, documents)
     found = Place(path, documents, nodes, damaged)
@@ -154,17 +156,17 @@ def _find_incomplete(exam: Examination, path: str, documents: Mapping[str, bytes
         return True
     for key in (".zmetadata", ".zattrs"):
         if key in documents:
-            exam.find("missing-document", path, below(path, ".zgroup"), f"there is {key}, but no .zgroup and no .zarray")
+            exam.find(
+                "missing-document", path, below(path, ".zgroup"), f"there is {key}, but no .zgroup and no .zarray"
+            )
             return True
     return False
 
 
 def _compare(exam: Examination, place: Place) -> None:
     """Tell of several descriptions of one node, and whether they agree."""
-    (first, one), *others = place.nodes or [(None, None)]
-    if first is None or one is None:
-        return
-    for item, other in others:
+    for item, other in place.nodes[1:]:
+        first, one = place.nodes[0]
         key = below(place.path, next(key for key in item.node_keys if key in place.documents))
         differs = _difference(one, other)
         if differs:

@@ -88,7 +88,8 @@ class Examination:
         text = None if repair is None else repair.text
         finding = Finding(kind, severity or usual.severity, path, key, message, usual.remedy, text)
         with self._lock:
-            self.report.count(finding)
+            self.report.counts[kind] = self.report.counts.get(kind, 0) + 1
+            self._add(finding.severity, 1)
             kept = len(self.report.findings) < self._most
             if kept:
                 self.report.findings.append(finding)
@@ -135,5 +136,8 @@ class Examination:
             for finding in repair.findings:
                 finding.repaired = True
             for severity, number in repair.covers.items():
-                name = f"{severity}s"
-                setattr(self.report, name, getattr(self.report, name) - number)
+                self._add(severity, -number)
+
+    def _add(self, severity: Severity, number: int) -> None:
+        name = f"{severity}s"
+        setattr(self.report, name, getattr(self.report, name) + number)

@@ -25,7 +25,9 @@ _DELETE_WHEN_IDLE: Final = "Delete it once no program that made it is running."
 
 KINDS: Final[Mapping[str, Kind]] = {
     # --- documents
-    "metadata": Kind("error", "Correct the document by hand, or restore it from a backup; the chunks need not be lost."),
+    "metadata": Kind(
+        "error", "Correct the document by hand, or restore it from a backup; the chunks need not be lost."
+    ),
     "missing-document": Kind("error", "Restore the document from a backup, or write one that describes the chunks."),
     "contradicting-documents": Kind("warning", "Delete those that do not describe what is stored here."),
     "several-formats": Kind("note", "Keep both descriptions in step, or delete the one that nobody reads."),
@@ -82,6 +84,18 @@ class Finding:
         What repairing does or has done about it, if anything.
     repaired : bool
         Whether that has been done.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> group = tegula.create_group(store)
+    >>> generation = store.set("data/part-1", b"")
+    >>> for found in tegula.check(store).findings:
+    ...     print(found)
+    ...     print(found.remedy)
+    warning: stray-prefix: data/: there is one key below it, and no node
+    If these are an array's chunks, restore its document; else move or delete them.
     """
 
     kind: str
@@ -181,12 +195,6 @@ class CheckReport:
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "findings"}
         findings = [{name: getattr(finding, name) for name in Finding.__slots__} for finding in self.findings]
         return {"ok": self.ok, **plain, "findings": findings}
-
-    def count(self, finding: Finding) -> None:
-        """Count a finding."""
-        self.counts[finding.kind] = self.counts.get(finding.kind, 0) + 1
-        name = f"{finding.severity}s"
-        setattr(self, name, getattr(self, name) + 1)
 
     def __str__(self) -> str:
         left_out = Counter(self.counts)

@@ -74,9 +74,7 @@ def check_counts(
     )  # fmt: skip
 
 
-def _stored_bytes(
-    exam: Examination, place: Place, metadata: ArrayMetadata, stored: tuple[int, int]
-) -> tuple[int, int]:
+def _stored_bytes(exam: Examination, place: Place, metadata: ArrayMetadata, stored: tuple[int, int]) -> tuple[int, int]:
     """Return the bytes of all whole chunks without headers, and the bytes of all files."""
     inside, beyond = stored
     count, chunk = metadata.grid.counts(metadata.shape)[0], metadata.grid.largest_chunk()[0]
@@ -218,7 +216,6 @@ def _level(exam: Examination, place: Place, item: Format, names: list[str]) -> N
     if lengths is None or columns is None:
         raise ConflictError("the columns can't be read any more")
     shortest = [name for name in names if lengths[name] == min(lengths.values())]
-    if len({*lengths.values()}) > 1 and names[0] not in shortest:
-        if not _end_where_they_say(exam, place, item, shortest):
-            raise ConflictError("the columns have changed since they were looked at")
+    if names[0] not in shortest and not _end_where_they_say(exam, place, item, shortest):
+        raise ConflictError("the columns have changed since they were looked at")
     engine.level_rows(columns)

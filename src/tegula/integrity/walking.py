@@ -101,13 +101,13 @@ def _enter(exam: Examination, place: Place, stack: list[_Open]) -> None:
         opened.reachable = False
         _find_implicit(exam, place)
     else:
-        opened.copies = [
-            copies for item, node in place.nodes if (copies := copies_of(exam, place, item, node)) is not None
-        ]
-        for copies, (item, metadata) in ((c, pair) for c in opened.copies for pair in place.nodes):
-            copies.compare(place, metadata, item, reachable)
-        table = first is not None and _is_table(opened)
-        exam.count(**({"tables": 1} if table else {"groups": 1} if first is not None else {}))
+        for item, metadata in place.nodes:
+            mine = copies_of(exam, place, item, metadata)
+            if mine is not None:
+                mine.compare(place, metadata, item, reachable)
+                opened.copies.append(mine)
+        if first is not None:
+            exam.count(**{"tables" if _is_table(opened) else "groups": 1})
     opened.pending = iter(_members(exam, place))
     stack.append(opened)
 
@@ -144,8 +144,8 @@ def _members(exam: Examination, place: Place) -> list[str]:
                 if of_others:
                     _find_foreign(exam, place, prefix)
                 if number and not place.damaged:
-                    keys_below = f"{number} keys" if number > 1 else "one key"
-                    exam.find("stray-prefix", place.path, prefix, f"there are {keys_below} below it, and no node")
+                    keys_below = f"there are {number} keys" if number > 1 else "there is one key"
+                    exam.find("stray-prefix", place.path, prefix, f"{keys_below} below it, and no node")
     return found
 
 

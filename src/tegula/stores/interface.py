@@ -198,7 +198,7 @@ class Store(ABC):
         return True
 
     def leftovers(self, prefix: str = "") -> Iterator[str]:
-        """Yield what writers that have died left below `prefix`, which no key stands for; here there is no such thing."""
+        """Yield what writers that have died left below `prefix`, which no key stands for; here there is nothing."""
         check_prefix(prefix)
         return iter(())
 
