@@ -22,6 +22,7 @@ CHAIN = build_chain(SPECS, as_data_type("<i4"), None, ndim=2)
 def test_a_chunk_says_how_many_rows_it_has(rows: int, width: int, junk: bytes) -> None:
     chunk = np.arange(rows * width, dtype="i4").reshape(rows, width)
     data = bytes(CHAIN.encode(chunk))
+    assert CHAIN.excess(data + junk) == len(junk)
     assert data[:16] == b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0"
     assert CHAIN.rows(data, (200, width)) == rows
     np.testing.assert_array_equal(CHAIN.decode(data + junk, (rows, width)), chunk)  # what follows is left alone

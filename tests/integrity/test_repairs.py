@@ -345,3 +345,31 @@ def test_a_repair_that_finds_no_room_in_the_report_is_done_all_the_same() -> Non
     assert report.counts == {"consolidated-missing": 4}
     assert report.warnings == 0
     assert tegula.check(store).findings == []
+
+
+def test_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with tegula.store_of(path) as store:
+        group = tegula.create_group(store)
+        group.create_array("a", shape=4, chunks=2, dtype="u1")[...] = 1
+        group.consolidate()
+        group["a"].attrs["unit"] = "m"
+    before = path.read_bytes()
+    assert tegula.check(path, repair=True, dry_run=True).warnings == 1
+    assert path.read_bytes() == before
+    assert tegula.check(path, repair=True).warnings == 0
+    assert tegula.check(path).findings == []
+    assert tegula.open(path)["a"][:].tolist() == [1] * 4
+
+
+def test_a_table_with_damage_keeps_its_lengths() -> None:
+    for damaged in ("x/data/__0.blp", "z/meta/storage"):
+        store = MemoryStore()
+        table(store)
+        tegula.open_array(store, "r+", path="z" if damaged.startswith("x") else "y").append([25.0])
+        store.set(damaged, b"{")
+        before = contents(store)
+        report = tegula.check(store, repair=True)
+        assert not report.ok
+        assert "unequal-columns" in report.counts
+        assert contents(store) == before

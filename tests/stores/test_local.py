@@ -561,7 +561,11 @@ def test_a_turn_at_nothing_is_nobody_elses_business(tmp_path: Path) -> None:
 
 def test_an_empty_directory_can_be_made_and_is_no_key(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "x")
+    assert not store.has_prefix("a/data/")
     store.make_prefix("a/data/")
+    assert store.has_prefix("a/data/")
+    assert store.has_prefix("a/")
+    assert store.has_prefix("")
     assert (tmp_path / "x" / "a" / "data").is_dir()
     assert [*store.list()] == []
     assert store.list_dir("a/") == ([], [])
@@ -573,3 +577,6 @@ def test_an_empty_directory_can_be_made_and_is_no_key(tmp_path: Path) -> None:
     with pytest.raises(ReadOnlyError):
         LocalStore(tmp_path, read_only=True).make_prefix("b/")
     MemoryStore().make_prefix("a/")
+    assert MemoryStore().has_prefix("a/")
+    assert [*MemoryStore().leftovers("a/")] == []
+    assert MemoryStore().reclaim() == 0

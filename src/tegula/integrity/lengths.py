@@ -86,17 +86,24 @@ def _stored_bytes(exam: Examination, place: Place, metadata: ArrayMetadata, stor
 
 
 def check_table(
-    exam: Examination, place: Place, item: Format, metadata: GroupMetadata, members: Sequence[tuple[str, bool]]
+    exam: Examination,
+    place: Place,
+    node: tuple[Format, GroupMetadata],
+    members: Sequence[tuple[str, bool]],
+    sound: bool,
 ) -> None:
     """Compare the columns that a table lists with those that there are, and their lengths with each other.
 
     Parameters
     ----------
-    exam, place, item, metadata
+    exam, place, node
         The table.
     members : sequence of (str, bool)
         What there is below it, and whether it is an array.
+    sound : bool
+        Whether no error was found in it: if there is one, no length is certain, and none is changed.
     """
+    item, metadata = node
     try:
         names = column_names(metadata)
     except MetadataError as error:
@@ -117,10 +124,10 @@ def check_table(
             exam.find("unlisted-column", place.path, below(place.path, name) + "/", message)
     present = [name for name in names if name in arrays]
     if present:
-        _check_lengths(exam, place, item, present)
+        _check_lengths(exam, place, item, present, sound and len(present) == len(names))
 
 
-def _check_lengths(exam: Examination, place: Place, item: Format, names: list[str]) -> None:
+def _check_lengths(exam: Examination, place: Place, item: Format, names: list[str], sound: bool) -> None:
     lengths = _lengths(exam, place, item, names)
     if lengths is None or len({*lengths.values()}) <= 1:
         return
@@ -130,7 +137,8 @@ def _check_lengths(exam: Examination, place: Place, item: Format, names: list[st
     unfinished = lead == shortest
     message = f"the columns differ in length: {told}"[:400]
     repair = None
-    if unfinished or _end_where_they_say(exam, place, item, [n for n in names if lengths[n] == shortest]):
+    short = [name for name in names if lengths[name] == shortest]
+    if sound and (unfinished or _end_where_they_say(exam, place, item, short)):
         text = f"make all columns {shortest} rows long, as the table is; the rows behind stay in their chunks, unseen"
         repair = Repair(text, lambda: _level(exam, place, item, names))
     exam.find(

@@ -41,6 +41,8 @@ class _Open:
         The consolidated metadata it holds.
     members : list of (str, bool)
         Names of the nodes directly below it, and whether they are arrays; kept of tables only.
+    errors : int
+        How many errors there were before it was come to.
     """
 
     place: Place
@@ -49,6 +51,7 @@ class _Open:
     pending: Iterator[str]
     copies: list[Copies] = field(default_factory=list)
     members: list[tuple[str, bool]] = field(default_factory=list)
+    errors: int = 0
 
 
 def examine(exam: Examination) -> None:
@@ -63,7 +66,7 @@ def examine(exam: Examination) -> None:
     if not root.nodes and not root.damaged and not _survey(exam, root.prefix)[0]:
         raise NotFoundError("there is no array or group", path=f"{exam.store.url}/{exam.path}".rstrip("/"))
     stack: list[_Open] = []
-    _enter(exam, root, stack)
+    _enter(exam, root, stack, 0)
     while stack:
         current = stack[-1]
         path = next(current.pending, None)
@@ -71,12 +74,13 @@ def examine(exam: Examination) -> None:
             stack.pop()
             _leave(exam, current)
         else:
-            _enter(exam, look(exam, path), stack)
+            errors = exam.report.errors
+            _enter(exam, look(exam, path), stack, errors)
     with exam.listing(exam.path, root.prefix):
         _find_leftovers(exam, root.prefix)
 
 
-def _enter(exam: Examination, place: Place, stack: list[_Open]) -> None:
+def _enter(exam: Examination, place: Place, stack: list[_Open], errors: int) -> None:
     """Look at one place; if it is a group, put it on the stack of those to be gone through."""
     path = place.path
     above = stack[-1] if stack else None
@@ -96,7 +100,7 @@ def _enter(exam: Examination, place: Place, stack: list[_Open]) -> None:
     if first is not None and isinstance(first[1], ArrayMetadata):
         check_arrays(exam, place)
         return
-    opened = _Open(place, None if first is None else first[0], reachable, iter(()))
+    opened = _Open(place, None if first is None else first[0], reachable, iter(()), errors=errors)
     if first is None and not place.damaged:
         opened.reachable = False
         _find_implicit(exam, place)
@@ -122,7 +126,8 @@ def _leave(exam: Examination, group: _Open) -> None:
         metadata = group.place.nodes[0][1]
         if isinstance(metadata, GroupMetadata):
             with exam.listing(group.place.path, group.place.prefix):
-                check_table(exam, group.place, group.item, metadata, group.members)
+                sound = exam.report.errors == group.errors
+                check_table(exam, group.place, (group.item, metadata), group.members, sound)
     for copies in group.copies:
         with exam.listing(group.place.path, group.place.prefix):
             copies.close()
