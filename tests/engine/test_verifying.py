@@ -32,9 +32,9 @@ class Watched(MemoryStore):
 
 
 def shard(store: MemoryStore, *, start: bool = False, inner: Any = None) -> Any:
-    codecs = inner or [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+    plain = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
     configuration = {
-        "chunk_shape": [4], "codecs": codecs, "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+        "chunk_shape": [4], "codecs": inner or plain, "index_codecs": plain,
         "index_location": "start" if start else "end",
     }  # fmt: skip
     array = tegula.create_array(
