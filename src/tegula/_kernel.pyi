@@ -85,6 +85,13 @@ def features() -> list[str]:
 def codecs() -> list[str]:
     """Return the names of the codecs that the kernel has."""
 
+def faults(hook: Callable[[str, str], tuple[str, int] | None] | None = None) -> None:
+    """Have `hook` asked before each system call that the kernel makes for local files; for tests, and off by default.
+
+    It is given the call's name and the path that the call is about. ``None`` lets it go ahead; ``("fail", errno)`` and
+    ``("short", bytes)`` make it fail, or read or write no more than that. Without a hook none is asked any more.
+    """
+
 def after_fork() -> None:
     """Forget the threads of the parent process, which a forked child does not have."""
 

@@ -56,6 +56,38 @@ impl LocalFiles {
     }
 }
 
+/// Have `hook` asked before each system call that the kernel makes for local files; for tests.
+///
+/// It is given the call's name and the path that it is about, and answers `None` for it to go ahead, `("fail", errno)`
+/// or `("short", bytes)`. Without a hook none is asked any more.
+#[pyfunction]
+#[pyo3(signature = (hook=None))]
+pub fn faults(hook: Option<Py<PyAny>>) {
+    #[cfg(target_os = "linux")]
+    local::faults::set_hook(hook.map(|hook| -> local::faults::Hook {
+        Arc::new(move |call, path| {
+            Python::attach(|py| {
+                fate(hook.bind(py), call, path).unwrap_or_else(|error| {
+                    error.write_unraisable(py, Some(hook.bind(py)));
+                    local::faults::Fate::Happen
+                })
+            })
+        })
+    }));
+    #[cfg(not(target_os = "linux"))]
+    drop(hook);
+}
+
+#[cfg(target_os = "linux")]
+fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faults::Fate> {
+    use local::faults::Fate;
+    Ok(match hook.call1((call, path))?.extract::<Option<(String, usize)>>()? {
+        None => Fate::Happen,
+        Some((what, bytes)) if what == "short" => Fate::Short(bytes),
+        Some((_, errno)) => Fate::Fail(errno.try_into()?),
+    })
+}
+
 /// The kernel's side of a store.
 pub enum Source {
     /// A Python store.

@@ -83,8 +83,9 @@ class Directory:
             If anything fails; what stood there still does, and nothing is left behind.
         """
         temporary = f"{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp"
+        alive: list[int] = []
         try:
-            generation = self._write(temporary, value, replaces=expected not in (None, ABSENT))
+            generation = self._write(temporary, value, alive, replaces=expected not in (None, ABSENT))
             with self._locked(required=expected is not None):
                 self._check(name, expected)
                 os.replace(self._at(temporary), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -92,6 +93,9 @@ class Directory:
             with suppress(OSError):
                 os.unlink(self._at(temporary), dir_fd=self._fd)
             raise
+        finally:
+            for fd in alive:
+                os.close(fd)
         self._sync_names()
         return generation
 
@@ -135,7 +139,8 @@ class Directory:
     def _at(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
 
-    def _write(self, name: str, value: memoryview, *, replaces: bool) -> Generation:
+    def _write(self, name: str, value: memoryview, alive: list[int], *, replaces: bool) -> Generation:
+        """Write a file; with what is added to `alive` ends the lock that tells those who sweep of a living writer."""
         fd = os.open(self._at(name), _CREATE, 0o666, dir_fd=self._fd)
         try:
             with suppress(OSError):
@@ -150,6 +155,9 @@ class Directory:
             os.utime(fd if _TIMES_BY_FD else self._at(name), ns=(now, now))
             if self._sync:
                 sync_file(fd)
+            if sys.platform != "win32":  # which renames no open file
+                with suppress(OSError):
+                    alive.append(os.dup(fd))
             return generation_of(os.fstat(fd))
         finally:
             os.close(fd)  # before the file is put in place, since NFS reports failed writes only here

@@ -445,7 +445,12 @@ class LocalStore(Store):
             while parent:
                 path = self._root.directory(parent)
                 if path is not None and not remove_directory(path[:-1]):
-                    return
+                    if path in _swept:
+                        return
+                    with Directory(path) as directory:
+                        _sweep(path, directory)
+                    if not remove_directory(path[:-1]):
+                        return
                 self._root.forget(parent)
                 parent = parent.rpartition("/")[0]
 

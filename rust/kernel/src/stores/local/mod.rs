@@ -6,6 +6,7 @@
 //! the old one, and its values for missing ones.
 
 mod bulk;
+pub mod faults;
 mod reading;
 mod system;
 mod writing;
@@ -189,16 +190,29 @@ impl LocalFiles {
         Err(self.error(key, "its directory keeps vanishing"))
     }
 
-    /// Remove a directory and those above it as long as they are empty.
+    /// Remove a directory and those above it as long as they are empty, but for what dead writers left there.
     fn prune(&self, mut parent: &str) {
         while !parent.is_empty() {
             let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
             let Ok(directory) = self.open_path(above, PLACE) else { return };
-            if system::unlink(directory.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR).is_err() {
-                return;
+            let remove = || system::unlink(directory.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR);
+            match remove() {
+                Ok(()) => {}
+                Err(Errno(libc::ENOTEMPTY)) if self.reclaim(parent) && remove().is_ok() => {}
+                Err(_) => return,
             }
             parent = above;
         }
+    }
+
+    /// Remove the temporary files of dead writers from a directory that holds nothing else; say whether it did.
+    fn reclaim(&self, parent: &str) -> bool {
+        let Ok(directory) = self.open_path(parent, DIRECTORY) else { return false };
+        let Ok(names) = system::names(directory.as_fd(), |name| name.starts_with(HIDDEN.as_bytes())) else {
+            return false;
+        };
+        let directory = Directory::new(directory, false);
+        names.iter().flatten().all(|name| directory.remove_leftover(name)) && names.is_some()
     }
 
     #[cold]

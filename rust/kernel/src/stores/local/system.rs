@@ -1,8 +1,10 @@
 //! The system calls that the store is made of, as safe functions. Each leaves files closed to programs that are started.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 
+use super::faults::{Subject, ask};
 use crate::stores::Generation;
 
 /// What the system says went wrong.
@@ -107,6 +109,10 @@ fn checked(code: libc::c_int) -> Outcome<()> {
     if code == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
+fn counted(count: libc::ssize_t) -> Outcome<usize> {
+    usize::try_from(count).map_err(|_| Errno::last())
+}
+
 fn opened(fd: libc::c_long) -> Outcome<OwnedFd> {
     match RawFd::try_from(fd) {
         // SAFETY: the system has just opened it for the caller, and nobody else knows it.
@@ -128,6 +134,7 @@ struct OpenHow {
 ///
 /// `ENOSYS` or `EPERM` as well, where the system is too old or a filter does not know the call.
 pub fn open_beneath(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32, resolve: u64) -> Outcome<OwnedFd> {
+    ask("openat2", Subject::At(start, pieces))?;
     let flags = (flags | libc::O_CLOEXEC | libc::O_LARGEFILE) as u64;
     // These two flags do not go together.
     let flags = if flags & libc::O_PATH as u64 != 0 { flags & !(libc::O_LARGEFILE as u64) } else { flags };
@@ -147,6 +154,7 @@ pub fn open_beneath(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32, resolve
 ///
 /// What the system says.
 pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<OwnedFd> {
+    ask("openat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
         let mode: libc::c_uint = 0o666;
         // SAFETY: the path ends with a NUL.
@@ -161,11 +169,24 @@ pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<O
 ///
 /// What the system says; the file is closed all the same.
 pub fn close(file: OwnedFd) -> Outcome<()> {
+    let fate = ask("close", Subject::Open(file.as_fd()));
     // SAFETY: the descriptor was owned and is given up here.
-    match checked(unsafe { libc::close(file.into_raw_fd()) }) {
+    let closed = checked(unsafe { libc::close(file.into_raw_fd()) });
+    match fate.and(closed) {
         Err(Errno(libc::EINTR)) => Ok(()), // it is closed, here as everywhere on Linux
         other => other,
     }
+}
+
+/// Open a file once more under another descriptor, which shares its lock.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn duplicate(file: BorrowedFd<'_>) -> Outcome<OwnedFd> {
+    ask("dup", Subject::Open(file))?;
+    // SAFETY: the call touches no memory.
+    opened(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) }.into())
 }
 
 /// Lock an open file or change its lock. A signal ends the wait with `EINTR`.
@@ -174,6 +195,7 @@ pub fn close(file: OwnedFd) -> Outcome<()> {
 ///
 /// What the system says.
 pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
+    ask("flock", Subject::Open(file))?;
     // SAFETY: the call touches no memory.
     checked(unsafe { libc::flock(file.as_raw_fd(), operation) })
 }
@@ -184,6 +206,7 @@ pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
 ///
 /// What the system says.
 pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
+    ask("fstat", Subject::Open(file))?;
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room for what the call writes.
     checked(unsafe { libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) })?;
@@ -197,6 +220,7 @@ pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
 ///
 /// What the system says.
 pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
+    ask("fstatat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
         let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: the path ends with a NUL, and there is room for what the call writes.
@@ -212,6 +236,7 @@ pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
 ///
 /// What the system says.
 pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
+    ask("fstatat", Subject::At(directory, &[name]))?;
     with_path(&[name], |name| {
         let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
         let (fd, flags) = (directory.as_raw_fd(), libc::AT_SYMLINK_NOFOLLOW);
@@ -232,21 +257,22 @@ pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
 pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Outcome<usize> {
     let start = room.as_mut_ptr().cast();
     loop {
-        let count = match position {
-            // SAFETY: the call writes into `room` only.
-            None => unsafe { libc::read(file.as_raw_fd(), start, room.len()) },
-            Some(position) => {
-                let position = libc::off_t::try_from(position).map_err(|_| Errno(libc::EOVERFLOW))?;
-                // SAFETY: as above.
-                unsafe { libc::pread(file.as_raw_fd(), start, room.len(), position) }
-            }
-        };
-        match usize::try_from(count) {
-            Ok(count) => return Ok(count),
-            Err(_) => match Errno::last() {
-                Errno(libc::EINTR) => {}
-                error => return Err(error),
-            },
+        let answer = ask("read", Subject::Open(file)).and_then(|most| {
+            let length = room.len().min(most);
+            let count = match position {
+                // SAFETY: the call writes into `room` only, of which no more than there is.
+                None => unsafe { libc::read(file.as_raw_fd(), start, length) },
+                Some(position) => {
+                    let position = libc::off_t::try_from(position).map_err(|_| Errno(libc::EOVERFLOW))?;
+                    // SAFETY: as above.
+                    unsafe { libc::pread(file.as_raw_fd(), start, length, position) }
+                }
+            };
+            counted(count)
+        });
+        match answer {
+            Err(Errno(libc::EINTR)) => {}
+            other => return other,
         }
     }
 }
@@ -272,9 +298,12 @@ pub fn write_all(file: BorrowedFd<'_>, parts: &[&[u8]]) -> Outcome<()> {
         if used == 0 {
             return Ok(());
         }
-        // SAFETY: the pieces lie in `parts`, which outlive the call and are only read.
-        let count = unsafe { libc::writev(file.as_raw_fd(), pieces.as_ptr(), used as libc::c_int) };
-        match usize::try_from(count) {
+        let answer = ask("write", Subject::Open(file)).and_then(|most| {
+            shorten(&mut pieces[..used], most);
+            // SAFETY: the pieces lie in `parts`, which outlive the call and are only read.
+            counted(unsafe { libc::writev(file.as_raw_fd(), pieces.as_ptr(), used as libc::c_int) })
+        });
+        match answer {
             Ok(0) => return Err(Errno(libc::EIO)),
             Ok(mut count) => {
                 while count > 0 {
@@ -285,17 +314,23 @@ pub fn write_all(file: BorrowedFd<'_>, parts: &[&[u8]]) -> Outcome<()> {
                     }
                 }
             }
-            Err(_) => match Errno::last() {
-                Errno(libc::EINTR) => {}
-                error => return Err(error),
-            },
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
         }
+    }
+}
+
+/// Leave no more than `most` bytes of these pieces.
+fn shorten(pieces: &mut [libc::iovec], mut most: usize) {
+    for piece in pieces {
+        piece.iov_len = piece.iov_len.min(most);
+        most -= piece.iov_len;
     }
 }
 
 /// Ask for the blocks of a file in advance; where that is not possible nothing happens.
 pub fn allocate(file: BorrowedFd<'_>, size: usize) {
-    if let Ok(size) = libc::off_t::try_from(size) {
+    if let (Ok(size), Ok(_)) = (libc::off_t::try_from(size), ask("fallocate", Subject::Open(file))) {
         // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
         unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) };
     }
@@ -307,6 +342,7 @@ pub fn allocate(file: BorrowedFd<'_>, size: usize) {
 ///
 /// What the system says.
 pub fn stamp(file: BorrowedFd<'_>) -> Outcome<()> {
+    ask("futimens", Subject::Open(file))?;
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for what the call writes.
     checked(unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) })?;
@@ -323,7 +359,8 @@ pub fn stamp(file: BorrowedFd<'_>) -> Outcome<()> {
 pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
     loop {
         // SAFETY: the call touches no memory.
-        match checked(unsafe { libc::fsync(file.as_raw_fd()) }) {
+        let answer = ask("fsync", Subject::Open(file)).and_then(|_| checked(unsafe { libc::fsync(file.as_raw_fd()) }));
+        match answer {
             Err(Errno(libc::EINTR)) => {}
             other => return other,
         }
@@ -336,6 +373,7 @@ pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
 ///
 /// What the system says.
 pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> {
+    ask("renameat", Subject::At(directory, &[new]))?;
     with_path(&[old], |old| {
         with_path(&[new], |new| {
             let fd = directory.as_raw_fd();
@@ -352,6 +390,7 @@ pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> 
 /// What the system says: `EEXIST` if something does, `ENOENT` also where the process lacks a right or `/proc`.
 pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
     let try_link = |start: RawFd, old: &CStr, flags: i32| {
+        ask("linkat", Subject::At(directory, &[name]))?;
         with_path(&[name], |name| {
             // SAFETY: both paths end with a NUL.
             checked(unsafe { libc::linkat(start, old.as_ptr(), directory.as_raw_fd(), name.as_ptr(), flags) })
@@ -369,6 +408,9 @@ pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Out
 /// Whether a directory is on one of those local file systems which never find out in `close` that a write has failed.
 pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    if ask("fstatfs", Subject::Open(directory)).is_err() {
+        return false;
+    }
     // SAFETY: there is room for what the call writes.
     if checked(unsafe { libc::fstatfs(directory.as_raw_fd(), found.as_mut_ptr()) }).is_err() {
         return false;
@@ -384,10 +426,30 @@ pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
 ///
 /// What the system says.
 pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()> {
+    ask(if flags & libc::AT_REMOVEDIR == 0 { "unlinkat" } else { "rmdir" }, Subject::At(directory, &[name]))?;
     with_path(&[name], |name| {
         // SAFETY: the name ends with a NUL.
         checked(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) })
     })
+}
+
+/// List the names in a directory, as long as all of them are such as are wanted; `None` if one is not.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn names(directory: BorrowedFd<'_>, wanted: impl Fn(&[u8]) -> bool) -> Outcome<Option<Vec<Vec<u8>>>> {
+    ask("getdents", Subject::Open(directory))?;
+    let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().into_vec();
+        if !wanted(&name) {
+            return Ok(None);
+        }
+        found.push(name);
+    }
+    Ok(Some(found))
 }
 
 /// Return 64 bits that nobody can foresee.
@@ -396,6 +458,7 @@ pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()>
 ///
 /// What the system says.
 pub fn random() -> Outcome<u64> {
+    ask("getrandom", Subject::Nothing)?;
     let mut bits = [0_u8; 8];
     // SAFETY: the call writes into `bits` only.
     let count = unsafe { libc::getrandom(bits.as_mut_ptr().cast(), bits.len(), 0) };

@@ -85,6 +85,15 @@ impl Directory {
         }
     }
 
+    /// Remove a temporary file whose writer has died; return whether it is gone.
+    pub fn remove_leftover(&self, name: &[u8]) -> bool {
+        name.ends_with(b".tmp")
+            && system::open_at(self.file.as_fd(), &[name], libc::O_RDWR | libc::O_NOFOLLOW)
+                .and_then(|file| system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB))
+                .and_then(|()| system::unlink(self.file.as_fd(), name, 0))
+                .is_ok()
+    }
+
     /// Put a file where most likely nothing stands: it gets its name once it is written, and if its writer is killed
     /// before that, nothing is left. Returns whether it is in place; where not, no file without a name can be had.
     fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<bool, Failure> {
@@ -125,7 +134,7 @@ impl Directory {
         let temporary = temporary_name()?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
         self.write(&temporary, parts, replaces)
-            .and_then(|()| {
+            .and_then(|_alive| {
                 self.locked(|directory| {
                     directory.check(name, expected)?;
                     Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
@@ -138,17 +147,20 @@ impl Directory {
         let _ = system::unlink(self.file.as_fd(), temporary, 0);
     }
 
-    fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<(), Failure> {
+    /// Write a file under its own name. The lock that tells those who sweep of a living writer ends with what is returned.
+    fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<Option<OwnedFd>, Failure> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
-        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB); // for those who sweep: see above
+        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
         let size = parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len()));
         if replaces && 0 < size && size <= MOST_ALLOCATED {
             // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
             system::allocate(file.as_fd(), size);
         }
         self.fill(&file, parts)?;
-        Ok(system::close(file)?) // before the file is put in place, since NFS reports failed writes only here
+        let alive = system::duplicate(file.as_fd()).ok();
+        system::close(file)?; // before the file is put in place, since NFS reports failed writes only here
+        Ok(alive)
     }
 
     /// Write a new file, and stamp it so that no other one of its inode number has the same time.

@@ -1,0 +1,78 @@
+//! Faults on purpose, for tests: each system call of the store asks here first, and may be made to fail or to do less.
+//!
+//! A hook sees every call by its name and what it is about. It may answer what is to become of the call, note it down, or
+//! end the process. As long as there is none, a call costs one look at a flag more.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::system::{Errno, Outcome};
+
+/// What is to become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes ahead.
+    Happen,
+    /// It does nothing, and fails with this number.
+    Fail(i32),
+    /// It reads or writes no more bytes than these; others go ahead.
+    Short(usize),
+}
+
+/// What is asked before each call: its name, and the path that it is about.
+pub type Hook = Arc<dyn Fn(&'static str, &str) -> Fate + Send + Sync>;
+
+/// What a call is about.
+pub(super) enum Subject<'a> {
+    /// An open file or directory.
+    Open(BorrowedFd<'a>),
+    /// A path, in pieces, from a directory on.
+    At(BorrowedFd<'a>, &'a [&'a [u8]]),
+    /// No file.
+    Nothing,
+}
+
+static IS_SET: AtomicBool = AtomicBool::new(false);
+static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
+
+/// Have a hook asked before each call, by any thread, or none any more.
+pub fn set_hook(hook: Option<Hook>) {
+    let mut place = HOOK.write().unwrap_or_else(PoisonError::into_inner);
+    IS_SET.store(hook.is_some(), Ordering::SeqCst);
+    *place = hook;
+}
+
+/// Ask what is to become of a call: the number of bytes that it may move, or how it fails.
+#[inline]
+pub(super) fn ask(call: &'static str, subject: Subject<'_>) -> Outcome<usize> {
+    if IS_SET.load(Ordering::Relaxed) { ask_hook(call, &subject) } else { Ok(usize::MAX) }
+}
+
+#[cold]
+fn ask_hook(call: &'static str, subject: &Subject<'_>) -> Outcome<usize> {
+    // The hook is not called under the lock, since it may take long, or set another one.
+    let Some(hook) = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone() else { return Ok(usize::MAX) };
+    match hook(call, &subject.path().to_string_lossy()) {
+        Fate::Happen => Ok(usize::MAX),
+        Fate::Fail(code) => Err(Errno(code)),
+        Fate::Short(most) => Ok(most),
+    }
+}
+
+impl Subject<'_> {
+    fn path(&self) -> PathBuf {
+        match self {
+            Subject::Open(file) => path_of(*file),
+            Subject::At(start, pieces) => path_of(*start).join(OsStr::from_bytes(&pieces.concat())),
+            Subject::Nothing => PathBuf::new(),
+        }
+    }
+}
+
+fn path_of(file: BorrowedFd<'_>) -> PathBuf {
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
+}
