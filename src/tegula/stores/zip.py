@@ -110,7 +110,10 @@ class ZipStore(Store):
         self._process = os.getpid()
         self._changed = mode == "w"
         self._pending = 0
-        archive = open_archive(self.path) if mode == "r" else open_for_writing(self.path, exclusive=mode == "x")
+        if mode == "r":
+            archive = open_archive(self.path)
+        else:
+            archive = open_for_writing(self.path, exclusive=mode == "x", sync=self._sync)
         # Both in one attribute, so that a reader never sees the members of one archive and the bytes of another.
         self._state = (archive, {} if mode == "w" else archive.load())
 

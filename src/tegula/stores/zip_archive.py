@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
-from tegula.stores.directories import Directory, sync_directory
+from tegula.stores.directories import Directory, make_directories, sync_directory
 from tegula.stores.interface import ByteRange
 from tegula.stores.names import HIDDEN
 from tegula.stores.open_files import acquire, read_at, release, sync_file, write_at
@@ -258,8 +258,10 @@ def open_archive(path: str) -> Archive:
         raise StoreError(f"can't open the archive {path!r}: {error}") from error
 
 
-def open_for_writing(path: str, *, exclusive: bool) -> Archive:
+def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archive:
     """Open an archive for reading and writing, as its only writer; make an empty one if there is none.
+
+    With `sync` its name, and those of directories that are made for it, are on the disk on return.
 
     Raises
     ------
@@ -269,7 +271,7 @@ def open_for_writing(path: str, *, exclusive: bool) -> Archive:
         If it can't be opened, or another writer has it open.
     """
     with suppress(OSError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_directories(os.path.dirname(path), sync=sync)
     flags = os.O_RDWR | os.O_CREAT | _BINARY | (os.O_EXCL if exclusive else 0)
     try:
         while True:
@@ -281,6 +283,9 @@ def open_for_writing(path: str, *, exclusive: bool) -> Archive:
         if archive._stop == 0:
             archive._stop = len(end_records(0, 0, 0, b""))
             write_at(archive._fd, memoryview(end_records(0, 0, 0, b"")), 0)
+            if sync:
+                sync_file(archive._fd)
+                sync_directory(os.path.dirname(path))
         with suppress(OSError), Directory(os.path.dirname(path)) as directory:
             directory.reclaim()
     except FileExistsError as error:
