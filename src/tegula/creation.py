@@ -17,7 +17,7 @@ from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.fill_values import default_fill, scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata
-from tegula.stores import Store
+from tegula.stores import MappingStore, MemoryStore, Store
 
 __all__ = [
     "array_metadata",
@@ -110,8 +110,6 @@ def new_array_of(
     # everything that can be wrong is found before anything is written
     stored = engine.stored_array(store, path, metadata, **options)
     documents = create_node(store, path, item, metadata, overwrite, stored)
-    if metadata.dense:
-        store.make_prefix(stored.chunk_prefix)
     final = item.parse(documents)
     if not isinstance(final, ArrayMetadata):
         raise MetadataError("the array could not be read back", path=path)
@@ -167,9 +165,28 @@ def create_node(
         raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
     elif array is not None and engine.implicit_group(store, path, None) is not None:
         raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
+    elif array is not None and _has_strays(array):
+        raise AlreadyExistsError(
+            "there are chunks of an array whose documents are gone, which the new one would take for its own; "
+            "creating it with overwrite=True deletes them",
+            path=f"{store.url}/{path}".rstrip("/"),
+        )
     if item.has_groups:
         _create_parents(store, path, item)
+    if array is not None and array.metadata.dense:  # bcolz opens no array without it
+        store.make_prefix(array.chunk_prefix)
     return engine.create_documents(store, path, item, metadata, overwrite)
+
+
+def _has_strays(array: engine.StoredArray) -> bool:
+    """Return whether chunks stand where a new array's would; a deletion that was killed leaves some.
+
+    Where every chunk has to be stored none is read that was not written. Memory, which ends with its process, and other
+    mappings are not looked through, since there it takes a look at every key to find that there are none.
+    """
+    if array.metadata.dense or isinstance(array.store, (MappingStore, MemoryStore)):
+        return False
+    return next(array.stored_chunks(), None) is not None
 
 
 def _make_room(store: Store, path: str) -> None:
@@ -188,8 +205,31 @@ def _make_room(store: Store, path: str) -> None:
 
 
 def delete_node(store: Store, path: str) -> None:
-    """Delete a node and everything below it; nothing beside it."""
-    store.delete_prefix(f"{path}/" if path else "")
+    """Delete a node and everything below it; nothing beside it.
+
+    Members go before the group that they are in, and of each array or table the documents before the rest. So whoever
+    is killed on the way leaves no array that has lost some of its chunks, and a group that can be deleted once more.
+    """
+    groups: list[tuple[str, list[str]]] = []
+    pending = [path]
+    while pending:
+        current = pending.pop()
+        prefix = f"{current}/" if current else ""
+        try:
+            node = engine.read_metadata(store, current) or engine.implicit_group(store, current, None)
+        except (MetadataError, UnsupportedError):
+            node = None
+        if isinstance(node, GroupMetadata) and node.members is None:
+            groups.append((prefix, [*node.documents]))
+            pending += [child[:-1] for child in store.list_dir(prefix)[1]]
+            continue
+        for key in () if node is None else node.documents:
+            store.delete(prefix + key)
+        store.delete_prefix(prefix)
+    for prefix, documents in reversed(groups):
+        for key in reversed(documents):  # that which makes a group of it last
+            store.delete(prefix + key)
+        store.delete_prefix(prefix)
 
 
 def _create_parents(store: Store, path: str, item: Format) -> None:

@@ -181,6 +181,7 @@ def create_documents(
     main = next(key for key in item.node_keys if key in documents)
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
+    others.sort(key=lambda key: key == item.shape_key)  # as long as no length is known there is nothing to read
     before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
     try:
         # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's
