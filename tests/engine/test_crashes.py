@@ -1,0 +1,110 @@
+"""A process killed at any system call of any operation: what is there then, and what whoever comes next makes of it.
+
+By default the calls that change something on the disk are tried, of long operations some of them;
+``TEGULA_TORTURE`` tries every call of each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bcolz
+import numpy as np
+import pytest
+import zarr
+from faults import CHANGES, runs_kernel
+from nursery import Nursery
+from operations import OPERATIONS, Operation, keys_of, read_everything
+
+from tegula.stores import LocalStore
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
+TORTURE = bool(os.environ.get("TEGULA_TORTURE"))
+MOST = 20  # kills of a long operation in the default run
+BY_KERNEL = ("write zarr", "write part", "write inner", "write bcolz", "append zarr")
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as started:
+        yield started
+
+
+def kills(count: int, cheap: bool) -> list[int]:
+    step = 1 if TORTURE or cheap else max(1, -(-count // MOST))
+    return [*range(0, count, step)]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_killed_at_every_call(name: str, tmp_path: Path, nursery: Nursery) -> None:
+    operation = OPERATIONS[name]
+    calls = None if TORTURE else sorted(CHANGES)
+    before, clean = tmp_path / "before", tmp_path / "clean"
+    before.mkdir()
+    operation.prepare(str(before))
+    old, old_values = keys_of(str(before)), read_everything(str(before))
+    shutil.copytree(before, clean)
+    said = nursery.run(name, clean, calls=calls)
+    assert said["ended"] == 0
+    assert said["kernel"] or not (runs_kernel() and name.startswith(BY_KERNEL))
+    new, new_values = keys_of(str(clean)), read_everything(str(clean))
+    count = len(said["calls"])
+    assert count > 3
+    for number in kills(count, operation.cheap):
+        path = tmp_path / f"{number}"
+        shutil.copytree(before, path)
+        assert nursery.run(name, path, at=number, calls=calls)["ended"] == -9
+        check_keys(str(path), operation, old, new)
+        check_values(path, operation, old_values, new_values, peers=number % 6 == 0)
+        operation.repeat(str(path))
+        found = keys_of(str(path))
+        left = {key for key in found if operation.leaves is not None and key not in new and operation.leaves(key)}
+        assert {key: value for key, value in found.items() if key not in left} == new
+        assert [*path.rglob(".tegula-*")] == []
+        shutil.rmtree(path)
+
+
+def check_keys(path: str, operation: Operation, old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    found = keys_of(path)
+    for key in {*found, *old, *new}:
+        value = found.get(key)
+        allowed = (old.get(key), new.get(key))
+        assert value in allowed or (operation.between is not None and operation.between(key, value)), key
+    assert not any(".tegula" in key for key in found)
+    directories, pending = LocalStore(path).list_dir(""), [""]
+    while pending:
+        directories = LocalStore(path).list_dir(pending.pop())
+        assert not any(".tegula" in name for names in directories for name in names)
+        pending += directories[1]
+
+
+def check_values(path: Path, operation: Operation, old: dict[str, Any], new: dict[str, Any], *, peers: bool) -> None:
+    for place, values in read_everything(str(path)).items():
+        candidates = [known[place] for known in (old, new) if place in known]
+        assert candidates, place
+        if operation.whole and values.size:
+            assert any(np.array_equal(values, candidate) for candidate in candidates), place
+        same = np.zeros(values.shape, bool)
+        for candidate in candidates:
+            if candidate.ndim != values.ndim:
+                continue
+            padded = np.zeros(values.shape, values.dtype)
+            inside = tuple(slice(0, min(pair)) for pair in zip(values.shape, candidate.shape))
+            padded[inside] = candidate[inside]
+            covered = np.zeros(values.shape, bool)
+            covered[inside] = True
+            same |= (values == padded) & covered
+        assert (same | (values == 0 if operation.holes else False)).all(), place
+        if peers:
+            check_peers(path / place, values)
+
+
+def check_peers(path: Path, values: Any) -> None:
+    if (path / "zarr.json").exists() or (path / ".zarray").exists():
+        assert np.array_equal(zarr.open_array(path, mode="r")[...], values)
+    elif (path / "meta" / "sizes").exists():
+        assert np.array_equal(bcolz.carray(rootdir=str(path), mode="r")[:], values)
