@@ -70,6 +70,7 @@ class Array(Node):
         self._read_only = read_only or stored.store.read_only
         self._allow_pickle = allow_pickle
         self._lock = (os.getpid(), Lock())
+        self._appended: tuple[int, ...] = ()  # its shape after its last append
 
     # --- what it is
 
@@ -360,8 +361,9 @@ class Array(Node):
         """Add values at the end of an axis and return the new shape.
 
         The room is taken first, in one conditional write of the metadata, and then filled: of several processes that
-        append at once each gets its own part. Where every chunk has to be stored (bcolz) it is the other way round, the
-        rows first and the length last, so that an append that is killed has not happened.
+        append at once each gets its own part, which is read as the fill value until then. Where every chunk has to be
+        stored (bcolz) it is the other way round, the rows first and the length last, so that an append that is killed
+        has not happened.
 
         Parameters
         ----------
@@ -404,7 +406,12 @@ class Array(Node):
                 )
             start = metadata.shape[axis]
             shape = tuple(n + added.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
-            return replace(metadata, shape=shape, grid=_grown(metadata.grid, shape))
+            changed = replace(metadata, shape=shape, grid=_grown(metadata.grid, shape))
+            # until the room is filled it is to be read as the fill value; an array that has not become shorter since
+            # the last look has nothing behind its end
+            if not self._appended or any(n < known for n, known in zip(metadata.shape, self._appended)):
+                engine.make_room(self._restored(metadata), self._restored(changed), self._path)
+            return changed
 
         stored = self._update(grow, shape_only=True)
         grown = stored.metadata.shape
@@ -414,6 +421,7 @@ class Array(Node):
         except BaseException:
             self._take_back(grown, axis, start)
             raise
+        self._appended = grown
         return grown
 
     def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:

@@ -1,0 +1,195 @@
+"""Two changes of one node at once: whatever the moment at which one meets the other, it is as if one had come first.
+
+``TEGULA_RACES`` multiplies the work of the tests that leave the moment to chance, for long runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
+from tegula.stores import MemoryStore
+
+SCALE = int(os.environ.get("TEGULA_RACES", "1"))
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "zarr1": {"format": "zarr1", "chunks": 4},
+    "zarr2": {"format": "zarr2", "chunks": 4},
+    "zarr3": {"format": "zarr3", "chunks": 4},
+    "shards": {"format": "zarr3", "chunks": 2, "shards": 4},
+    "bcolz": {"format": "bcolz", "chunks": 4},
+}
+LENGTH = 8
+
+
+class Stepping(MemoryStore):
+    """Counts its steps, and lets somebody else act before a certain one."""
+
+    steps = 0
+    at = -1
+    meanwhile: Callable[[], Any] | None = None
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.meanwhile is not None and self.steps >= self.at:
+            action, self.meanwhile = self.meanwhile, None
+            action()
+
+    def get(self, key: str, *args: Any, **options: Any) -> Any:
+        self._step()
+        return super().get(key, *args, **options)
+
+    def set(self, key: str, value: Any, **options: Any) -> Any:
+        self._step()
+        return super().set(key, value, **options)
+
+    def delete(self, key: str, **options: Any) -> None:
+        self._step()
+        super().delete(key, **options)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        self._step()
+        return super().list_prefix(prefix)
+
+
+class Killed(BaseException):
+    """Ends whoever is at it, as a kill would: no handler of errors takes it."""
+
+
+Action = Callable[[tegula.Array], Any]
+ACTIONS: dict[str, Action] = {
+    "shrink": lambda a: a.resize(5),
+    "cut": lambda a: a.resize(3),
+    "grow": lambda a: a.resize(11),
+    "append": lambda a: a.append([21, 22, 23]),
+    "element": lambda a: a.__setitem__(6, 31),
+    "first": lambda a: a.__setitem__(0, 32),
+    "attribute": lambda a: a.attrs.update(x=1),
+    "other attribute": lambda a: a.attrs.update(y=2),
+}
+
+
+def make(store: tegula.Store, layout: str) -> None:
+    array = tegula.create_array(store, shape=LENGTH, dtype="i4", attributes={"z": 0}, **LAYOUTS[layout])
+    array[...] = np.arange(1, LENGTH + 1)
+
+
+def state(store: tegula.Store) -> tuple[list[int], dict[str, Any], list[int]]:
+    """What is read from an array, its attributes, and what is read after it has grown."""
+    copy = MemoryStore({key: store.get(key) or b"" for key in store.list()})
+    array = tegula.open_array(copy, mode="r+")
+    values, attributes = array[...].tolist(), array.attrs.asdict()
+    array.resize(16)
+    return values, attributes, array[...].tolist()
+
+
+def act(action: Action, array: tegula.Array) -> None:
+    """Do something to an array that may have been cut shorter than it seems, which can be an error where it is dense."""
+    with suppress(TegulaError) if array.metadata.dense else nullcontext():
+        action(array)
+
+
+def one_after_the_other(layout: str, *actions: Action) -> Any:
+    store = MemoryStore()
+    make(store, layout)
+    arrays = [tegula.open_array(store, mode="r+") for _ in actions]  # as they are before anything happens
+    for action, array in zip(actions, arrays):
+        act(action, array)
+    return state(store)
+
+
+def moments(
+    layout: str, action: Action, other: Callable[[tegula.Store], Callable[[], Any]]
+) -> Iterator[tegula.Store]:
+    """Do something again and again, and let another act before a later and later step; yield each store at the end."""
+    for at in range(1, 10_000):
+        store = Stepping()
+        make(store, layout)
+        array = tegula.open_array(store, mode="r+")
+        store.meanwhile, store.at = other(store), store.steps + at
+        with suppress(Killed):
+            act(action, array)
+        if store.meanwhile is not None:
+            return
+        yield store
+
+
+@pytest.mark.parametrize("second", ACTIONS)
+@pytest.mark.parametrize("first", ACTIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_it_is_as_if_one_change_had_come_first(layout: str, first: str, second: str) -> None:
+    one, two = ACTIONS[first], ACTIONS[second]
+    expected = [one_after_the_other(layout, one, two), one_after_the_other(layout, two, one)]
+
+    def other(store: tegula.Store) -> Callable[[], Any]:
+        array = tegula.open_array(store, mode="r+")
+        return lambda: act(two, array)
+
+    met = 0
+    for store in moments(layout, one, other):
+        assert state(store) in expected
+        met += 1
+    assert met > 1
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_reader_sees_no_half_of_a_change(layout: str, name: str) -> None:
+    """The shape is the old or the new one, and so is each element; what was cut off before is not seen again."""
+    before, after = one_after_the_other(layout), one_after_the_other(layout, ACTIONS[name])
+    shapes = {len(before[0]), len(after[0])}
+
+    def other(store: tegula.Store) -> Callable[[], Any]:
+        def look() -> None:
+            array = tegula.open_array(store)
+            values = array[...].tolist()
+            assert len(values) in shapes
+            for index, value in enumerate(values):
+                # room that an append has taken, and a row that a shrink has cleared already, hold the fill value
+                assert value in {*before[0][index : index + 1], *after[0][index : index + 1], 0}
+            assert array.attrs.asdict() in (before[1], after[1])
+
+        return look
+
+    assert sum(1 for _ in moments(layout, ACTIONS[name], other)) > 1
+
+
+@pytest.mark.parametrize("name", ["append", "grow"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_a_killed_shrink_left_is_not_seen_while_the_array_grows(layout: str, name: str) -> None:
+    wanted = {"append": [21, 22, 23], "grow": [0] * 6}[name]
+
+    def die(store: tegula.Store) -> Callable[[], Any]:
+        def kill() -> None:
+            raise Killed
+
+        return kill
+
+    for left in moments(layout, ACTIONS["shrink"], die):
+        values = {key: left.get(key) or b"" for key in left.list()}
+        for at in range(1, 10_000):
+            store = Stepping(values)
+            array = tegula.open_array(store, mode="r+")
+            length = len(array)
+            found: list[list[int]] = []
+            store.meanwhile = lambda store=store, found=found: found.append(tegula.open_array(store)[...].tolist())
+            store.at = store.steps + at
+            ACTIONS[name](array)
+            if store.meanwhile is not None:
+                break
+            (seen,) = found
+            assert seen[:length] == [*range(1, length + 1)]
+            for value, new in zip(seen[length:], wanted):
+                assert value in (0, new)
