@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +33,8 @@ __all__ = [
     "with_checksum",
 ]
 
-
+_RETRIES = 100
+_LOOKS = 9  # at what may be half a node, until it is taken for a damaged one
 _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__[0-9]+\.blp")
 
 
@@ -159,9 +161,7 @@ def create_node(
     item.parse(item.serialize(metadata))  # what could not be read back is refused before anything is changed
     if overwrite:
         _make_room(store, path)
-        for _, key in [*array.stored_chunks()] if array is not None else []:  # of one whose documents had been lost
-            store.delete(key)
-    elif engine.read_metadata(store, path) is not None:
+    elif _is_taken(store, path):
         raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
     elif array is not None and engine.implicit_group(store, path, None) is not None:
         raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
@@ -171,11 +171,30 @@ def create_node(
             "creating it with overwrite=True deletes them",
             path=f"{store.url}/{path}".rstrip("/"),
         )
-    if item.has_groups:
-        _create_parents(store, path, item)
-    if array is not None and array.metadata.dense:  # bcolz opens no array without it
-        store.make_prefix(array.chunk_prefix)
-    return engine.create_documents(store, path, item, metadata, overwrite)
+    for attempt in range(_RETRIES):
+        for _, key in [*array.stored_chunks()] if array is not None and overwrite else []:  # whose documents were lost
+            store.delete(key)
+        if item.has_groups:
+            _create_parents(store, path, item)
+        if array is not None and array.metadata.dense:  # bcolz opens no array without it
+            store.make_prefix(array.chunk_prefix)
+        try:
+            return engine.create_documents(store, path, item, metadata, overwrite=False)
+        except AlreadyExistsError:  # somebody else was faster
+            if not overwrite:
+                raise
+            engine.back_off(attempt)
+            _make_room(store, path)
+    raise AlreadyExistsError("others keep creating the node", path=f"{store.url}/{path}".rstrip("/"))
+
+
+def _is_taken(store: Store, path: str) -> bool:
+    """Return whether there is a node; one that can't be read yet may be about to be complete."""
+    for attempt in range(1, _LOOKS):
+        with suppress(MetadataError):
+            return engine.read_metadata(store, path) is not None
+        engine.back_off(attempt)
+    return engine.read_metadata(store, path) is not None
 
 
 def _has_strays(array: engine.StoredArray) -> bool:

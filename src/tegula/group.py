@@ -387,10 +387,11 @@ class Group(Node, MutableMapping[str, Any]):
         item = find_format(self.format)
         if item.consolidate is None:
             raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._place)
-        members = {path: node.metadata.documents for path, node in self._fresh().walk()}
         prefix = f"{self._path}/" if self._path else ""
         for attempt in range(10_000):
             _, before = self._store.get(prefix + item.consolidated_key, with_generation=True)
+            # looked for again each time, since it may be a copy with a newer member that has come between
+            members = {path: node.metadata.documents for path, node in self._fresh().walk()}
             current = engine.read_metadata(self._store, self._path, self.format)
             if not isinstance(current, GroupMetadata):
                 raise MetadataError("an implicit group has no document to hold the copy", path=self._place)

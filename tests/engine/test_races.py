@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.stores import MemoryStore
 
 SCALE = int(os.environ.get("TEGULA_RACES", "1"))
@@ -110,9 +110,7 @@ def one_after_the_other(layout: str, *actions: Action) -> Any:
     return state(store)
 
 
-def moments(
-    layout: str, action: Action, other: Callable[[tegula.Store], Callable[[], Any]]
-) -> Iterator[tegula.Store]:
+def moments(layout: str, action: Action, other: Callable[[tegula.Store], Callable[[], Any]]) -> Iterator[tegula.Store]:
     """Do something again and again, and let another act before a later and later step; yield each store at the end."""
     for at in range(1, 10_000):
         store = Stepping()
@@ -193,3 +191,75 @@ def test_what_a_killed_shrink_left_is_not_seen_while_the_array_grows(layout: str
             assert seen[:length] == [*range(1, length + 1)]
             for value, new in zip(seen[length:], wanted):
                 assert value in (0, new)
+
+
+# --- nodes that come and go
+
+
+NODES: dict[str, Callable[..., Any]] = {
+    "array": lambda store, mark, **o: tegula.create_array(store, shape=3, dtype="i4", fill_value=mark, **o),
+    "group": lambda store, mark, **o: tegula.create_group(store, **o),
+    "table": lambda store, mark, **o: tegula.create_table(store, {"x": [mark], "y": [mark]}, **o),
+}
+KINDS = {
+    "zarr1": ["array"],
+    "zarr2": ["array", "group", "table"],
+    "zarr3": ["array", "group", "table"],
+    "bcolz": ["array", "table"],
+}
+PAIRS = [(f, k, g, n) for f in KINDS for k in KINDS[f] for g in KINDS for n in KINDS[g]]
+PATHS = {"zarr1": ""}
+
+
+def create(store: tegula.Store, format: str, kind: str, mark: int, **options: Any) -> bool:
+    """Create a node that says who made it, and return whether it was made."""
+    try:
+        NODES[kind](store, mark, format=format, attributes={"who": mark}, **options)
+    except (AlreadyExistsError, MetadataError):  # the latter of half a node of bcolz, which has two documents
+        return False
+    return True
+
+
+def who(node: Any) -> int:
+    """Say who made a node; whatever is in it is of one and the same."""
+    mark: int = node.attrs["who"]
+    if isinstance(node, tegula.Array):
+        assert node.fill_value == mark
+    if isinstance(node, tegula.Table):
+        assert {name: node[name][...].tolist() for name in node.names} == {"x": [mark], "y": [mark]}
+    return mark
+
+
+@pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), PAIRS)
+def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_format: str, second_kind: str) -> None:
+    for at in range(1, 10_000):
+        store = Stepping()
+        won: dict[int, bool] = {}
+        store.meanwhile = lambda store=store, won=won: won.update({2: create(store, second_format, second_kind, 2)})
+        store.at = at
+        won[1] = create(store, format, kind, 1)
+        if store.meanwhile is not None:
+            break
+        assert sorted(won.values()) == [False, True], at
+        node = tegula.open(store)
+        assert won[who(node)]
+        winner = format if won[1] else second_format
+        assert node.format == winner
+    assert at > 3
+
+
+@pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), PAIRS)
+def test_who_overwrites_a_node_that_another_creates_has_the_last_word(
+    format: str, kind: str, second_format: str, second_kind: str
+) -> None:
+    for at in range(1, 10_000):
+        store = Stepping()
+        won: dict[int, bool] = {}
+        store.meanwhile = lambda store=store, won=won: won.update({2: create(store, second_format, second_kind, 2)})
+        store.at = at
+        assert create(store, format, kind, 1, overwrite=True)
+        if store.meanwhile is not None:
+            break
+        if not won[2] or kind == second_kind == "array":
+            assert who(tegula.open(store)) in (1, 2)
+    assert at > 3

@@ -156,14 +156,17 @@ def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
 
 def has_node(store: Store, prefix: str, item: Format) -> bool:
     """Return whether a document of the format makes a node of a prefix, without reading it."""
-    for key in item.node_keys:
-        try:
-            if store.exists(prefix + key):
-                return True
-        except StoreError as error:
-            if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
-                raise
-    return False
+    return any(_has_document(store, prefix, key) for key in item.node_keys)
+
+
+def _has_document(store: Store, prefix: str, key: str) -> bool:
+    """Return whether there is a document, which there is not where a document of another format is its directory."""
+    try:
+        return store.exists(prefix + key)
+    except StoreError as error:
+        if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
+            raise
+        return False
 
 
 def create_documents(
@@ -183,11 +186,11 @@ def create_documents(
     others = [key for key in later if "/" not in key or key in documents]
     others.sort(key=lambda key: key == item.shape_key)  # as long as no length is known there is nothing to read
     before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
-    try:
-        # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's
-        store.set(prefix + main, documents[main], if_generation=None if overwrite else ABSENT)
-    except ConflictError:
-        raise AlreadyExistsError("there is a node already", path=path or store.url, key=prefix + main) from None
+    # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's
+    if overwrite:
+        store.set(prefix + main, documents[main])
+    else:
+        _claim(store, path, item, main, documents)
     try:
         for key, generation in before.items():
             if key in documents:
@@ -201,6 +204,36 @@ def create_documents(
         )
         return {**documents, **current.documents}
     return documents
+
+
+def _claim(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> None:
+    """Write the document that makes a node, unless there is one, of whatever kind.
+
+    Two that claim a path for nodes of different kinds may see each other: then both withdraw before they try again.
+    """
+    prefix = f"{path}/" if path else ""
+    for attempt in range(10_000):
+        try:
+            mine = store.set(prefix + main, documents[main], if_generation=ABSENT)
+        except ConflictError:
+            break
+        if not _has_rival(store, path, item, documents):
+            return
+        with suppress(ConflictError):
+            store.delete(prefix + main, if_generation=mine)
+        back_off(attempt + 1)
+        if _has_rival(store, path, item, documents):
+            break
+    raise AlreadyExistsError("there is a node already", path=path or store.url, key=prefix + main)
+
+
+def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
+    """Return whether there are documents of another node than the one that consists of `documents`."""
+    prefix = f"{path}/" if path else ""
+    if any(_has_document(store, prefix, key) for key in item.node_keys if key not in documents):
+        return True
+    others = [other for other in FORMATS.values() if other is not item]
+    return any(has_node(store, prefix, other) and _is_node(store, prefix, other) for other in others)
 
 
 def update_documents(
