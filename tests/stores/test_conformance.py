@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 
 from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
-from tegula.testing import StoreConformance, check_store
+from tegula.testing import FaultyStore, StoreConformance, check_store
 
 
 class TestMemoryStore(StoreConformance):
@@ -75,6 +75,42 @@ class TestCommittingZipStore(TestZipStore):
 
     def make(self) -> Store:
         return _Committing(self.place("a.zip"), "x")
+
+
+class TestFaultyStoreWithoutFaults(TestMemoryStore):
+    def make(self) -> Store:
+        return FaultyStore(super().make())
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return FaultyStore(super().reopen_read_only(store.store))
+
+
+class TestFaultyStoreOverFiles(TestLocalStore):
+    def make(self) -> Store:
+        return FaultyStore(super().make())
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return FaultyStore(super().reopen_read_only(store.store))
+
+
+class TestFaultyStoreOverAnArchive(TestZipStore):
+    def make(self) -> Store:
+        return FaultyStore(super().make())
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return FaultyStore(super().reopen_read_only(store.store))
+
+
+class _Batching(MemoryStore):
+    def get_many(self, requests):
+        return super().get_many(requests)
+
+
+class TestFaultyStoreOverBatches(TestFaultyStoreWithoutFaults):
+    def make(self) -> Store:
+        store = FaultyStore(_Batching())
+        assert type(store).get_many is not Store.get_many
+        return store
 
 
 class _Committing(ZipStore):

@@ -1,7 +1,6 @@
 """The conformance suite of stores: what `tegula` relies on, as tests that any store can be run through.
 
-Make a class of your test module from `StoreConformance` and pytest collects its tests; pytest itself is not needed, see
-`check_store`. The suite uses only what `Store` promises.
+The suite uses only what `Store` promises.
 """
 
 from __future__ import annotations

@@ -1,0 +1,287 @@
+"""A store that fails on demand, to see what becomes of data when a disk is full, a network breaks or a process dies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from tegula.errors import ConflictError, MetadataError, StoreError
+from tegula.stores import ByteRange, Generation, Store
+from tegula.stores.interface import BytesLike
+
+__all__ = ["Crash", "Fault", "FaultyStore"]
+
+T = TypeVar("T")
+_OPERATIONS = frozenset(
+    (
+        *("get", "get_many", "size", "exists", "obstruction", "list_prefix", "list_dir", "prefixes_with"),
+        *("set", "delete", "delete_prefix", "make_prefix", "turn"),
+    )
+)
+
+
+class Crash(BaseException):
+    """The death of the process, as far as a test can have it: no handler of ordinary exceptions sees it.
+
+    Examples
+    --------
+    >>> issubclass(Crash, Exception)
+    False
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is to go wrong, and when.
+
+    Parameters
+    ----------
+    what : int, "short", "conflict", "crash" or callable
+        A number of `errno`: the operation fails with a `StoreError` that has it as its cause. ``"short"``: a ``get``
+        returns half of the bytes. ``"conflict"``: a conditional ``set`` or ``delete`` loses its race. ``"crash"``:
+        the operation raises `Crash`, and so does every later one. A callable is called with the operation and its key,
+        and nothing fails unless it raises: there another writer can come in between.
+    on : str or sequence of str
+        The operations concerned, by their names in `Store`; any, if none is named.
+    keys : str
+        A regular expression that has to be found in the key (or prefix).
+    skip : int
+        How many such operations go well first.
+    times : int, optional
+        How many fail then; without limit if ``None``.
+    done : bool
+        Whether the operation is carried out before it fails, as when an answer is lost on its way.
+
+    Raises
+    ------
+    MetadataError
+        If an operation or a kind of fault is not known.
+
+    Examples
+    --------
+    >>> import errno
+    >>> Fault(errno.ENOSPC, on="set", keys="^c/", skip=2).times
+    1
+    """
+
+    what: int | Literal["short", "conflict", "crash"] | Callable[[str, str], object]
+    on: str | Sequence[str] = ()
+    keys: str = ""
+    skip: int = 0
+    times: int | None = 1
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.what, int) or callable(self.what) or self.what in ("short", "conflict", "crash")):
+            raise MetadataError(f"{self.what!r:.60} is no fault", field="what")
+        unknown = {*self._names()} - _OPERATIONS
+        if unknown:
+            raise MetadataError(f"{min(unknown)!r:.60} is no operation of a store", field="on")
+
+    def _names(self) -> Sequence[str]:
+        return (self.on,) if isinstance(self.on, str) else self.on
+
+    def concerns(self, operation: str, key: str, conditional: bool) -> bool:
+        """Return whether an operation is one of those that may fail."""
+        if (self.what == "short" and operation != "get") or (self.what == "conflict" and not conditional):
+            return False
+        names = self._names()
+        return (not names or operation in names) and re.search(self.keys, key) is not None
+
+
+class FaultyStore(Store):
+    """Another store, all of whose operations pass through here, and some of them fail.
+
+    Generations, ranges and turns are those of the other store. ``delete_prefix`` asks for one key after the other, so
+    that it can be interrupted, too. The kernel asks a wrapped `LocalStore` like any other store, so both executors meet
+    the faults. Faults are counted in the order in which operations come, which is always the same with one thread only
+    (``tegula.config.configure(threads=1)``). A copy that was pickled has no faults.
+
+    Parameters
+    ----------
+    store : Store
+        The store that keeps the values.
+    *faults : Fault
+        Faults to arm at once; see `arm`.
+
+    Attributes
+    ----------
+    store : Store
+        The store that keeps the values; it goes on working after a crash.
+    struck : int
+        How many operations have failed since the faults were armed.
+
+    Examples
+    --------
+    >>> import errno, tegula
+    >>> store = FaultyStore(tegula.MemoryStore())
+    >>> a = tegula.create_array(store, shape=6, chunks=2, dtype="u1", fill_value=9)
+    >>> store.arm(Fault(errno.ENOSPC, on="set", skip=1))
+    >>> with tegula.config.configure(threads=1):  # doctest: +ELLIPSIS
+    ...     a[:] = 1
+    Traceback (most recent call last):
+    ...
+    tegula.errors.StoreError: can't set: No space left on device (path ..., key 'c/1')
+    >>> a[:], store.struck
+    (array([1, 1, 9, 9, 9, 9], dtype=uint8), 1)
+    """
+
+    def __new__(cls, store: Store, *_: Fault) -> FaultyStore:
+        """Whoever sees that a store answers many requests at once asks it so; the wrapped one decides."""
+        many = cls is FaultyStore and type(store).get_many is not Store.get_many
+        return super().__new__(_FaultyBatches if many else cls)
+
+    def __init__(self, store: Store, *faults: Fault) -> None:
+        self.store = store
+        self.read_only = store.read_only
+        self.concurrency = store.concurrency
+        self._lock = threading.Lock()
+        self.arm(*faults)
+
+    def arm(self, *faults: Fault) -> None:
+        """Replace the faults by others, and begin to count anew; a crash is over.
+
+        Examples
+        --------
+        >>> import errno
+        >>> from tegula.stores import MemoryStore
+        >>> store = FaultyStore(MemoryStore({"a": b"1"}), Fault(errno.EIO, on="get"))
+        >>> store.arm()
+        >>> store.get("a")
+        b'1'
+        """
+        with self._lock:
+            self._armed = [(fault, itertools.count().__next__) for fault in faults]
+            self._dead = False
+            self.struck = 0
+
+    @property
+    def url(self) -> str:
+        """The name of the other store."""
+        return self.store.url
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Do what the other store does, or fail; see `Store.get`."""
+        fault = self._next("get", key)
+        if fault is not None and fault.what == "short":
+            value, generation = self.store.get(key, byte_range, with_generation=True)
+            value = None if value is None else value[: len(value) // 2]
+            return (value, generation) if with_generation else value
+        if with_generation:
+            return self._act(fault, "get", key, lambda: self.store.get(key, byte_range, with_generation=True))
+        return self._act(fault, "get", key, lambda: self.store.get(key, byte_range))
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Do what the other store does, or fail; see `Store.set`."""
+        fault = self._next("set", key, if_generation is not None)
+        return self._act(fault, "set", key, lambda: self.store.set(key, value, if_generation=if_generation))
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Do what the other store does, or fail; see `Store.delete`."""
+        fault = self._next("delete", key, if_generation is not None)
+        self._act(fault, "delete", key, lambda: self.store.delete(key, if_generation=if_generation))
+
+    def size(self, key: str) -> int | None:
+        """Do what the other store does, or fail; see `Store.size`."""
+        return self._do("size", key, lambda: self.store.size(key))
+
+    def exists(self, key: str) -> bool:
+        """Do what the other store does, or fail; see `Store.exists`."""
+        return self._do("exists", key, lambda: self.store.exists(key))
+
+    def obstruction(self, key: str) -> str | None:
+        """Do what the other store does, or fail; see `Store.obstruction`."""
+        return self._do("obstruction", key, lambda: self.store.obstruction(key))
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Do what the other store does, or fail; see `Store.list_prefix`."""
+        return self._do("list_prefix", prefix, lambda: self.store.list_prefix(prefix))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Do what the other store does, or fail; see `Store.list_dir`."""
+        return self._do("list_dir", prefix, lambda: self.store.list_dir(prefix))
+
+    def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
+        """Do what the other store does, or fail; see `Store.prefixes_with`."""
+        return self._do("prefixes_with", prefix, lambda: self.store.prefixes_with(prefix, names))
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Delete key after key, then what the other store has under the prefix besides; see `Store.delete_prefix`."""
+        if not self.read_only:
+            super().delete_prefix(prefix)
+        self._do("delete_prefix", prefix, lambda: self.store.delete_prefix(prefix))
+
+    def make_prefix(self, prefix: str) -> None:
+        """Do what the other store does, or fail; see `Store.make_prefix`."""
+        self._do("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
+
+    @contextmanager
+    def turn(self, key: str) -> Iterator[bool]:
+        """Do what the other store does, or fail; see `Store.turn`."""
+        turn = self._do("turn", key, lambda: self.store.turn(key))
+        with turn as alone:
+            yield alone
+
+    def close(self) -> None:
+        """Close the other store, which after a crash nobody does any more."""
+        if not self._dead:
+            self.store.close()
+
+    def _do(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        return self._act(self._next(operation, key), operation, key, work)
+
+    def _next(self, operation: str, key: str, conditional: bool = False) -> Fault | None:
+        """Return the fault that this operation meets, if any, and count it."""
+        with self._lock:
+            if self._dead:
+                raise Crash("the process has died")
+            for fault, count in self._armed if isinstance(key, str) else []:
+                if fault.concerns(operation, key, conditional):
+                    number = count() - fault.skip
+                    if number >= 0 and (fault.times is None or number < fault.times):
+                        self.struck += 1
+                        return fault
+        return None
+
+    def _act(self, fault: Fault | None, operation: str, key: str, work: Callable[[], T]) -> T:
+        """Carry out an operation with its fault before or after it."""
+        if fault is None:
+            return work()
+        if not fault.done:
+            self._strike(fault, operation, key)
+            return work()
+        found = work()
+        self._strike(fault, operation, key)
+        return found
+
+    def _strike(self, fault: Fault, operation: str, key: str) -> None:
+        if callable(fault.what):
+            fault.what(operation, key)
+        elif fault.what == "crash":
+            self._dead = True
+            raise Crash(f"the process dies at {operation} {key!r}")
+        elif fault.what == "conflict":
+            raise ConflictError("the value has changed since it was read", key=key)
+        elif isinstance(fault.what, int):
+            cause = OSError(fault.what, os.strerror(fault.what))
+            raise StoreError(f"can't {operation}: {cause.strerror}", key=key) from cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FaultyStore, (self.store,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r})"
+
+
+class _FaultyBatches(FaultyStore):
+    """A faulty store over one that answers many requests at once."""
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        wanted = [*requests]
+        return self._do("get_many", wanted[0][0] if wanted else "", lambda: self.store.get_many(wanted))
