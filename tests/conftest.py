@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tegula import config, executors
 
@@ -18,6 +19,10 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 # the same examples each time, unless new ones are asked for: other implementations have bugs to be found, too
 settings.load_profile("explore" if os.environ.get("TEGULA_EXPLORE") else "steady")
+
+
+# how many times as many examples the state machines try: TEGULA_EXPLORE=1 TEGULA_EXAMPLES=100 for a night
+_MORE = int(os.environ.get("TEGULA_EXAMPLES", "1"))
 
 
 def pytest_report_header() -> str:
@@ -36,6 +41,20 @@ def kernel() -> ModuleType:
     if module is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"tegula's compiled kernel {executors.obstacle()}")
     return module
+
+
+@pytest.fixture(scope="session")
+def run_machine() -> Callable[..., None]:
+    """Run a state machine, made anew for each example, as often as is asked for; always in one order."""
+
+    def run(make: Callable[[], RuleBasedStateMachine], examples: int, steps: int = 20) -> None:
+        # faults are counted, so operations have to come in one order
+        with config.configure(threads=1):
+            run_state_machine_as_test(
+                make, settings=settings(max_examples=examples * _MORE, stateful_step_count=steps, deadline=None)
+            )
+
+    return run
 
 
 def plain(value: Any) -> Any:
