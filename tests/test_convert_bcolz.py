@@ -238,3 +238,12 @@ def test_filters_of_big_endian_elements(dtype: str, old: str, new: str) -> None:
     source[...] = np.arange(42).reshape(6, 7)
     array, _ = converted(source, new)
     assert array[...].tolist() == np.arange(42).reshape(6, 7).tolist()
+
+
+@pytest.mark.parametrize("dtype", [">U2", ">i4", ">f8"])
+def test_big_endian_elements_of_a_last_chunk_that_is_filled_up(dtype: str) -> None:
+    values = np.array(["a", "b", "", "yz", "x"], dtype) if "U" in dtype else np.arange(5).astype(dtype)
+    source, target = MemoryStore(), MemoryStore()
+    tegula.create_array(source, shape=5, chunks=3, dtype=dtype, format="bcolz")[...] = values
+    assert tegula.convert(source, target, format="zarr3", verify=True).arrays[0].verified
+    np.testing.assert_array_equal(tegula.open(target)[...], values)

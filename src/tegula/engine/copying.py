@@ -167,7 +167,8 @@ class _Mover:
         source, target = self.source, self.target
         part = part_of(source, coords)
         plan = basic(part, source.metadata.shape, source.metadata.grid)
-        values = np.empty(plan.work_shape, target.dtype)
+        # of the source's type: the kernel copies elements as they are, and writing turns bytes round where it has to
+        values = np.empty(plan.work_shape, source.dtype)
         read(source, plan, values)
         write(target, basic(part, target.metadata.shape, target.metadata.grid), values)
         sizes = (array.store.size(key) if (key := array.key(coords)) else None for array in (source, target))
