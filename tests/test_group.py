@@ -468,3 +468,17 @@ def test_looking_for_nodes_deep_below_comes_to_an_end(tmp_path, monkeypatch):
     with pytest.raises(tegula.NotFoundError):
         tegula.open(tmp_path)
     assert 100 < len(listed) < 500
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_an_interrupted_deletion_leaves_is_not_seen_in_the_next_array(format: str) -> None:
+    group = tegula.create_group(MemoryStore(), format=format)
+    group["a"] = np.arange(6)
+    for key in ("zarr.json", ".zarray"):
+        group.store.delete(f"a/{key}")
+    assert "a" not in group
+    with pytest.raises(AlreadyExistsError, match="overwrite"):
+        group.create_array("a", shape=6, dtype="i8")
+    with pytest.raises(AlreadyExistsError, match="overwrite"):
+        group["a"] = np.ones(6)
+    assert not group.create_array("a", shape=6, dtype="i8", overwrite=True)[...].any()

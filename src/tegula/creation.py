@@ -111,6 +111,11 @@ def new_array_of(
         return array
     # everything that can be wrong is found before anything is written
     stored = engine.stored_array(store, path, metadata, **options)
+    check_path(path)
+    left = None if overwrite else next(stored.stored_chunks(), None)
+    if left is not None and engine.read_metadata(store, path) is None:
+        # of an array whose deletion was interrupted, say: they would be taken for values of this one
+        raise AlreadyExistsError("there are chunks without an array; overwrite deletes them", path=path, key=left[1])
     documents = create_node(store, path, item, metadata, overwrite, stored)
     final = item.parse(documents)
     if not isinstance(final, ArrayMetadata):
