@@ -471,8 +471,8 @@ def test_looking_for_nodes_deep_below_comes_to_an_end(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_an_interrupted_deletion_leaves_is_not_seen_in_the_next_array(format: str) -> None:
-    group = tegula.create_group(MemoryStore(), format=format)
+def test_what_an_interrupted_deletion_leaves_is_not_seen_in_the_next_array(format: str, tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path, format=format)
     group["a"] = np.arange(6)
     for key in ("zarr.json", ".zarray"):
         group.store.delete(f"a/{key}")

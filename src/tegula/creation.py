@@ -111,11 +111,6 @@ def new_array_of(
         return array
     # everything that can be wrong is found before anything is written
     stored = engine.stored_array(store, path, metadata, **options)
-    check_path(path)
-    left = None if overwrite else next(stored.stored_chunks(), None)
-    if left is not None and engine.read_metadata(store, path) is None:
-        # of an array whose deletion was interrupted, say: they would be taken for values of this one
-        raise AlreadyExistsError("there are chunks without an array; overwrite deletes them", path=path, key=left[1])
     documents = create_node(store, path, item, metadata, overwrite, stored)
     final = item.parse(documents)
     if not isinstance(final, ArrayMetadata):
@@ -172,8 +167,7 @@ def create_node(
         raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
     elif array is not None and _has_strays(array):
         raise AlreadyExistsError(
-            "there are chunks of an array whose documents are gone, which the new one would take for its own; "
-            "creating it with overwrite=True deletes them",
+            "there are chunks of an array that is gone, which this one would take for its own; overwrite deletes them",
             path=f"{store.url}/{path}".rstrip("/"),
         )
     for attempt in range(_RETRIES):
