@@ -372,6 +372,37 @@ def test_writers_at_work_are_no_fault(format: str, kind: str, tmp_path: Path) ->
     assert kinds(final) <= {"leftover-rows", "wrong-counts"}, str(final)
 
 
+class Interrupted(MemoryStore):
+    """Lets somebody do something between the reading of a document and a listing."""
+
+    between: Callable[[], Any] | None = None
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        act, self.between = self.between, None
+        if act is not None:
+            act()
+        return super().list_prefix(prefix)
+
+
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz"])
+@pytest.mark.parametrize("rows", [0, 3, 12, 20, 26, 95])
+def test_an_array_whose_length_changes_meanwhile_is_no_fault(format: str, rows: int) -> None:
+    store = Interrupted()
+    array = tegula.create_array(store, shape=25, chunks=10, dtype="i4", format=format)
+    array[...] = 1
+
+    def act() -> None:
+        array.resize(rows)
+        if rows:
+            array[...] = 2
+
+    store.between = act
+    report = tegula.check(store)
+    assert kinds(report) <= {"wrong-counts"}, str(report)
+    assert report.chunks == -(-rows // 10)
+    assert report.missing_chunks == 0
+
+
 def test_an_array_that_is_deleted_meanwhile_is_no_fault() -> None:
     store = MemoryStore()
     array = tegula.create_array(store, shape=20, chunks=1, dtype="u1", format="bcolz", path="x")
