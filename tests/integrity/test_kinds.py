@@ -83,15 +83,8 @@ def edit(key: str, **changes: Any) -> Damage:
     return lambda store: store.set(key, json.dumps({**json.loads(store.get(key) or b""), **changes}).encode())
 
 
-def resize(path: str, rows: int) -> Damage:
-    """Change a length alone, as a killed writer does."""
-
-    def act(store: MemoryStore) -> None:
-        found = tegula.open(store, path=path)
-        shape = [rows, *found.shape[1:]]
-        edit(f"{path}/meta/sizes" if path else "meta/sizes", shape=shape, nbytes=rows * 8)(store)
-
-    return act
+def rename(key: str, old: str, new: str) -> Damage:
+    return lambda store: store.set(key, (store.get(key) or b"").replace(old.encode(), new.encode()))
 
 
 def consolidated(change: Damage) -> Damage:
@@ -204,6 +197,9 @@ for name, key in [("zarr3", "zarr.json"), ("zarr2", ".zmetadata")]:
     case("consolidated-gone", key, make, consolidated(lambda store: store.delete_prefix("a/")))
     case("consolidated-missing", key, make,
          consolidated(lambda store: tegula.open_group(store, "r+").create_group("late")))  # fmt: skip
+    old, new = ('"b/c"', '"../c"') if name == "zarr3" else ("b/c/.zarray", "../c/.zarray")
+    case("consolidated-gone", key, make, both(consolidated(drop("b/c/zarr.json" if name == "zarr3" else "b/c/.zarray")),
+         lambda store: store.delete_prefix("b/c/"), rename(key, old, new)))  # fmt: skip
 case("metadata", ".zmetadata", lambda: hierarchy("zarr2"), put(".zmetadata", b"{}"))
 
 

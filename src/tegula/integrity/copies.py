@@ -12,6 +12,7 @@ from tegula.group import Group
 from tegula.integrity.documents import Place, below
 from tegula.integrity.examination import Examination, Repair
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.stores.interface import is_key
 
 __all__ = ["Copies", "copies_of"]
 
@@ -63,7 +64,7 @@ class Copies:
         gone = [name for name in self._entries if name and name not in self._seen]
         for name in gone:
             message = f"there is no node {name!r} any more"
-            if next(exam.store.list_prefix(f"{self._place.prefix}{name}/"), None) is not None:
+            if is_key(name) and next(exam.store.list_prefix(f"{self._place.prefix}{name}/"), None) is not None:
                 self._complete = False
                 message += ", but there are keys below it: the copy may be all that describes them"
             self._found.append(("consolidated-gone", message))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from tegula import engine
 from tegula.columns import ORDER
 from tegula.errors import NotFoundError, StoreError
 from tegula.formats import FORMATS, Format
@@ -156,6 +157,8 @@ def _members(exam: Examination, place: Place) -> list[str]:
 
 def _survey(exam: Examination, prefix: str) -> tuple[bool, int, int]:
     """Return whether there are nodes below a prefix; if not, how many keys, and how many of them other libraries'."""
+    if prefix and any(engine.has_node(exam.store, prefix, item) for item in _TOLD_BY_NAME):
+        return True, 0, 0  # without going through the names of all chunks
     number = of_others = 0
     for key in exam.store.list_prefix(prefix):
         name = key.rpartition("/")[2]
@@ -168,6 +171,7 @@ def _survey(exam: Examination, prefix: str) -> tuple[bool, int, int]:
     return False, number, of_others
 
 
+_TOLD_BY_NAME = [item for item in FORMATS.values() if item.name != "zarr1"]
 _NODE_NAMES = frozenset(key.rpartition("/")[2] for key in ALL_KEYS) - {"attrs", "__attrs__", "__zattr__"}
 
 
