@@ -25,6 +25,13 @@ pub enum Error {
         /// What was tried and what the system said to that.
         message: String,
     },
+    /// The system refused something to a store.
+    System {
+        /// What was tried and what the system said to that.
+        message: String,
+        /// The number of what it said.
+        errno: i32,
+    },
     /// A value has changed since its generation was read.
     Conflict,
     /// There turns out to be no value.
@@ -80,7 +87,7 @@ impl fmt::Display for Error {
             Error::Codec { codec, message } | Error::Unsupported { codec, message } => {
                 write!(out, "{codec}: {message}")
             }
-            Error::Store { message } => out.write_str(message),
+            Error::Store { message } | Error::System { message, .. } => out.write_str(message),
             Error::Conflict => out.write_str("the value kept changing"),
             Error::Absent => out.write_str("there is no value"),
             Error::Unusual => out.write_str("this needs the store's own way"),

@@ -1,5 +1,6 @@
 //! The kernel's errors as those of `tegula.errors`.
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
@@ -21,6 +22,11 @@ pub fn exception(py: Python<'_>, error: Error) -> PyErr {
         Error::Codec { codec, message } => ("CodecError", message, Some(codec)),
         Error::Unsupported { codec, message } => ("UnsupportedError", message, Some(codec)),
         Error::Store { message } => ("StoreError", message, None),
+        Error::System { message, errno } => {
+            let made = make(py, "StoreError", &message, key, None).unwrap_or_else(|error| error);
+            made.set_cause(py, system_error(py, errno).ok());
+            return made;
+        }
         Error::Conflict => ("ConflictError", Error::Conflict.to_string(), None),
         other => ("StoreError", other.to_string(), None),
     };
@@ -37,6 +43,12 @@ fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: 
     places.set_item("codec", codec)?;
     let value = errors(py)?.getattr(class)?.call((message,), Some(&places))?;
     Ok(PyErr::from_value(value))
+}
+
+/// Make Python's own exception for what the system said.
+fn system_error(py: Python<'_>, errno: i32) -> PyResult<PyErr> {
+    let text = py.import("os")?.call_method1("strerror", (errno,))?;
+    Ok(PyErr::from_value(py.get_type::<PyOSError>().call1((errno, text))?))
 }
 
 /// Let an error of a Python store name the key too.

@@ -229,19 +229,20 @@ impl LocalFiles {
                 self.has_no_locks.store(true, Ordering::Relaxed);
                 Error::Unusual
             }
-            Failure::System(error) => self.error_at(action, key, &error.text()),
+            Failure::System(error) => {
+                Error::System { message: self.message(action, key, &error.text()), errno: error.0 }
+            }
         }
     }
 
     #[cold]
     fn error(&self, key: &str, cause: &str) -> Error {
-        self.error_at("write", key, cause)
+        Error::Store { message: self.message("write", key, cause) }
     }
 
-    #[cold]
-    fn error_at(&self, action: &str, key: &str, cause: &str) -> Error {
+    fn message(&self, action: &str, key: &str, cause: &str) -> String {
         let path = self.base.join(Path::new(OsStr::from_bytes(key.as_bytes())));
-        Error::Store { message: format!("can't {action} {}: {cause}", path.display()) }
+        format!("can't {action} {}: {cause}", path.display())
     }
 }
 
