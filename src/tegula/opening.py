@@ -45,6 +45,17 @@ _CREATION = frozenset(
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
+def _is_missing(path: str) -> bool:
+    """Return whether nothing stands at a path; of one that can't be looked at the store will say why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _check_mode(mode: str) -> str:
     if mode not in _MODES:
         raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
@@ -107,7 +118,7 @@ def open(
     unknown = creation.keys() - _CREATION
     if unknown:
         raise MetadataError(f"there is no option {', '.join(sorted(unknown))}")
-    if mode == "r+" and (local := local_path(target)) is not None and not os.path.lexists(local):
+    if mode == "r+" and (local := local_path(target)) is not None and _is_missing(local):
         raise NotFoundError("there is no array or group", path=local)
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r")

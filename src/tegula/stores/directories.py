@@ -95,7 +95,8 @@ class Directory:
             raise
         finally:
             for fd in alive:
-                os.close(fd)
+                with suppress(OSError):  # it has been closed before, under its first number
+                    os.close(fd)
         self._sync_names()
         return generation
 
@@ -149,7 +150,10 @@ class Directory:
                 # ext4 sends a file that has no blocks yet to the disk before it lets it replace another one
                 os.posix_fallocate(fd, 0, value.nbytes)
             while value.nbytes:
-                value = value[os.write(fd, value) :]
+                count = os.write(fd, value)
+                if not count:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                value = value[count:]
             # Inode numbers come back soon and the system's clock ticks slowly; an explicit time makes tokens unique.
             now = time.time_ns()
             os.utime(fd if _TIMES_BY_FD else self._at(name), ns=(now, now))

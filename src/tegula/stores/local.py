@@ -13,6 +13,7 @@ What that text leaves open is decided here, and each decision is held by a test:
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -199,7 +200,8 @@ class LocalStore(Store):
         except (OSError, MemoryError, OverflowError) as error:
             raise self._failure("read", key, error) from error
         finally:
-            os.close(fd)
+            with suppress(OSError):  # nothing was written
+                os.close(fd)
         return (value, (status.st_ino, status.st_mtime_ns, size)) if with_generation else value
 
     def size(self, key: str) -> int | None:
@@ -224,6 +226,9 @@ class LocalStore(Store):
                 return f"{twin!r} differs from a stored name in its spelling only"
             return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None
         except StoreError as error:
+            code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
+            if code not in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise  # nothing stands there for all that is known
             return error.message
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
@@ -293,13 +298,14 @@ class LocalStore(Store):
                 acquire(fd, wait=True)
                 alone = os.fstat(fd).st_ino == os.stat(path).st_ino
                 if not alone:
-                    os.close(fd)
-                    fd = None
+                    held, fd = fd, None
+                    os.close(held)
         try:
             yield alone
         finally:
             if fd is not None:
-                os.close(fd)
+                with suppress(OSError):  # nothing was written
+                    os.close(fd)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`, links as links, and the directories that fall empty."""
@@ -413,13 +419,15 @@ class LocalStore(Store):
 
     def _open_unusual(self, key: str, error: OSError | ValueError) -> int | None:
         """Open what could not be opened plainly: a link that leads to a file of the store."""
-        with self._reporting("read", key):
-            path = self._root.base + key
+        path = self._root.base + key
+        mode = 0
+        with suppress(OSError, ValueError):
             mode = os.lstat(path).st_mode
-            if stat.S_ISLNK(mode):
+        if stat.S_ISLNK(mode):
+            with self._reporting("read", key):
                 return os.open(self._root.resolve(path), _READ)
-            if stat.S_ISDIR(mode):  # which Windows does not open
-                return None
+        if stat.S_ISDIR(mode) and isinstance(error, PermissionError):  # Windows opens none
+            return None
         raise self._failure("read", key, error) from error
 
     def _is_no_value(self, key: str, status: os.stat_result) -> bool:

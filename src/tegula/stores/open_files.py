@@ -101,5 +101,7 @@ def write_at(fd: int, data: memoryview, start: int) -> None:
             with _position_lock:
                 os.lseek(fd, start, os.SEEK_SET)
                 count = os.write(fd, data)
+        if not count:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         data = data[count:]
         start += count

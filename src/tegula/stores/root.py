@@ -149,8 +149,10 @@ class Root:
                 return False
             try:
                 self.ignores_case = os.path.samestat(os.stat(self.base + other), status)
-            except OSError:
+            except FileNotFoundError:
                 self.ignores_case = False
+            except OSError:
+                return False  # which says nothing about the next name
         parent, _, name = key.rpartition("/")
         return self.ignores_case and has_twins(name) and name not in entry_names(self.base + parent)
 

@@ -280,7 +280,11 @@ class ZipStore(Store):
         try:
             self.close()
         except StoreError as error:
-            members = self._state[1] if self._state is not None else {}
+            members: dict[str, Member] = {}
+            if self._state is not None:
+                archive, members = self._state
+                archive.unlock()  # whoever keeps the warning keeps this store, too
+                self._state = None
             keys = [f"{key!r:.80}" for key, member in members.items() if member.data is not None]
             warnings.warn(
                 f"{self!r} was not closed, and what changed since its last commit is lost, with "
