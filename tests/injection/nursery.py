@@ -25,7 +25,8 @@ class Nursery:
 
         here = Path(__file__).parent
         paths = [str(Path(tegula.__file__).parents[1]), str(here)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        # one thread, so that the calls come in the same order each time
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TEGULA_THREADS": "1"}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             [sys.executable, str(here / "nursery.py")], stdin=pipe, stdout=pipe, env=environment, text=True

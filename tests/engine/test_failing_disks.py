@@ -1,0 +1,217 @@
+"""Disks that are full, closed, broken or gone at any system call of any operation: an error that says so, or success,
+and nothing lost or left behind.
+
+By default some calls of each operation are tried, each with one error; ``TEGULA_TORTURE`` tries every call with every
+error.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import ERRNOS, MOVES, Fault, armed, open_files_below, runs_kernel
+from operations import OPERATIONS, Operation, keys_of
+
+import tegula
+from tegula.errors import MetadataError, StoreError, TegulaError
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
+TORTURE = bool(os.environ.get("TEGULA_TORTURE"))
+MOST = 12
+
+# an archive that could not be written stays open, so that one can try again; when it is dropped it says what is lost
+DROPPED = "ignore:Exception ignored in. <function ZipStore.__del__:pytest.PytestUnraisableExceptionWarning"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Have the calls come in the same order each time."""
+    with tegula.config.configure(threads=1):
+        yield
+
+
+def prepared(name: str, folder: Path) -> tuple[Operation, Path, int]:
+    """Make what is there before an operation, and count its calls."""
+    operation, before, clean = OPERATIONS[name], folder / "before", folder / "clean"
+    before.mkdir()
+    operation.prepare(str(before))
+    shutil.copytree(before, clean)
+    count = Fault(str(clean))
+    with armed(count):
+        operation.act(str(clean))
+    assert count.log
+    return operation, before, len(count.log)
+
+
+def numbers(name: str, count: int) -> Iterator[tuple[int, int]]:
+    """Yield numbers of calls, each with the errors that they are to fail with."""
+    if TORTURE:
+        yield from ((number, code) for number in range(count) for code in ERRNOS)
+        return
+    step = max(1, count // MOST)
+    start = sum(name.encode())  # so that not all operations fail in the same way
+    for turn, number in enumerate(range(start % step, count, step)):
+        yield number, ERRNOS[(start + turn) % len(ERRNOS)]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_call_that_fails(name: str, tmp_path: Path) -> None:
+    operation, before, count = prepared(name, tmp_path)
+    old, new = keys_of(str(before)), keys_of(str(tmp_path / "clean"))
+    failed = 0
+    for number, code in numbers(name, count):
+        path = tmp_path / f"{number}-{code}"
+        shutil.copytree(before, path)
+        fault = Fault(str(path), number, ("fail", code))
+        with armed(fault):
+            failed += attempt(operation, path, code)
+        assert fault.hits == 1
+        check_nothing_leaked(path)
+        found = keys_of(str(path))
+        for key in {*found, *old, *new}:
+            value = found.get(key)
+            allowed = value in (old.get(key), new.get(key))
+            assert allowed or (operation.between is not None and operation.between(key, value)), (key, number)
+        operation.repeat(str(path))
+        found = keys_of(str(path))
+        left = {key for key in found if operation.leaves is not None and key not in new and operation.leaves(key)}
+        assert {key: value for key, value in found.items() if key not in left} == new, number
+        shutil.rmtree(path)
+    assert failed
+
+
+def attempt(operation: Operation, path: Path, code: int) -> bool:
+    """Do an operation; return whether it failed, as it may: with an error that says where and why."""
+    try:
+        operation.act(str(path))
+    except TegulaError as error:
+        check_error(error, path, code)
+        return True
+    return False
+
+
+def check_error(error: TegulaError, path: Path, code: int) -> None:
+    said = str(error)
+    assert os.strerror(code) in said
+    assert error.key is not None or error.path is not None or str(path) in said
+    assert code in causes(error), said
+
+
+def causes(error: BaseException | None) -> list[int]:
+    """Return the numbers of the system's errors that an error was raised from."""
+    found = []
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            found.append(error.errno)
+        error = error.__cause__
+    return found
+
+
+def check_nothing_leaked(path: Path) -> None:
+    """Look for temporary files, open files and locks below a directory."""
+    assert [*path.rglob(".tegula-*")] == []
+    assert open_files_below(path) == []
+    for place in [path, *path.rglob("*")]:
+        fd = os.open(place, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(fd)
+
+
+@pytest.mark.filterwarnings(DROPPED)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_disk_that_stays_full(name: str, tmp_path: Path) -> None:
+    operation, before, _ = prepared(name, tmp_path)
+    old, new = keys_of(str(before)), keys_of(str(tmp_path / "clean"))
+    needs_room = frozenset("create write fallocate mkdir link".split())
+    count = Fault(str(tmp_path / "clean"), calls=needs_room)
+    shutil.rmtree(tmp_path / "clean")
+    shutil.copytree(before, tmp_path / "clean")
+    with armed(count):
+        operation.act(str(tmp_path / "clean"))
+    step = 1 if TORTURE else max(1, len(count.log) // 4)
+    for number in range(0, len(count.log), step):
+        path = tmp_path / f"{number}"
+        shutil.copytree(before, path)
+        fault = Fault(str(path), number, ("fail", errno.ENOSPC), needs_room, lasting=True)
+        with armed(fault):
+            attempt(operation, path, errno.ENOSPC)
+        assert fault.hits
+        if "archive" not in name:
+            check_nothing_leaked(path)
+        for key, value in keys_of(str(path)).items():
+            allowed = value in (old.get(key), new.get(key))
+            assert allowed or (operation.between is not None and operation.between(key, value)), (key, number)
+        operation.repeat(str(path))
+        shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("most", [1, 7])
+def test_calls_that_do_less_than_they_were_asked_to(name: str, most: int, tmp_path: Path) -> None:
+    operation, before, _ = prepared(name, tmp_path)
+    path = tmp_path / "short"
+    shutil.copytree(before, path)
+    # the kernel takes a piece of a page for the last one, as it is on local disks
+    fault = Fault(str(path), 0, ("short", most), frozenset(("write",)) if runs_kernel() else MOVES, lasting=True)
+    with armed(fault):
+        operation.act(str(path))
+    assert fault.hits or not fault.log
+    assert keys_of(str(path)) == keys_of(str(tmp_path / "clean"))
+
+
+def test_the_kernel_goes_on_with_reads_of_some_pages(tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path, shape=50_000, chunks=25_000, dtype="i4", codecs=None)
+    array[...] = values = np.arange(50_000)
+    sharded = tegula.create_array(tmp_path / "s", shape=50_000, chunks=5_000, shards=25_000, dtype="i4", codecs=None)
+    sharded[...] = values
+    fault = Fault(str(tmp_path), 0, ("short", 4096), MOVES, lasting=True)
+    with armed(fault):
+        for found in (array, sharded):
+            assert np.array_equal(found[...], values)
+            assert np.array_equal(found[3000:9000], values[3000:9000])
+            found[10:20_000] = values[10:20_000]
+    assert fault.kernel > 50 or not runs_kernel()
+
+
+@pytest.mark.filterwarnings(DROPPED)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_directory_that_vanishes(name: str, tmp_path: Path) -> None:
+    operation, before, count = prepared(name, tmp_path)
+    for number in range(0, count, 1 if TORTURE else max(1, count // 5)):
+        path = tmp_path / f"{number}"
+        shutil.copytree(before, path)
+        fault = Fault(str(path), number, lambda path=path: shutil.rmtree(path))
+        with armed(fault), suppress(TegulaError):
+            operation.act(str(path))
+        assert fault.hits == 1
+        assert open_files_below(path) == [] or "archive" in name
+        assert [*path.rglob(".tegula-*")] == []
+        with suppress(StoreError, MetadataError):
+            keys_of(str(path))
+
+
+def test_the_hook_of_the_kernel_says_what_it_does_not_understand(kernel: Any, tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path, shape=4, dtype="i4")
+    array[...] = 1
+    seen = []
+    kernel.faults(lambda call, path: seen.append((call, path)))
+    try:
+        with tegula.config.configure(executor="kernel"):
+            assert array[0] == 1
+    finally:
+        kernel.faults()
+    count = len(seen)
+    assert not runs_kernel() or any(call == "read" and path == str(tmp_path / "c/0") for call, path in seen)
+    assert array[0] == 1
+    assert len(seen) == count
