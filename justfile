@@ -49,6 +49,10 @@ serve:
 bench *args:
     python benches/compare.py {{args}}
 
+# Put the promises of docs/explanation/guarantees.md to the test; --quick takes minutes, --help says more
+torture *args:
+    python -m torture {{args}}
+
 # What CI runs
 check:
     .ci/run

@@ -96,7 +96,7 @@ def state(store: tegula.Store) -> tuple[list[int], dict[str, Any], list[int]]:
 
 
 def act(action: Action, array: tegula.Array) -> None:
-    """Do something to an array that may have been cut shorter than it seems, which can be an error where it is dense."""
+    """Do something to an array; where it is dense and was cut shorter than it seems, that can be an error."""
     with suppress(TegulaError) if array.metadata.dense else nullcontext():
         action(array)
 

@@ -1,0 +1,5 @@
+"""``python -m torture``."""
+
+from torture.program import main
+
+main()

@@ -1,0 +1,66 @@
+"""Several processes that create one node at the same moment: exactly one is to win."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torture.crew import Member, job
+from torture.libraries.interface import Lacking, Library
+from torture.outcome import Outcome
+
+WORKERS = 4
+CASES = {"Zarr v2": "zarr2", "Zarr v3": "zarr3", "bcolz array": "bcolz", "bcolz table": "table", "own format": "own"}
+
+
+def race(library: Library, around: Any, path: str, layout: str, worker: int, rounds: int) -> dict[str, Any]:
+    """Create a node in each round, and return in which rounds it succeeded, and the errors of the others."""
+    library.check(layout)
+    won, errors = [], {}  # type: list[int], dict[str, int]
+    for number in range(rounds):
+        around.gate.wait(60)
+        try:
+            library.create(f"{path}-{number}", layout, 100 + worker, 10 + worker)
+            won.append(number)
+        except Lacking:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is counted
+            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+    return {"won": won, "errors": errors}
+
+
+def check(library: Library, around: Any, path: str, layout: str, won: list[list[int]]) -> dict[str, int]:
+    """Count the rounds that had one winner, and those whose node is that of a winner."""
+    rounds = {number for share in won for number in share}
+    one = [number for number in rounds if sum(number in share for share in won) == 1]
+    fine = 0
+    for number in one:
+        try:
+            node = library.open(f"{path}-{number}", layout)
+            winner = next(worker for worker, share in enumerate(won) if number in share)
+            fine += len(library.read(node)) == 100 + winner
+            library.close(node)
+        except Exception:  # noqa: BLE001 - it is not fine
+            continue
+    return {"one": len(one), "fine": fine}
+
+
+def run(member: Member, root: Path, count: int) -> list[Outcome]:
+    """Create so many nodes of each kind that a library knows."""
+    return [outcome for case in CASES if (outcome := _run(member, root / CASES[case], case, count)) is not None]
+
+
+def _run(member: Member, path: Path, case: str, rounds: int) -> Outcome | None:
+    what: dict[str, Any] = {"path": str(path), "layout": CASES[case]}
+    jobs = [job("creation:race", **what, worker=worker, rounds=rounds) for worker in range(WORKERS)]
+    try:
+        answers = member.run(jobs, limit=300)
+    except Lacking:
+        return None
+    won = [answer.get("value", {}).get("won", []) for answer in answers]
+    facts = {"rounds": rounds, "errors": [answer.get("value", answer).get("errors", answer) for answer in answers]}
+    facts.update(member.ask("creation:check", **what, won=won))
+    wrong = facts["one"] - facts["fine"]
+    text = f"{facts['one']} of {rounds}" + (f", {wrong} not the winner's" if wrong else "")
+    promise = f"{WORKERS} processes create one node, {rounds} times, {case}: exactly one wins"
+    return Outcome("creation", promise, member.name, text, facts)

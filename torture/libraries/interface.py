@@ -1,0 +1,76 @@
+"""What a library can be asked to do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+
+class Lacking(Exception):
+    """A library cannot do what is wanted, and why."""
+
+
+class Library(ABC):
+    """A library, with arrays of one axis in the layouts that it knows.
+
+    A node is whatever the library opens. Each operation is one that a user would write, and done when it returns.
+    """
+
+    module: str
+    layouts: tuple[str, ...] = ()
+    """Of zarr2, zarr3, shard, bcolz, table, own."""
+    codecs: tuple[str, ...] = ("none", "lz4", "zstd", "gzip")
+
+    def version(self) -> str:
+        return version(self.module)
+
+    lacks: tuple[str, ...] = ()
+    """Of append, attributes."""
+
+    def check(self, layout: str, what: str = "") -> None:
+        """Raise `Lacking` unless it knows a layout, and what is to be done there."""
+        if layout not in self.layouts or what in self.lacks:
+            raise Lacking(f"it has no {layout} {what}".rstrip())
+
+    def prepare(self) -> None:  # noqa: B027 - most have all they need
+        """Import what it imports when it is used, without starting threads."""
+
+    @abstractmethod
+    def create(self, path: str, layout: str, length: int, chunk: int, codec: str = "none", dtype: str = "i4") -> None:
+        """Create an array of zeros; raises if there is one."""
+
+    @abstractmethod
+    def open(self, path: str, layout: str) -> Any:
+        """Open an array to read and write."""
+
+    def close(self, node: Any) -> None:  # noqa: B027 - most need not
+        """Be done with an array."""
+
+    def read(self, node: Any, selection: Any = slice(None)) -> Values:
+        return np.asarray(node[selection])
+
+    def write(self, node: Any, selection: Any, values: Any) -> None:
+        node[selection] = values
+
+    def append(self, node: Any, values: Values) -> None:
+        """Add rows: of all columns, if it is a table."""
+        node.append(values)
+
+    def resize(self, node: Any, length: int) -> None:
+        node.resize(length)
+
+    def set_attribute(self, node: Any, name: str, value: int) -> None:
+        node.attrs[name] = value
+
+    def attributes(self, node: Any) -> dict[str, Any]:
+        return dict(node.attrs)
+
+    def refresh(self, node: Any, path: str, layout: str) -> Any:
+        """Return the node as it is now: by default opened again."""
+        self.close(node)
+        return self.open(path, layout)

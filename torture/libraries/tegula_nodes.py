@@ -1,0 +1,83 @@
+"""tegula, with either executor."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+import tegula
+from torture.libraries.interface import Library, Values
+
+_FORMATS = {"zarr2": "zarr2", "zarr3": "zarr3", "shard": "zarr3", "bcolz": "bcolz", "table": "bcolz"}
+
+
+def _codec(layout: str, name: str) -> Any:
+    if name == "none":
+        return [] if layout != "bcolz" else {"id": "blosc", "cname": "lz4", "clevel": 0, "shuffle": 0}
+    if name == "lz4":
+        return {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
+    return [name]
+
+
+class Tegula(Library):
+    """As it is by default."""
+
+    module = "tegula"
+    layouts = ("zarr3", "zarr2", "shard", "bcolz", "table")
+    codecs = ("none", "lz4", "zstd", "gzip", "crc32c")
+    durability: Literal["rename", "fsync"] = "rename"
+
+    def version(self) -> str:
+        return tegula.__version__
+
+    def prepare(self) -> None:
+        for layout, format in _FORMATS.items():
+            store = tegula.MemoryStore()
+            if layout == "table":
+                tegula.create_table(store, {"x": [1]}, format=format).append({"x": [2]})
+                continue
+            array = tegula.create_array(
+                store, shape=4, chunks=2, dtype="i4", codecs=_codec(layout, "lz4"), format=format
+            )
+            array[1:] = 1
+            array.append([1])
+            array.attrs["x"] = array[...].tolist()
+            array.resize(3)
+
+    def _store(self, path: str) -> tegula.LocalStore:
+        return tegula.LocalStore(path, durability=self.durability)
+
+    def create(self, path: str, layout: str, length: int, chunk: int, codec: str = "none", dtype: str = "i4") -> None:
+        options: dict[str, Any] = {"codecs": _codec(layout, codec), "format": _FORMATS[layout]}
+        if layout == "table":
+            rows = np.zeros(length, [("x", dtype), ("y", "f8")])
+            tegula.create_table(self._store(path), rows, chunks={"x": chunk, "y": chunk // 2}, format="bcolz")
+            return
+        if layout == "shard":
+            options.update(chunks=max(1, chunk // 16), shards=chunk)
+        else:
+            options.update(chunks=chunk)
+        tegula.create_array(self._store(path), shape=length, dtype=dtype, **options)
+
+    def open(self, path: str, layout: str) -> Any:
+        if layout == "table":
+            return tegula.open_table(self._store(path), mode="r+")
+        return tegula.open(self._store(path), mode="r+")
+
+    def read(self, node: Any, selection: Any = slice(None)) -> Values:
+        if isinstance(node, tegula.Table):
+            columns = node[:]
+            if not (columns["y"] == columns["x"] / 2).all():
+                raise ValueError("the columns of the table do not belong together")
+            return np.asarray(columns["x"][selection])
+        return super().read(node, selection)
+
+    def append(self, node: Any, values: Values) -> None:
+        node.append({"x": values, "y": values / 2} if isinstance(node, tegula.Table) else values)
+
+
+class SyncedTegula(Tegula):
+    """Waiting for the disk."""
+
+    durability = "fsync"

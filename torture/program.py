@@ -1,0 +1,135 @@
+"""Put tegula's promises to the test, and what other libraries do beside it.
+
+    python -m torture --quick                       a minute or two, tegula alone
+    python -m torture --peers --json all.json       an hour: the whole, with every library that is installed
+    python -m torture --only updates,kills --table docs/explanation/guarantees.md
+
+Everything happens in a temporary directory, and no process outlives the run. zarr-python 2 runs under the interpreter
+that TEGULA_ZARR2_PYTHON names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from torture import report
+from torture.crew import Member, gather
+from torture.libraries import ENTRIES, OURS, Lacking
+from torture.outcome import Outcome
+
+# how much each section does: in the whole run, of peers, and in the quick one
+SECTIONS = {
+    "updates": (10_000, 10_000, 400),
+    "kills": (1000, 200, 42),
+    "fuzz": (1_000_000, 0, 2000),
+    "corruption": (300, 300, 40),
+    "disk": (1, 1, 1),
+    "creation": (200, 200, 20),
+}
+
+
+def options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(
+        prog="python -m torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a few of everything")
+    parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
+    parser.add_argument("--peers", action="store_true", help="other libraries, too")
+    parser.add_argument("--libraries", default="", help=f"some of {','.join(ENTRIES)}, instead")
+    parser.add_argument("--scale", type=float, default=1.0, help="so many times as much, or as little")
+    parser.add_argument("--dir", type=Path, help="where to put the files (default: /dev/shm, which is memory)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all that is found")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="write the table, between its markers if there are any"
+    )
+    parser.add_argument(
+        "--from", type=Path, nargs="+", metavar="FILE", dest="kept", help="run nothing: take what was kept"
+    )
+    chosen = parser.parse_args(arguments)
+    for name in chosen.only.split(","):
+        if name not in SECTIONS:
+            parser.error(f"there is no section {name!r}")
+    for name in filter(None, chosen.libraries.split(",")):
+        if name not in ENTRIES:
+            parser.error(f"there is no library {name!r}")
+    return chosen
+
+
+def amount(section: str, library: str, chosen: argparse.Namespace) -> int:
+    """Return how much of a section a library does."""
+    ours, theirs, quick = SECTIONS[section]
+    number = quick if chosen.quick else ours if library in OURS else theirs
+    return max(1, round(number * chosen.scale))
+
+
+def carry_out(section: str, member: Member, root: Path, count: int) -> list[Outcome]:
+    """Run a section with a library, in a directory of its own."""
+    place = root / section / member.name
+    place.mkdir(parents=True)
+    try:
+        return list(import_module(f"torture.{section}").run(member, place, count))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def run(chosen: argparse.Namespace) -> list[Outcome]:
+    """Run what was chosen, and say what comes of it as it comes."""
+    names = chosen.libraries.split(",") if chosen.libraries else [*ENTRIES] if chosen.peers else [*OURS]
+    why: dict[str, str] = {}
+    shm = Path("/dev/shm")
+    root = Path(tempfile.mkdtemp(prefix="tegula-torture-", dir=chosen.dir or (shm if shm.is_dir() else None)))
+    root.chmod(0o711)  # somebody else has to get through
+    members = gather(names, why)
+    versions = {member.name: member.version for member in members}
+    about = report.surroundings(versions, why, f"just torture {shlex.join(sys.argv[1:])}".strip())
+    print(*about, sep="\n", flush=True)
+    outcomes: list[Outcome] = []
+    try:
+        for section in chosen.only.split(","):
+            for member in members:
+                if member.entry.variant_of and section != "updates":
+                    continue
+                try:
+                    found = carry_out(section, member, root, amount(section, member.name, chosen))
+                except Lacking as error:
+                    print(f"{section:10}  {member.name:12}  not done: {error}", flush=True)
+                    continue
+                for outcome in found:
+                    print(f"{section:10}  {member.name:12}  {outcome.promise}: {outcome.text}", flush=True)
+                outcomes += found
+                if chosen.json:
+                    report.write_json(chosen.json, outcomes, about, versions)
+    except KeyboardInterrupt:
+        print("stopped; what was found so far is kept")
+    finally:
+        for member in members:
+            member.stop()
+        shutil.rmtree(root, ignore_errors=True)
+    if chosen.table:
+        report.insert(chosen.table, report.markdown(outcomes, about))
+    return outcomes
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Carry out the command line."""
+    chosen = options(arguments)
+    if chosen.kept:
+        outcomes, about, _ = report.read_json(chosen.kept)
+        text = report.markdown(outcomes, about)
+        if chosen.table:
+            report.insert(chosen.table, text)
+        else:
+            print(text)
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run(chosen)

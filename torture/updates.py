@@ -1,0 +1,205 @@
+"""Several processes that change the same chunk, shard, attributes or length: what is lost, and how fast they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torture.crew import Member, job
+from torture.libraries.interface import Lacking, Library
+from torture.outcome import Outcome
+
+WORKERS = 4
+_NAMES = 8  # attributes of each worker
+_LONG, _SHORT = 40, 10  # lengths between which an array is resized
+_PATIENCE = 60.0  # seconds of a worker, after which it leaves the rest
+
+CASES = {
+    "elements of one chunk, Zarr v2": ("elements", "zarr2"),
+    "elements of one chunk, Zarr v3": ("elements", "zarr3"),
+    "elements of one shard": ("elements", "shard"),
+    "elements of one chunk, own format": ("elements", "own"),
+    "attributes, Zarr v2": ("attributes", "zarr2"),
+    "attributes, Zarr v3": ("attributes", "zarr3"),
+    "attributes, own format": ("attributes", "own"),
+    "appends, Zarr v2": ("appends", "zarr2"),
+    "appends, Zarr v3": ("appends", "zarr3"),
+    "appends, bcolz array": ("appends", "bcolz"),
+    "appends, bcolz table": ("appends", "table"),
+    "appends, own format": ("appends", "own"),
+    "resizes, Zarr v2": ("resizes", "zarr2"),
+    "resizes, Zarr v3": ("resizes", "zarr3"),
+    "resizes, own format": ("resizes", "own"),
+}
+_LENGTHS = {"attributes": 8, "appends": 0, "resizes": _LONG}
+_CHUNKS = {"appends": 1000, "resizes": 8, "attributes": 8}
+
+
+# --- jobs: what happens in the processes of a library
+
+
+def create(library: Library, around: Any, path: str, kind: str, layout: str, count: int) -> None:
+    library.check(layout, {"appends": "append"}.get(kind, kind))
+    if layout in ("bcolz", "table") and kind != "appends":
+        raise Lacking("it is asked for its appends")
+    library.create(path, layout, _LENGTHS.get(kind, count), _CHUNKS.get(kind, count), "lz4")
+    if kind == "attributes":
+        node = library.open(path, layout)
+        library.set_attribute(node, "first", 1)
+        library.close(node)
+
+
+def update(library: Library, around: Any, path: str, kind: str, layout: str, worker: int, count: int) -> dict[str, Any]:
+    """Make a worker's share of the updates, and return which were acknowledged."""
+    one: Callable[[Library, Any, int, int], None] = _UPDATES[kind]
+    library_node: Any = None
+    errors: dict[str, int] = {}
+    done = []
+    around.start()
+    start = time.monotonic()
+    for number in range(worker, count, WORKERS):
+        try:
+            if library_node is None:
+                library_node = library.open(path, layout)
+            one(library, library_node, worker, number)
+            done.append(number)
+        except Lacking:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is counted
+            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            library_node = None
+        if layout == "own" and library_node is not None:  # where others can't open it as long as one has it open
+            library.close(library_node)
+            library_node = None
+        if time.monotonic() - start > _PATIENCE:
+            break
+    return {"done": done, "errors": errors, "seconds": time.monotonic() - start}
+
+
+def _element(library: Library, node: Any, worker: int, number: int) -> None:
+    library.write(node, slice(number, number + 1), number + 1)
+
+
+def _attribute(library: Library, node: Any, worker: int, number: int) -> None:
+    library.set_attribute(node, f"{worker}.{number // WORKERS % _NAMES}", number)
+
+
+def _append(library: Library, node: Any, worker: int, number: int) -> None:
+    library.append(node, np.array([number + 1], "i4"))
+
+
+def _resize(library: Library, node: Any, worker: int, number: int) -> None:
+    library.resize(node, _SHORT + number % (_LONG - _SHORT))
+    library.write(node, slice(worker, worker + 1), number + 1)
+
+
+_UPDATES = {"elements": _element, "attributes": _attribute, "appends": _append, "resizes": _resize}
+
+
+def look(library: Library, around: Any, path: str, kind: str, layout: str, count: int) -> dict[str, int]:
+    """Read again and again until the others have ended; count what can't have been there at any moment."""
+    around.start()
+    reads = torn = refused = 0
+    while not around.is_over:
+        try:
+            node = library.open(path, layout)
+            fine = _is_sound(library, node, kind, count)
+            library.close(node)
+            reads += 1
+            torn += not fine
+        except Lacking:
+            raise
+        except Exception:  # noqa: BLE001 - it is counted
+            refused += 1
+        time.sleep(0.002)  # it looks on, and leaves the processor to the others
+    return {"reads": reads, "torn": torn, "refused": refused}
+
+
+def _is_sound(library: Library, node: Any, kind: str, count: int) -> bool:
+    if kind == "attributes":
+        found = library.attributes(node)
+        return found.get("first") == 1 and all(0 <= int(value) < count for value in found.values())
+    values = library.read(node)
+    if kind == "elements":
+        return bool(((values == 0) | (values == np.arange(1, count + 1))).all())
+    if kind == "appends":
+        return bool(((values >= 0) & (values <= count)).all())
+    return _SHORT <= len(values) <= _LONG and bool((values[WORKERS:] == 0).all() and (values[:WORKERS] <= count).all())
+
+
+def check(library: Library, around: Any, path: str, kind: str, layout: str, shares: list[list[int]]) -> dict[str, Any]:
+    """Compare what is there at the end with what was acknowledged."""
+    node = library.open(path, layout)
+    done = sorted(number for share in shares for number in share)
+    if kind == "attributes":
+        found = library.attributes(node)
+        last = {f"{n % WORKERS}.{n // WORKERS % _NAMES}": n for share in shares for n in share}
+        return {"lost": sum(found.get(name) != number for name, number in last.items()), "of": len(last)}
+    values = library.read(node)
+    if kind == "elements":
+        return {"lost": int((values[done] != np.array(done) + 1).sum()), "of": len(done)}
+    if kind == "appends":
+        return {"lost": len({n + 1 for n in done} - {*values.tolist()}), "of": len(done)}
+    last_written = [max(share, default=-1) + 1 for share in shares]
+    lost = int((values[:WORKERS] != last_written).sum())
+    library.resize(node, WORKERS)
+    library.resize(node, _LONG)
+    again = library.read(library.refresh(node, path, layout))
+    return {"lost": lost, "of": len(last_written), "resurrected": int((again[WORKERS:] != 0).sum())}
+
+
+# --- the section
+
+
+def run(member: Member, root: Path, count: int) -> list[Outcome]:
+    """Make so many updates in each case that a library knows."""
+    return [outcome for case in CASES if (outcome := _run(member, root, case, count)) is not None]
+
+
+def _run(member: Member, root: Path, case: str, count: int) -> Outcome | None:
+    kind, layout = CASES[case]
+    path = str(root / f"{kind}-{layout}")
+    what: dict[str, Any] = {"path": path, "kind": kind, "layout": layout}
+    promise = f"{count:,} updates by {WORKERS} processes: {case}"
+    try:
+        member.ask("updates:create", **what, count=count)
+        jobs = [job("updates:update", **what, worker=worker, count=count) for worker in range(WORKERS)]
+        answers = member.run([*jobs, job("updates:look", follows=True, **what, count=count)], together=True)
+    except Lacking:
+        return None
+    workers, reader = answers[:-1], answers[-1].get("value", {})
+    shares = [answer.get("value", {}).get("done", []) for answer in workers]
+    seconds = max((answer["value"]["seconds"] for answer in workers if "value" in answer), default=0)
+    done = sum(map(len, shares))
+    facts = {
+        "updates": count,
+        "acknowledged": done,
+        "errors": [answer.get("value", answer).get("errors", answer) for answer in workers],
+        "reader": reader,
+        "per_second": round(done / seconds) if seconds else 0,
+    }
+    try:
+        facts.update(member.ask("updates:check", **what, shares=shares))
+    except Lacking as error:
+        facts["unreadable"] = str(error)
+    return Outcome("updates", promise, member.name, _text(facts), facts)
+
+
+def _text(facts: dict[str, Any]) -> str:
+    if "unreadable" in facts:
+        return "destroyed: can't be read any more"
+    of = f" of {facts['of']}" if facts["lost"] and facts["of"] < facts["acknowledged"] else ""
+    text = f"{facts['lost']:,}{of} lost"
+    for name, number in (
+        ("refused", facts["updates"] - facts["acknowledged"]),
+        ("resurrected", facts.get("resurrected", 0)),
+        ("torn reads", facts["reader"].get("torn", 0)),
+        ("failed reads", facts["reader"].get("refused", 0)),
+    ):
+        if number:
+            text += f", {number:,} {name}"
+    return f"{text}; {facts['per_second']:,}/s"
