@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Member
+from torture.crew import Failed, Member
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
 
@@ -103,9 +103,11 @@ def _run(member: Member, path: Path, layout: str, codec: str, count: int) -> dic
         try:
             what = {"path": str(path), "layout": layout, "codec": codec, "first": len(outcomes), "count": count}
             member.ask("corruption:attempt", **what)
-        except Lacking as error:
+        except Lacking:
+            return None
+        except Failed as error:
             if not said.exists():
-                return None
+                raise
             crash = f"crash: {error}"
         else:
             crash = "crash: it said nothing"

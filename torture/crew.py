@@ -22,6 +22,10 @@ def job(do: str, *, follows: bool = False, **arguments: Any) -> dict[str, Any]:
     return {"do": f"torture.{do}", "follows": follows, "arguments": arguments}
 
 
+class Failed(Exception):
+    """A job has raised something, or its process died, and what was said of that."""
+
+
 class Member:
     """A library that takes part, and what it can be asked to do."""
 
@@ -79,11 +83,13 @@ class Member:
         Raises
         ------
         Lacking
-            If it has none, since the library can't do that or its process died.
+            If the library can't do that.
+        Failed
+            If the job raised anything else, or its process died.
         """
         (answer,) = self.run([job(do, **arguments)])
         if "value" not in answer:
-            raise Lacking(answer.get("error", f"its process ended with {answer['status']}"))
+            raise Failed(answer.get("error", f"its process ended with {answer['status']}"))
         return answer["value"]
 
     def stop(self) -> None:

@@ -67,8 +67,10 @@ def _work(library: Library, around: Around, job: dict[str, Any]) -> dict[str, An
     try:
         return {"value": action(library, around, **job["arguments"])}
     except Lacking as error:
+        around.gate.abort()  # nobody is to wait for it
         return {"lacks": str(error)}
     except Exception as error:  # noqa: BLE001 - it is the answer
+        around.gate.abort()
         return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 

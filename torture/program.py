@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 
 from torture import report
-from torture.crew import Member, gather
+from torture.crew import Failed, Member, gather
 from torture.libraries import ENTRIES, OURS, Lacking
 from torture.outcome import Outcome
 
@@ -101,7 +101,7 @@ def run(chosen: argparse.Namespace) -> list[Outcome]:
                     continue
                 try:
                     found = carry_out(section, member, root, amount(section, member.name, chosen))
-                except Lacking as error:
+                except (Lacking, Failed) as error:
                     print(f"{section:10}  {member.name:12}  not done: {error}", flush=True)
                     continue
                 for outcome in found:

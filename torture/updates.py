@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Member, job
+from torture.crew import Failed, Member, job
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
 
@@ -184,7 +184,7 @@ def _run(member: Member, root: Path, case: str, count: int) -> Outcome | None:
     }
     try:
         facts.update(member.ask("updates:check", **what, shares=shares))
-    except Lacking as error:
+    except Failed as error:
         facts["unreadable"] = str(error)
     return Outcome("updates", promise, member.name, _text(facts), facts)
 

@@ -5,22 +5,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tegula
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
+from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
 from tegula.stores import MemoryStore
 
 SCALE = int(os.environ.get("TEGULA_RACES", "1"))

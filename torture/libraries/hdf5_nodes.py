@@ -15,6 +15,7 @@ class HDF5(Library):
     module = "h5py"
     layouts = ("own",)
     codecs = ("none", "gzip")
+    lacks = ("writers",)
 
     def create(self, path: str, layout: str, length: int, chunk: int, codec: str = "none", dtype: str = "i4") -> None:
         options = {"compression": "gzip"} if codec == "gzip" else {}

@@ -15,6 +15,17 @@ class Lacking(Exception):
     """A library cannot do what is wanted, and why."""
 
 
+def inner_chunk(shard: int) -> int:
+    """Return the length of a shard's inner chunks, of which there are 16 if that is possible.
+
+    Examples
+    --------
+    >>> inner_chunk(400), inner_chunk(30)
+    (25, 1)
+    """
+    return next(n for n in range(max(1, shard // 16), 0, -1) if shard % n == 0)
+
+
 class Library(ABC):
     """A library, with arrays of one axis in the layouts that it knows.
 
@@ -30,7 +41,7 @@ class Library(ABC):
         return version(self.module)
 
     lacks: tuple[str, ...] = ()
-    """Of append, attributes."""
+    """Of append, attributes, and writers: several that have a file open at once."""
 
     def check(self, layout: str, what: str = "") -> None:
         """Raise `Lacking` unless it knows a layout, and what is to be done there."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 import tegula
-from torture.libraries.interface import Library, Values
+from torture.libraries.interface import Library, Values, inner_chunk
 
 _FORMATS = {"zarr2": "zarr2", "zarr3": "zarr3", "shard": "zarr3", "bcolz": "bcolz", "table": "bcolz"}
 
@@ -55,7 +55,7 @@ class Tegula(Library):
             tegula.create_table(self._store(path), rows, chunks={"x": chunk, "y": chunk // 2}, format="bcolz")
             return
         if layout == "shard":
-            options.update(chunks=max(1, chunk // 16), shards=chunk)
+            options.update(chunks=inner_chunk(chunk), shards=chunk)
         else:
             options.update(chunks=chunk)
         tegula.create_array(self._store(path), shape=length, dtype=dtype, **options)

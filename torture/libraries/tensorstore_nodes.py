@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorstore as ts
 
-from torture.libraries.interface import Library, Values
+from torture.libraries.interface import Library, Values, inner_chunk
 
 
 class Held:
@@ -55,7 +55,7 @@ class TensorStore(Library):
                 "crc32c": [{"name": "crc32c"}],
             }[codec]
             if layout == "shard":
-                inner = {"chunk_shape": [max(1, chunk // 16)], "codecs": codecs}
+                inner = {"chunk_shape": [inner_chunk(chunk)], "codecs": codecs}
                 codecs = [{"name": "sharding_indexed", "configuration": inner}]
             metadata.update(
                 chunk_grid={"name": "regular", "configuration": {"chunk_shape": [chunk]}},

@@ -9,7 +9,7 @@ from typing import Any
 import numcodecs
 import zarr
 
-from torture.libraries.interface import Lacking, Library, Values
+from torture.libraries.interface import Lacking, Library, Values, inner_chunk
 
 warnings.simplefilter("ignore")
 
@@ -56,7 +56,7 @@ class Zarr3(_ZarrPython):
                 "crc32c": zarr.codecs.Crc32cCodec(),
             }[codec]
         if layout == "shard":
-            options.update(chunks=(max(1, chunk // 16),), shards=(chunk,))
+            options.update(chunks=(inner_chunk(chunk),), shards=(chunk,))
         zarr.create_array(path, shape=(length,), dtype=dtype, **options)
 
     def resize(self, node: Any, length: int) -> None:

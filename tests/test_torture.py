@@ -1,0 +1,130 @@
+"""The long run of ``torture/`` in small, with tegula alone: it still runs, and would see what goes wrong."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import config, executors
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+SECTIONS = ["updates", "kills", "corruption", "disk", "creation"]
+
+
+def part(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module(f"torture.{name}")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What a small run finds, by section."""
+    of_kernel = executors.kernel() is not None and config.current().executor != "reference"
+    path = tmp_path_factory.mktemp("torture")
+    files = tmp_path_factory.mktemp("files")
+    for above in (files, *files.parents[:2]):  # somebody without privileges has to get through
+        above.chmod(0o711)
+    command = [sys.executable, "-m", "torture", "--quick", "--scale", "0.05", "--only", ",".join(SECTIONS)]
+    command += ["--libraries", "tegula" if of_kernel else "reference", "--dir", str(files)]
+    table = path / "page.md"
+    table.write_text("before\n<!-- torture:begin -->\nold\n<!-- torture:end -->\nafter\n")
+    command += ["--json", str(path / "found.json"), "--table", str(table)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "not done" not in done.stdout
+    text = table.read_text()
+    assert text.startswith("before\n<!-- torture:begin -->\n")
+    assert text.endswith("<!-- torture:end -->\nafter\n")
+    assert "old" not in text.partition("| promise |")[0]
+    assert not [*files.iterdir()]
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in SECTIONS}
+    for outcome in json.loads((path / "found.json").read_text())["outcomes"]:
+        assert outcome["promise"] in text
+        found[outcome["section"]].append(outcome["facts"])
+    return found
+
+
+def test_no_update_is_lost(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    assert len(outcomes["updates"]) == 11
+    for facts in outcomes["updates"]:
+        assert facts["acknowledged"] == facts["updates"] == 20
+        assert (
+            facts["lost"] == facts.get("resurrected", 0) == facts["reader"]["torn"] == facts["reader"]["refused"] == 0
+        )
+
+
+def test_no_kill_does_damage(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    assert len(outcomes["kills"]) == 7
+    for facts in outcomes["kills"]:
+        assert facts["killed"] == facts["kills"] == 1
+        assert facts["damaged"] == 0, facts
+
+
+def test_a_checksum_tells(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    by_none, _, _, _, by_checksum = outcomes["corruption"]
+    assert by_none["error"] + by_none["wrong"] == by_checksum["error"] == 2
+
+
+def test_trouble_with_files_is_an_error(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    full, refused, *obstacles = outcomes["disk"]
+    assert full["new"] + full["old"] == 8
+    assert full["old"] == full["errors"] > 0
+    assert full["left"] == 0
+    assert refused["error"]
+    assert refused["kept"]
+    assert [facts["outcome"] for facts in obstacles] == ["error"] * 6
+
+
+def test_one_creator_wins(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    assert [(facts["one"], facts["fine"]) for facts in outcomes["creation"]] == [(1, 1)] * 4
+
+
+def test_what_goes_wrong_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = part("libraries.tegula_nodes", monkeypatch).Tegula()
+    updates, kills = part("updates", monkeypatch), part("kills", monkeypatch)
+    for kind in ("elements", "attributes", "appends", "resizes"):
+        what = (library, None, str(tmp_path / kind), kind, "zarr3")
+        updates.create(*what, 40)
+        assert updates.check(*what, [[0, 4], [1], [], []])["lost"] > 0  # none of which was done
+    node = library.open(str(tmp_path / "elements"), "zarr3")
+    assert updates._is_sound(library, node, "elements", 40)
+    library.write(node, slice(3, 4), 99)
+    assert not updates._is_sound(library, node, "elements", 40)
+
+    path = str(tmp_path / "part")
+    kills.create(library, None, path, "part", "zarr3", 1)
+    node = library.open(path, "zarr3")
+    for number in (1, 2):
+        library.write(node, kills._place(number), np.int32(number))
+    assert kills._check_parts(library, node, [2]) == ([2], [])
+    assert kills._check_parts(library, node, [5])[1]  # what was acknowledged is not there
+    library.write(node, slice(7, 9), 1)
+    assert "torn" in kills._check_parts(library, node, [2])[1][0]
+
+    path = str(tmp_path / "rows")
+    kills.create(library, None, path, "append", "zarr3", 1)
+    node = library.open(path, "zarr3")
+    library.append(node, np.arange(kills.BLOCK, dtype="i4") + 1)
+    assert kills._check_rows(library, node, [1]) == ([1], [])
+    assert kills._check_rows(library, node, [2])[1]
+    library.write(node, slice(3, 4), 0)
+    assert kills._check_rows(library, node, [1])[1]
+
+
+@pytest.mark.parametrize("name", ["outcome", "report", "libraries.interface"])
+def test_the_examples_of_the_docstrings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = doctest.testmod(part(name, monkeypatch))
+    assert found.attempted
+    assert not found.failed
