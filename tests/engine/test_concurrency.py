@@ -1,4 +1,7 @@
-"""Several threads and processes at once: nothing is lost, nothing is torn."""
+"""Several threads and processes at once: nothing is lost, nothing is torn.
+
+``TEGULA_RACES`` multiplies the work of some tests, for long runs.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from tegula.errors import AlreadyExistsError, ReadOnlyError, SelectionError, Teg
 from tegula.stores import LocalStore, MappingStore, MemoryStore
 
 WORKERS = 3
+SCALE = int(os.environ.get("TEGULA_RACES", "1"))
 LAYOUTS: dict[str, dict[str, Any]] = {
     "zarr1": {"format": "zarr1", "chunks": 400},
     "zarr2": {"format": "zarr2", "chunks": 400},
@@ -33,13 +37,77 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 PROGRAM = """
-import json, sys
+import json, os, sys
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np, tegula
+
+SCALE = int(os.environ.get("TEGULA_RACES", "1"))
 
 def elements(path, worker, count):
     array = tegula.open_array(path, mode="r+")
     for index in range(worker, array.size, count):
         array[index] = index + 1
+
+def mixed(path, worker, count):
+    # two threads of each process, with an array of their own or one in common
+    shared = tegula.open_array(path, mode="r+")
+    def work(half):
+        array = shared if worker % 2 else tegula.open_array(path, mode="r+")
+        for index in range(worker * 2 + half, array.size, count * 2):
+            array[index] = index + 1
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
+
+def resize(path, worker, count):
+    # what is written within the shape that all have in common stays, and what lies beyond an end is gone
+    array = tegula.open_array(path, mode="r+")
+    for number in range(20 * SCALE):
+        array.resize(8 + (worker * 7 + number * 5) % 30)
+        array[worker] = number + 1
+        array[len(array) - 1] = 99
+        array.attrs[str(worker)] = number
+        seen = tegula.open_array(path)[...]
+        assert 8 <= len(seen) < 38 and set(seen[count:].tolist()) <= {0, 99}, seen
+
+def churn(path, worker, count, format):
+    # whoever creates, overwrites, deletes or opens: what is there is somebody's, as a whole
+    seen = 0
+    for number in range(15 * SCALE):
+        mark = worker * 1000 + number + 1
+        options = {"shape": 3, "dtype": "i4", "fill_value": mark, "attributes": {"who": mark}, "path": "a"}
+        try:
+            if number % 5 < 3:
+                tegula.create_array(path, format=format, overwrite=number % 5 == 1, **options)
+            elif number % 5 == 3:
+                tegula.LocalStore(path).delete_prefix("a/")
+            found = tegula.open_array(path, path="a")
+            assert found.fill_value == found[1]
+            seen += format == "zarr3" and found.attrs["who"] == found.fill_value
+            assert format != "zarr3" or found.attrs["who"] == found.fill_value
+        except (tegula.AlreadyExistsError, tegula.NotFoundError):
+            pass
+    return int(seen)
+
+def members(path, worker, count):
+    group = tegula.open_group(path, mode="r+")
+    for number in range(4 * SCALE):
+        group.create_array(f"{worker}.{number}", shape=2, dtype="i4")
+        group.consolidate()
+        known = set(tegula.open_group(path, consolidated=True))
+        assert {f"{worker}.{earlier}" for earlier in range(number + 1)} <= known
+
+def scribble(path, worker, count):
+    # deletes an array that others write to
+    try:
+        array = tegula.open_array(path, mode="r+", path="a")
+        if worker == 0:
+            del tegula.open_group(path, mode="r+")["a"]
+        else:
+            for index in range(40):
+                array[index] = 7
+            array.attrs["x"] = 1
+    except tegula.NotFoundError:
+        pass
 
 def attributes(path, worker, count):
     node = tegula.open(path, mode="r+")
@@ -108,6 +176,54 @@ def test_no_process_loses_an_update_of_a_chunk_that_others_change(layout: str, t
     # and nothing is left behind
     names = sorted(path.name for path in (tmp_path / "x").rglob("*") if path.is_file())
     assert names in (["0", "zarr.json"], [".zarray", "0"], ["0", ".zarray"], ["0", "attrs", "meta"])
+
+
+@pytest.mark.parametrize("layout", ["zarr2", "shards"])
+def test_no_thread_of_any_process_loses_an_update(layout: str, tmp_path: Path, at_once: Crew) -> None:
+    tegula.create_array(tmp_path / "x", shape=400, dtype="i4", **LAYOUTS[layout])
+    at_once("mixed", tmp_path / "x")
+    np.testing.assert_array_equal(tegula.open_array(tmp_path / "x")[...], np.arange(400) + 1)
+
+
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
+def test_processes_that_resize_and_write_at_once(format: str, tmp_path: Path, at_once: Crew) -> None:
+    array = tegula.create_array(tmp_path / "x", shape=38, chunks=8, dtype="i4", format=format)
+    at_once("resize", tmp_path / "x")
+    array.refresh()
+    last = 20 * SCALE
+    assert array[:WORKERS].tolist() == [last] * WORKERS
+    assert array.attrs.asdict() == {str(worker): last - 1 for worker in range(WORKERS)}
+    array.resize(WORKERS)
+    array.resize(50)
+    assert array[...].tolist() == [last] * WORKERS + [0] * (50 - WORKERS)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_node_that_comes_and_goes_is_somebodys_as_a_whole(format: str, tmp_path: Path, at_once: Crew) -> None:
+    tegula.create_group(tmp_path / "x", format=format)
+    seen = at_once("churn", tmp_path / "x", format)
+    assert format == "zarr2" or sum(seen) > 0
+    tegula.create_array(tmp_path / "x", path="a", shape=2, dtype="u1", format=format, overwrite=True)
+    assert tegula.open_group(tmp_path / "x")["a"].shape == (2,)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_consolidated_copy_has_all_that_was_there_before_it(format: str, tmp_path: Path, at_once: Crew) -> None:
+    tegula.create_group(tmp_path / "x", format=format)
+    at_once("members", tmp_path / "x")
+    assert len(tegula.open_group(tmp_path / "x", consolidated=True)) == WORKERS * 4 * SCALE
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_deleted_array_stays_deleted_whoever_writes_to_it(format: str, tmp_path: Path, at_once: Crew) -> None:
+    for _ in range(3 * SCALE):
+        group = tegula.create_group(tmp_path / "x", format=format, overwrite=True)
+        group.create_array("a", shape=40, chunks=2, dtype="i4")[...] = 1
+        at_once("scribble", tmp_path / "x")
+        assert "a" not in group
+        again = group.create_array("a", shape=40, chunks=2, dtype="i4", overwrite=True)
+        assert (again[...] == 0).all()
+        assert again.attrs.asdict() == {}
 
 
 @pytest.mark.parametrize("kind", [LocalStore, MemoryStore, MappingStore])
