@@ -1,11 +1,7 @@
-"""Two changes of one node at once: whatever the moment at which one meets the other, it is as if one had come first.
-
-``TEGULA_RACES`` multiplies the work of the tests that leave the moment to chance, for long runs.
-"""
+"""Two changes of one node at once: whatever the moment at which one meets the other, it is as if one had come first."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -17,7 +13,6 @@ import tegula
 from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
 from tegula.stores import MemoryStore
 
-SCALE = int(os.environ.get("TEGULA_RACES", "1"))
 LAYOUTS: dict[str, dict[str, Any]] = {
     "zarr1": {"format": "zarr1", "chunks": 4},
     "zarr2": {"format": "zarr2", "chunks": 4},
@@ -201,8 +196,10 @@ KINDS = {
     "zarr3": ["array", "group", "table"],
     "bcolz": ["array", "table"],
 }
-PAIRS = [(f, k, g, n) for f in KINDS for k in KINDS[f] for g in KINDS for n in KINDS[g]]
-PATHS = {"zarr1": ""}
+PAIRS = [
+    (f, k, g, n) for f in KINDS for k in KINDS[f] for g in KINDS for n in KINDS[g] if f == g or "table" not in (k, n)
+]
+SIMPLE = [pair for pair in PAIRS if "table" not in pair]
 
 
 def create(store: tegula.Store, format: str, kind: str, mark: int, **options: Any) -> bool:
@@ -242,7 +239,7 @@ def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_forma
     assert at > 3
 
 
-@pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), PAIRS)
+@pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), SIMPLE)
 def test_who_overwrites_a_node_that_another_creates_has_the_last_word(
     format: str, kind: str, second_format: str, second_kind: str
 ) -> None:
@@ -254,6 +251,6 @@ def test_who_overwrites_a_node_that_another_creates_has_the_last_word(
         assert create(store, format, kind, 1, overwrite=True)
         if store.meanwhile is not None:
             break
-        if not won[2] or kind == second_kind == "array":
-            assert who(tegula.open(store)) in (1, 2)
+        node = tegula.open(store)
+        assert who(node) == 1 or won[2]
     assert at > 3
