@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 import tegula
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.errors import (
+    AlreadyExistsError,
+    MetadataError,
+    NotFoundError,
+    ReadOnlyError,
+    StoreError,
+    TegulaError,
+    UnsupportedError,
+)
 from tegula.stores import LocalStore, MemoryStore, ZipStore
+from tegula.testing import Fault, FaultyStore
 
 FORMATS = ["zarr2", "zarr3"]
 NAMES = ["a", "b", "é", "a.b", "ab", "0", "c", "日本", "data", " x "]
@@ -482,3 +492,21 @@ def test_what_an_interrupted_deletion_leaves_is_not_seen_in_the_next_array(forma
     with pytest.raises(AlreadyExistsError, match="overwrite"):
         group["a"] = np.ones(6)
     assert not group.create_array("a", shape=6, dtype="i8", overwrite=True)[...].any()
+
+
+def test_a_store_that_fails_leaves_no_member_out() -> None:
+    store = FaultyStore(MemoryStore())
+    group = tegula.create_group(store)
+    group["a"] = group["b/c"] = np.arange(3)
+    group.consolidate()
+    before = store.get("zarr.json")
+    group.attrs.update()
+    acts = [group.consolidate, lambda: [*group.members()], lambda: [*group.walk()], lambda: tegula.load(store)]
+    for act in acts:
+        store.arm(Fault(errno.EMFILE, on="get", keys="^a/zarr.json"))
+        with pytest.raises(StoreError, match="files") as caught:
+            act()
+        assert caught.value.key == "a/zarr.json"
+    store.arm()
+    assert store.get("zarr.json") == before
+    assert [*tegula.open_group(store, consolidated=True)] == ["a", "b"]

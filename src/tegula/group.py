@@ -226,7 +226,8 @@ class Group(Node, MutableMapping[str, Any]):
         Parameters
         ----------
         unreadable : dict, optional
-            Takes name and reason of the members that can't be opened; without it each of them is a warning.
+            Takes name and reason of the members that can't be opened; without it each of them is a warning, or an error
+            if the store has failed.
         implicit : bool
             Include implicit groups, and nodes of another format than the group's.
 
@@ -242,6 +243,8 @@ class Group(Node, MutableMapping[str, Any]):
             try:
                 node = self._open(self._full(name))
             except TegulaError as error:
+                if unreadable is None and isinstance(error, StoreError) and error.__cause__ is not None:
+                    raise  # the member may be sound, and whoever takes this for the whole would lose it
                 if unreadable is None:
                     warnings.warn(f"the member {name!r} is left out: {error}", stacklevel=2)
                 else:
