@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
+from tegula import config
 from tegula.errors import StoreError, UnsupportedError
 from tegula.stores import MemoryStore
 
@@ -76,6 +77,17 @@ def test_only_the_last_chunk_is_encoded_anew(
     np.testing.assert_array_equal(back[...], values)
     assert back.dtype == values.dtype or new == "zarr3"
     assert back.attrs.asdict() == {"n": [1, None]}
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("dtype", [">i2", ">i4", ">f8", ">U2", ">M8[ns]"])
+def test_the_last_chunk_of_the_other_byte_order(dtype: str, executor: str) -> None:
+    values = values_of(dtype, (11,))
+    with config.configure(executor=executor):
+        for new in ZARR:
+            array, line = converted(carray(values, 4), new)
+            assert line.chunks_copied == 2
+            assert array[...].tolist() == values.tolist()
 
 
 @settings(max_examples=40)
