@@ -395,3 +395,24 @@ def test_damaged_chunks(tmp_path: Any, codec: str | None, damage: str, shards: i
     if (codec, damage) != (None, "zeroed") or shards:
         ((kind, key, *_),) = found
         assert (kind, key) == (CodecError, "c/1")
+
+
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_an_inner_chunk_said_to_end_behind_its_shard(location: str) -> None:
+    options = {"chunk_shape": [10], "codecs": [{"name": "bytes"}], "index_codecs": [{"name": "bytes"}]}
+    shard = {"name": "sharding_indexed", "configuration": {**options, "index_location": location}}
+    store = MemoryStore()
+    array = tegula.create_array(store, shape=20, chunks=20, dtype="u1", codecs=[shard])
+    array[...] = np.arange(20) + 1
+    data = store.get("c/0")
+    index = np.array([[0, 10], [10, 10]] if location == "end" else [[32, 10], [42, 10]], "<u8").tobytes()
+    lying = np.array([[0, 10], [10, 99]] if location == "end" else [[32, 10], [42, 99]], "<u8").tobytes()
+    assert data is not None
+    assert index in data
+    store.set("c/0", data.replace(index, lying))
+    for executor in ("kernel", "reference"):
+        with config.configure(executor=executor):
+            assert array[:10].tolist() == [*range(1, 11)]
+            for selection in (slice(15, 17), ..., 19):
+                with pytest.raises(CodecError, match="shard"):
+                    array[selection]

@@ -162,7 +162,7 @@ fn decode_runs(
     let task = |index: usize| {
         let run = &runs[index];
         let length = (run.stop - run.start) as usize;
-        Within { value, start: run.start, length: length as u64 }.with_all(&mut |data| {
+        value.with_range(run.start, length as u64, &mut |data| {
             if data.len() != length {
                 return Err(Error::wrong_size("blosc", data.len(), length));
             }

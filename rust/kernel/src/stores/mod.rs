@@ -147,7 +147,7 @@ impl Value for Slice<'_> {
     }
 }
 
-/// A range of another value as a value.
+/// A range of another value as a value; it is an error to read all of it where the other value ends before.
 pub struct Within<'v> {
     /// The other value.
     pub value: &'v dyn Value,
@@ -159,7 +159,12 @@ pub struct Within<'v> {
 
 impl Value for Within<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.value.with_range(self.start, self.length, work)
+        self.value.with_range(self.start, self.length, &mut |data| {
+            if data.len() as u64 != self.length {
+                return Err(Error::codec("sharding_indexed", "an inner chunk lies outside its shard"));
+            }
+            work(data)
+        })
     }
 
     fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
