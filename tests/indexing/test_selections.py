@@ -357,3 +357,13 @@ def test_errors_come_where_numpys_come(data: st.DataObject) -> None:
             raise
     else:
         check(plan, ids, grid, expected, np.array(-7))
+
+
+@pytest.mark.parametrize("step", [2**63, -(2**63) - 1, 10**30])
+def test_steps_larger_than_any_machine_knows(step: int) -> None:
+    part = slice(None, None, step)
+    (item,) = basic((part,), (7,), regular_grid((3,)))
+    assert list(range(7))[part] == [item[0][0] * 3 + item[1][0].start]
+    axis = orthogonal((part, [1]), (7, 2), regular_grid((3, 2))).axes[0]
+    assert axis is not None
+    assert axis.span == (0 if step > 0 else 6, 1, 1)

@@ -107,6 +107,8 @@ def runs(part: slice, axis: int, size: int, cut: ChunkAxis) -> Runs:
     except (TypeError, ValueError) as error:
         raise SelectionError(f"a slice is not valid for axis {axis} with size {size}: {error}") from error
     length = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    if length == 1:
+        step = 1  # it may be larger than any integer of the machine
     return Runs(length, (start, step, size, cut)) if length > 0 else Runs(0, None)
 
 
