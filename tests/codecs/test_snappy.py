@@ -100,5 +100,9 @@ def test_arrays_of_it_are_read_but_not_written() -> None:
     chain = build_chain(specs, as_data_type("u1"), None, ndim=1)
     data = bytes(range(200)) * 3
     assert chain.decode(frame(data, "snappy", 1, 600, 0, False), (600,)).tobytes() == data
+    other = bytearray(frame(data, "snappy", 1, 600, 0, False))
+    other[1] = 2
+    with pytest.raises(UnsupportedError, match="version 2"):
+        chain.decode(bytes(other), (600,))
     with pytest.raises(UnsupportedError, match="snappy"):
         chain.encode(np.zeros(600, "u1"))

@@ -58,6 +58,14 @@ def test_frames_without_a_size(build):
     assert content_size(frame(b"abc")) is None
     assert bytes(chain.decode(frame(b"abc"), (3,))) == b"abc"
     assert bytes(chain.decode(frame(b"", [b"ab", b"", b"c"]), (3,))) == b"abc"
+    # a compressed block can hold 128 KiB, whatever it does hold
+    compressed = bytearray(numcodecs.Zstd().encode(b"abcd" * 9))
+    assert compressed[4:6] == b"\x20\x24"
+    compressed[4:6] = b"\x00\x58"  # a window instead of a size
+    assert content_size(compressed) is None
+    assert bytes(chain.decode(bytes(compressed), (36,))) == b"abcd" * 9
+    with pytest.raises(CodecError):
+        chain.decode(bytes(compressed), (35,))
     assert bytes(chain.decode(repeated(b"a", 9), (9,))) == b"a" * 9
     for data in (frame(b"abcd"), frame(b"ab"), repeated(b"a", 131072), frame(b"abc")[:-1], frame(b"abc") + b"\0"):
         with pytest.raises(CodecError):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import CodecError
+from tegula.errors import CodecError, UnsupportedError
 
 __all__ = ["decode_frame", "decompress"]
 
@@ -29,8 +29,12 @@ def decode_frame(frame: memoryview) -> bytes:
     ------
     CodecError
         If a block is damaged.
+    UnsupportedError
+        If it was made by a version of snappy that there never was.
     """
-    _, _, flags, typesize, nbytes, blocksize, cbytes = unpack_from("<BBBBIII", frame)
+    _, version, flags, typesize, nbytes, blocksize, cbytes = unpack_from("<BBBBIII", frame)
+    if version != 1:
+        raise UnsupportedError(f"snappy of version {version} is not known")
     parts = []
     for number, start in enumerate(unpack_from(f"<{-(-nbytes // blocksize)}i", frame, _HEADER)):
         size = min(blocksize, nbytes - number * blocksize)
