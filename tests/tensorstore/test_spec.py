@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula.tensorstore as ts
+from tegula.tensorstore.errors import ArgumentTypeError
 
 LAW = settings(deadline=None, max_examples=150)
 BASE = {"driver": "zarr", "kvstore": {"driver": "memory"}}
@@ -171,6 +172,38 @@ def test_urls_mean_the_same(url: str) -> None:
 @pytest.mark.parametrize("members", [5, [1], None, {}, {"driver": 5}, {"driver": "nope"}, {**BASE, "transform": 5}])
 def test_odd_specs_are_refused_the_same(members: Any) -> None:
     both(lambda library: library.Spec(members))
+
+
+@pytest.mark.parametrize("factors", [[], [2], [2, 2]])
+@pytest.mark.parametrize(
+    "base", [{"driver": "array", "dtype": "int8", "array": [1, 2]}, {**BASE, "schema": {"rank": 1}}, BASE]
+)
+def test_as_many_downsample_factors_as_dimensions(factors: list[int], base: Any) -> None:
+    spec = {"driver": "downsample", "downsample_factors": factors, "downsample_method": "mean", "base": base}
+    # the rank of a base that is known otherwise is written in another place
+    assert outcome(lambda: ts.Spec(spec))[0] == outcome(lambda: tensorstore.Spec(spec))[0]
+    if len(factors) != 1 and base is not BASE:
+        both(lambda library: library.Spec(spec))
+
+
+@pytest.mark.parametrize("depth", [31, 33, 98, 99, 5000])
+def test_json_is_nested_as_deeply(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    both(lambda library: library.Spec({"driver": "array", "dtype": "json", "array": value}).rank)
+    both(lambda library: library.Spec({**KNOWN, "driver": value}))
+
+
+@pytest.mark.parametrize("text", ["\ud800", "memory://\ud800", "memory://|zarr3:\udfff"])
+def test_lone_surrogates_are_refused(text: str) -> None:
+    for make in (
+        ts.Spec, ts.KvStore.Spec, lambda text: ts.Spec({"driver": text}), ts.Unit, lambda text: ts.Unit([1, text]),
+        lambda text: ts.KvStore.Spec({"driver": "memory", "path": text}), lambda text: ts.CodecSpec({text: 1}),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentTypeError, match="surrogates") as raised:
+            make(text)
+        assert str(raised.value).encode()
 
 
 def test_contexts_mean_the_same() -> None:

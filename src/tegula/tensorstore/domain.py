@@ -12,6 +12,7 @@ from tegula.tensorstore.dim_selections import resolve, selection_items
 from tegula.tensorstore.domain_json import bounds_from_arguments, bounds_from_json, bounds_to_json, check_labels
 from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, status, type_error
 from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_INT64, shift
+from tegula.tensorstore.json_values import to_json_value
 from tegula.tensorstore.subscripts import Subscript, flags_argument, labels_argument, offsets_argument
 
 __all__ = ["Applicable", "IndexDomain", "check_labels", "merge_domains"]
@@ -88,7 +89,7 @@ class IndexDomain:
         if json:
             if set(json) != {"json"} or any(value is not None for value in (*given.values(), dimensions)):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
-            made = IndexDomain._from_json(json["json"])
+            made = IndexDomain._from_json(to_json_value(json["json"]))
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
             made = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))
         else:

@@ -7,20 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import ValueStatusError, type_error
+from tegula.tensorstore.errors import ValueStatusError, status, type_error
 from tegula.tensorstore.json_binding import float_text
 
-__all__ = ["NumberRangeError", "pretty", "to_json_value"]
+__all__ = ["NumberRangeError", "pretty", "sound_text", "to_json_value"]
 
 _WIDTH = 80
+_DEPTH = 100
 
 
 class NumberRangeError(ValueStatusError, OverflowError):
     """A number that the wanted type has no room for."""
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     """Return a Python value as plain JSON: dict, list, str, int, float, bool or None.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    room : int
+        How deep it may be nested.
 
     Examples
     --------
@@ -28,8 +36,12 @@ def to_json_value(value: Any) -> Any:
     >>> to_json_value({"shape": (np.int64(3), None)})
     {'shape': [3, None]}
     """
-    if value is None or isinstance(value, (bool, str)):
+    if room < 1:
+        raise status("INVALID_ARGUMENT", "Recursion limit exceeded converting value to JSON")
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return sound_text(value)
     if isinstance(value, float):
         return float(value)
     if isinstance(value, int):
@@ -37,14 +49,33 @@ def to_json_value(value: Any) -> Any:
             raise NumberRangeError("INVALID_ARGUMENT", "int too big to convert")
         return int(value)
     if hasattr(value, "to_json") and not isinstance(value, type):
-        return to_json_value(value.to_json())
+        return to_json_value(value.to_json(), room)
     if isinstance(value, Mapping):
-        return {name if isinstance(name, str) else str(name): to_json_value(item) for name, item in value.items()}
+        return {
+            sound_text(name if isinstance(name, str) else str(name)): to_json_value(item, room - 1)
+            for name, item in value.items()
+        }
     if isinstance(value, (np.generic, np.ndarray)):
-        return to_json_value(value.tolist())
+        return to_json_value(value.tolist(), room)
     if isinstance(value, Sequence):
-        return [to_json_value(item) for item in value]
+        return [to_json_value(item, room - 1) for item in value]
     raise type_error(f"Object '{type(value).__name__}' does not support conversion to JSON")
+
+
+def sound_text(value: str) -> str:
+    """Return text that can be written: bytes of a path may be in it that are no UTF-8, but no other surrogates.
+
+    Examples
+    --------
+    >>> sound_text("x")
+    'x'
+    """
+    if not value.isascii():
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise type_error(f"text can't have lone surrogates: {value!r:.80}") from None
+    return value
 
 
 def pretty(value: Any, before: str = "", after: str = "") -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, annotate, status, type_error
 from tegula.tensorstore.json_binding import MISSING, boolean, expected, invalid, known_only, member, obj, one_of, string
-from tegula.tensorstore.json_values import pretty, to_json_value
+from tegula.tensorstore.json_values import pretty, sound_text, to_json_value
 from tegula.tensorstore.kvstore_paths import (
     check_file_path,
     decode_url_path,
@@ -310,6 +310,7 @@ def _bindings(kind: _Kind) -> Bindings:
 def _of_url(text: str) -> KvStoreSpec:
     if not text:
         raise invalid("URL must be non-empty")
+    sound_text(text)
     found: KvStoreSpec | None = None
     try:
         for part in text.split("|"):

@@ -56,7 +56,10 @@ def key_text(key: Any) -> str:
 
 def key_bytes(key: str) -> bytes:
     """Return the bytes of a key; they are what keys are ordered by."""
-    return key.encode("utf-8", "surrogateescape")
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise type_error(f"text can't have lone surrogates: {key!r:.80}") from None
 
 
 def encode_generation(generation: Generation) -> bytes:

@@ -13,6 +13,7 @@ from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json_binding import dump, invalid
 from tegula.tensorstore.json_pointer import parse_pointer
+from tegula.tensorstore.json_values import sound_text
 from tegula.tensorstore.kvstore import KvStore
 
 __all__ = ["driver_json_of_url", "url_of"]
@@ -44,6 +45,7 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
         return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(os.fspath(url)))}
     if not url:
         raise invalid("URL must be non-empty")
+    sound_text(url)
     path, *rest = url.split("|")
     if not _is_path(path):
         try:

@@ -19,6 +19,7 @@ from tegula.tensorstore.errors import status, type_error
 from tegula.tensorstore.indexing import index_directly
 from tegula.tensorstore.intervals import interval_text
 from tegula.tensorstore.json_binding import dump
+from tegula.tensorstore.json_values import to_json_value
 from tegula.tensorstore.numpy_terms import Mode, parse_expression
 from tegula.tensorstore.operations import mark_implicit, moved, relabelled, transposed
 from tegula.tensorstore.output_maps import OutputIndexMap, OutputIndexMaps, array_text
@@ -180,7 +181,7 @@ class IndexTransform(Indexable, Applicable):
         if json:
             if set(json) != {"json"} or any(value is not None for value in (*given.values(), domain, output)):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
-            self._domain, self._maps = transform_from_json(json["json"])
+            self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
             return
         if domain is None:
             self._domain = IndexDomain._make(*bounds_from_arguments(given, "input_"))

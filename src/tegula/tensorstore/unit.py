@@ -8,6 +8,7 @@ from typing import Any
 
 from tegula.tensorstore.errors import type_error
 from tegula.tensorstore.json_binding import array, at, expected, string
+from tegula.tensorstore.json_values import sound_text, to_json_value
 
 __all__ = ["Unit"]
 
@@ -41,8 +42,12 @@ class Unit:
     _base_unit: str
 
     def __init__(self, *args: Any, **members: Any) -> None:
-        parsed = _parse_json(members["json"]) if not args and set(members) == {"json"} else _arguments(args, members)
-        self._multiplier, self._base_unit = parsed
+        parsed = (
+            _parse_json(to_json_value(members["json"]))
+            if not args and set(members) == {"json"}
+            else _arguments(args, members)
+        )
+        self._multiplier, self._base_unit = parsed[0], sound_text(parsed[1])
 
     @property
     def multiplier(self) -> float:

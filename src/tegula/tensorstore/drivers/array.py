@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore import dtypes
-from tegula.tensorstore.arguments import braces
+from tegula.tensorstore.arguments import MAX_RANK, braces
 from tegula.tensorstore.casting import convert, convertible
 from tegula.tensorstore.chunk_layout import ChunkLayout
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
@@ -185,6 +185,8 @@ def _parse(value: Any, dtype: dtypes.dtype, rank: int | None) -> _Values:
         if not item:
             break
         item = item[0]
+    if len(shape) > MAX_RANK:
+        raise invalid(f"Nesting level exceeds maximum rank of {MAX_RANK}")
     if rank is not None and len(shape) != rank:
         raise invalid(f"Array rank ({len(shape)}) does not match expected rank ({rank})")
     missing = value is MISSING

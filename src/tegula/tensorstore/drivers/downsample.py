@@ -48,11 +48,7 @@ class DownsampleSpec(VirtualSpec):
         self.schema = Schema(rank=len(factors))
         if base.dtype is not None:
             self.schema.update(dtype=base.dtype)
-        rank = base.rank
-        if rank is not None and rank != len(factors):
-            raise invalid(
-                f"Rank specified by rank ({len(factors)}) does not match existing rank specified by schema ({rank})"
-            )
+        _check_rank(base, factors)
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
@@ -63,6 +59,7 @@ class DownsampleSpec(VirtualSpec):
                 with at(position):
                     factors.append(integer(factor, 1, 2**63 - 1))
             self.factors = tuple(factors)
+            _check_rank(self.base, self.factors)
         with member("downsample_method"):
             self.method = _method(members.pop("downsample_method", MISSING))
         if self.schema.dtype is None and self.base.dtype is not None:
@@ -252,6 +249,14 @@ def downsample_spec(base: Spec, factors: tuple[int, ...], method: str) -> Spec:
     spec = DownsampleSpec.of(base, factors, method)
     domain = spec.get_domain()
     return Spec._of(spec, None if domain is None else identity(domain))
+
+
+def _check_rank(base: Spec, factors: tuple[int, ...]) -> None:
+    rank = base.rank
+    if rank is not None and rank != len(factors):
+        raise invalid(
+            f"Rank specified by rank ({len(factors)}) does not match existing rank specified by schema ({rank})"
+        )
 
 
 def _check_factors(factors: tuple[int, ...]) -> None:
