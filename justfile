@@ -53,6 +53,10 @@ bench *args:
 torture *args:
     python -m torture {{args}}
 
+# Give the library hostile input: a million inputs unless --inputs says otherwise; --help says more
+fuzz *args:
+    python -m tests.fuzzing {{args}}
+
 # What CI runs
 check:
     .ci/run
