@@ -95,6 +95,15 @@ def test_damage_is_an_error_or_changes_values_only(junk: bytes, cut: int, at: in
         check_frame(short, 1600, 1600)
 
 
+def test_bytes_are_shuffled_if_both_flags_are_set() -> None:
+    data = np.arange(400, dtype="<u4").tobytes()
+    for codec in ("snappy", "lz4_raw"):
+        packed = bytearray(frame(data, codec, 4, 1600, 1, False))
+        packed[2] |= 4
+        decode = decode_frame if codec == "snappy" else library.decompress
+        assert bytes(decode(memoryview(packed))) == data
+
+
 def test_arrays_of_it_are_read_but_not_written() -> None:
     specs = [CodecSpec("bytes"), CodecSpec("numcodecs.blosc", {"cname": "snappy"})]
     chain = build_chain(specs, as_data_type("u1"), None, ndim=1)

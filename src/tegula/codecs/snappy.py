@@ -125,8 +125,10 @@ def _repeat(out: bytearray, offset: int, length: int) -> None:
 
 def _unshuffled(block: bytes, typesize: int, flags: int) -> bytes:
     count = len(block) // typesize
-    bits_too = flags & _BITS_SHUFFLED and count % 8 == 0  # Blosc shuffles no bits of another number of elements
-    if not bits_too and (not flags & _SHUFFLED or typesize == 1):
+    shuffled = flags & _SHUFFLED and typesize > 1
+    # Blosc shuffles no bits of another number of elements, and none at all if it shuffles bytes
+    bits_too = not shuffled and flags & _BITS_SHUFFLED and count % 8 == 0
+    if not bits_too and not shuffled:
         return block
     whole = count * typesize
     if not whole:
