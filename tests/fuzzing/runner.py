@@ -64,13 +64,15 @@ class Report:
         }  # fmt: skip
 
 
-def blocks(inputs: int, names: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Share inputs out among targets, and cut them into blocks."""
+def blocks(inputs: int, names: list[str]) -> list[tuple[str, int, int]]:
+    """Share inputs out among targets, and cut them into blocks; those of all targets alternate."""
     total = sum(SHARES[name] for name in names)
+    found = []
     for name in names:
         count = -(-inputs * SHARES[name] // total)
         for start in range(0, count, _BLOCK):
-            yield name, start, min(start + _BLOCK, count)
+            found.append((start / count, (name, start, min(start + _BLOCK, count))))
+    return [block for _, block in sorted(found)]
 
 
 class _Worker:
@@ -196,7 +198,7 @@ def run(
     """
     names = [*TARGETS] if names is None else names
     state = _Run(seed, names, limit, findings)
-    todo = [*blocks(inputs, names)][::-1]
+    todo = blocks(inputs, names)[::-1]
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # each arena of a thread takes 64 MiB of addresses
     root = str(Path(__file__).parents[len(__name__.split(".")) - 1])
     if root not in sys.path:  # where workers look for this package; it has another name for pytest

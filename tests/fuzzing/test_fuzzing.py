@@ -141,7 +141,7 @@ def test_a_silent_change_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_blocks_cover_what_is_asked_for(tmp_path: Path) -> None:
     assert sum(SHARES.values()) == 100
-    found = [*blocks(12345, [*TARGETS])]
+    found = blocks(12345, [*TARGETS])
     assert 12345 <= sum(stop - start for _, start, stop in found) < 12345 + len(TARGETS)
     assert {name for name, _, _ in found} == {*TARGETS}
     case = {"data": b"\x00\xff", "text": "é"}
