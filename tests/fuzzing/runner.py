@@ -67,11 +67,11 @@ class Report:
 def blocks(inputs: int, names: list[str]) -> list[tuple[str, int, int]]:
     """Share inputs out among targets, and cut them into blocks; those of all targets alternate."""
     total = sum(SHARES[name] for name in names)
-    found = []
+    found: list[tuple[float, tuple[str, int, int]]] = []
     for name in names:
         count = -(-inputs * SHARES[name] // total)
-        for start in range(0, count, _BLOCK):
-            found.append((start / count, (name, start, min(start + _BLOCK, count))))
+        starts = range(0, count, _BLOCK)
+        found += [(start / count, (name, start, min(start + _BLOCK, count))) for start in starts]
     return [block for _, block in sorted(found)]
 
 
@@ -182,7 +182,7 @@ def run(
     Parameters
     ----------
     inputs : int
-        How many, shared out among the targets.
+        How many, shared out among the targets; Ctrl-C ends the run before.
     seed : int
         Where the numbers begin; the same seed makes the same inputs.
     names : list of str, optional
@@ -226,6 +226,8 @@ def run(
                 state.report.seconds = time.monotonic() - begun
                 if progress is not None:
                     progress(state.report)
+        except KeyboardInterrupt:
+            todo.clear()  # the report is of what was done
         finally:
             for worker in workers:
                 worker.dismiss()
