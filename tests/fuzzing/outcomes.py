@@ -16,7 +16,10 @@ from typing import Any, Protocol
 
 from tegula.errors import TegulaError
 
-__all__ = ["GROWTH", "Case", "Skipped", "Tally", "Target", "Violation", "attempt", "from_json", "short", "to_json"]
+__all__ = [
+    "GROWTH", "Case", "Skipped", "Tally", "Target", "Violation", "attempt", "from_json", "refusal",
+    "short", "to_json",
+]  # fmt: skip
 
 GROWTH = 64 << 20
 """How much more resident memory one input may take than any before it took, in bytes; chunks are at most 1 MiB."""
@@ -89,7 +92,7 @@ def short(value: object, length: int = 300) -> str:
     return text if len(text) <= length else text[:length] + "…"
 
 
-def _refusal(error: TegulaError, case: Case) -> str:
+def refusal(error: TegulaError, case: Case) -> str:
     """Return the name of an error, having looked at what it says: not much more than the input, if that is long."""
     text = f"{error} {error!r}"
     if len(text) > _LONGEST + 10 * len(repr(case)):
@@ -118,7 +121,7 @@ def attempt(target: Target, case: Case, tally: Tally) -> tuple[str, str] | None:
                 tally.notes[note] += 1
     except TegulaError as error:
         try:
-            tally.refused[_refusal(error, case)] += 1
+            tally.refused[refusal(error, case)] += 1
         except Violation as violation:
             found = violation.kind, str(violation)
     except Skipped:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tegula.errors import TegulaError
 
-from .outcomes import Tally, from_json, to_json
+from .outcomes import Tally, from_json, refusal, to_json
 from .seeds import CORPUS
 from .targets import SHARES, TARGETS
 from .workers import conditions, make, target_of, work
@@ -257,12 +257,12 @@ def save(folder: Path, name: str, case: Any, why: str) -> Path:
 def replay(path: Path) -> str:
     """Carry out one saved input in this process; raises what comes of it, returns ``accepted`` or ``refused …``."""
     saved = json.loads(path.read_text())
-    target = target_of(saved["target"])
+    target, case = target_of(saved["target"]), from_json(saved["case"])
     with conditions():
         try:
-            return target.run(from_json(saved["case"]))
+            return target.run(case)
         except TegulaError as error:
-            return f"refused {type(error).__name__}: {error}"[:500]
+            return f"refused {refusal(error, case)}: {error}"[:500]
 
 
 def regressions() -> list[Path]:
