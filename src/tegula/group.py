@@ -394,7 +394,7 @@ class Group(Node, MutableMapping[str, Any]):
         for attempt in range(10_000):
             _, before = self._store.get(prefix + item.consolidated_key, with_generation=True)
             # looked for again each time, since it may be a copy with a newer member that has come between
-            members = self._all_documents()
+            members = {path: node.metadata.documents for path, node in self._fresh().walk()}
             current = engine.read_metadata(self._store, self._path, self.format)
             if not isinstance(current, GroupMetadata):
                 raise MetadataError("an implicit group has no document to hold the copy", path=self._place)
@@ -407,29 +407,6 @@ class Group(Node, MutableMapping[str, Any]):
             self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
             return
         raise ConflictError("the metadata kept changing under the copy", path=self._place)
-
-    def _all_documents(self) -> dict[str, Mapping[str, bytes]]:
-        """Return the documents of all members; a warning names those that can't be understood.
-
-        Raises
-        ------
-        StoreError
-            If one can't be read: a copy without it would say that it is not there.
-        """
-        while True:
-            failed: dict[str, str] = {}
-            found = {path: node.metadata.documents for path, node in self._fresh().walk(failed)}
-            for name in failed:
-                try:
-                    self._fresh()._open(self._full(name))
-                except StoreError:
-                    raise
-                except TegulaError as error:
-                    warnings.warn(f"the member {name!r} is left out: {error}", stacklevel=3)
-                else:
-                    break  # it can be read now
-            else:
-                return found
 
     def _fresh(self) -> Group:
         return Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self._allow_pickle)
