@@ -6,8 +6,10 @@ By default the calls that change something on the disk are tried, of long operat
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,10 @@ import pytest
 import zarr
 from faults import CHANGES, runs_kernel
 from nursery import Nursery
-from operations import OPERATIONS, Operation, keys_of, read_everything
+from operations import FORMATS, OPERATIONS, Operation, create, keys_of, read_everything
 
-from tegula.stores import LocalStore
+from tegula.errors import AlreadyExistsError, MetadataError
+from tegula.stores import LocalStore, ZipStore
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
 TORTURE = bool(os.environ.get("TEGULA_TORTURE"))
@@ -108,3 +111,67 @@ def check_peers(path: Path, values: Any) -> None:
         assert np.array_equal(zarr.open_array(path, mode="r")[...], values)
     elif (path / "meta" / "sizes").exists():
         assert np.array_equal(bcolz.carray(rootdir=str(path), mode="r")[:], values)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
+    format: str, tmp_path: Path, nursery: Nursery
+) -> None:
+    name = f"overwrite {format}"
+    before = tmp_path / "before"
+    before.mkdir()
+    OPERATIONS[name].prepare(str(before))
+    refused = 0
+    for number in range(1000):
+        path = tmp_path / f"{number}"
+        shutil.copytree(before, path)
+        ended = nursery.run(name, path, at=number, calls=["unlink", "rmdir"])["ended"]
+        try:
+            array = create(str(path), format, overwrite=False)
+        except (AlreadyExistsError, MetadataError) as error:
+            refused += "overwrite=True" in str(error)
+            array = create(str(path), format, overwrite=True)
+        assert not array[...].any()
+        assert array.nbytes_stored() == 0 or format == "bcolz"
+        if ended == 0:
+            break
+    assert number > 3
+    assert refused or format == "bcolz"
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if "archive" in name])
+def test_killed_within_a_write(name: str, tmp_path: Path, nursery: Nursery) -> None:
+    """An archive is the one file that is written where others read it."""
+    operation = OPERATIONS[name]
+    before, clean = tmp_path / "before", tmp_path / "clean"
+    before.mkdir()
+    operation.prepare(str(before))
+    shutil.copytree(before, clean)
+    calls = nursery.run(name, clean, calls=sorted(CHANGES))["calls"]
+    writes = [number for number, (call, _) in enumerate(calls) if call == "write"]
+    assert writes
+    old, new = keys_of(str(before)), keys_of(str(clean))
+    for number in writes:
+        path = tmp_path / f"{number}"
+        shutil.copytree(before, path)
+        assert nursery.run(name, path, at=number, act="tear", calls=sorted(CHANGES))["ended"] == -9
+        if (path / "a.zip").exists() and (name != "create archive" or number > writes[0]):
+            check_keys(str(path), operation, old, new)
+        operation.repeat(str(path))
+        assert keys_of(str(path)) == new
+
+
+def test_an_archive_within_a_torn_archive_is_not_taken_for_it(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("inner", b"1")
+    path = tmp_path / "a.zip"
+    with ZipStore(path, "w") as store:
+        store.set("outer", b"2")
+    committed = path.stat().st_size
+    with ZipStore(path, "a") as store:
+        store.set("nested", inner.getvalue())
+    whole = path.read_bytes()
+    for stop in range(committed, len(whole) + 1):
+        path.write_bytes(whole[:stop])
+        assert sorted(ZipStore(path).list()) == (["nested", "outer"] if stop == len(whole) else ["outer"])

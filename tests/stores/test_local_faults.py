@@ -7,13 +7,14 @@ import pickle
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tegula.errors import ReadOnlyError, StoreError
-from tegula.stores import LocalStore
+from tegula.stores import LocalStore, directories, local
 
 resource = pytest.importorskip("resource")
 
@@ -372,3 +373,33 @@ def test_what_dead_writers_left_is_named_and_reclaimed_but_not_what_is_being_wri
         assert (tmp_path / "a/.tegula-4-0.tmp").exists()
     assert store.reclaim("a/") == 1
     assert sorted(store.list()) == ["a/b/c", "a/d", "e", "link/b/c", "link/d"]
+
+
+@pytest.mark.parametrize("by", ["delete", "delete_prefix"])
+def test_what_a_dead_writer_left_keeps_no_directory_from_going(tmp_path, by):
+    store = LocalStore(tmp_path)
+    store.set("a/b/c", b"value")
+    (tmp_path / "a/b/.tegula-1-0.tmp").write_bytes(b"part of")
+    (tmp_path / "a/.tegula-2-0.tmp").write_bytes(b"part of")
+    store = pickle.loads(pickle.dumps(store))
+    local._swept.clear()  # as in another process
+    store.delete("a/b/c") if by == "delete" else store.delete_prefix("a/")
+    assert files(tmp_path) == []
+
+
+def test_a_writer_that_waits_for_its_turn_is_not_taken_for_a_dead_one(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    store = LocalStore(tmp_path)
+    store.set("a", b"old")
+    with open(tmp_path / "b", "wb"), directories.Directory(str(tmp_path)) as directory:
+        fcntl.flock(directory._fd, fcntl.LOCK_EX)
+        writer = threading.Thread(target=store.set, args=("a", b"new"))
+        writer.start()
+        while not (waiting := [*tmp_path.glob(".tegula-*.tmp")]) or waiting[0].stat().st_size < 3:
+            time.sleep(0.001)
+        seen = {name for _ in range(100) for name in (*store.leftovers(), time.sleep(0.001)) if name}
+        assert store.reclaim() == 0
+        fcntl.flock(directory._fd, fcntl.LOCK_UN)
+        writer.join()
+    assert seen == set()
+    assert store.get("a") == b"new"
