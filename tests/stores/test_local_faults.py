@@ -403,3 +403,20 @@ def test_a_writer_that_waits_for_its_turn_is_not_taken_for_a_dead_one(tmp_path):
         writer.join()
     assert seen == set()
     assert store.get("a") == b"new"
+
+
+def test_a_directory_that_is_removed_before_it_is_synced_is_made_again(tmp_path, monkeypatch):
+    store = LocalStore(tmp_path, durability="fsync")
+    real, gone = directories.sync_directory, []
+
+    def vanish(path):
+        if path.endswith("/a") and not gone:
+            gone.append(path)
+            os.rmdir(f"{path}/b")
+            os.rmdir(path)
+        real(path)
+
+    monkeypatch.setattr(directories, "sync_directory", vanish)
+    store.set("a/b/c", b"value")
+    assert gone
+    assert store.get("a/b/c") == b"value"

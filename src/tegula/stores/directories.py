@@ -277,7 +277,8 @@ def make_directories(path: str, *, sync: bool) -> None:
                 raise
         else:
             if sync:
-                sync_directory(os.path.dirname(missing[-1]))
+                with suppress(FileNotFoundError):  # others have removed both again
+                    sync_directory(os.path.dirname(missing[-1]))
         missing.pop()
 
 
