@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +33,24 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     """What a small run finds, by section."""
     of_kernel = executors.kernel() is not None and config.current().executor != "reference"
     path = tmp_path_factory.mktemp("torture")
-    files = tmp_path_factory.mktemp("files")
-    for above in (files, *files.parents[:2]):  # somebody without privileges has to get through
-        above.chmod(0o711)
     command = [sys.executable, "-m", "torture", "--quick", "--scale", "0.05", "--only", ",".join(SECTIONS)]
-    command += ["--libraries", "tegula" if of_kernel else "reference", "--dir", str(files)]
+    command += ["--libraries", "tegula" if of_kernel else "reference"]
     table = path / "page.md"
     table.write_text("before\n<!-- torture:begin -->\nold\n<!-- torture:end -->\nafter\n")
     command += ["--json", str(path / "found.json"), "--table", str(table)]
     environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1])}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    # not below pytest's own directory, which nobody else may enter, as the run does where it is root
+    with tempfile.TemporaryDirectory(prefix="tegula-") as files:
+        Path(files).chmod(0o711)
+        command += ["--dir", files]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert not [*Path(files).iterdir()]
     assert "not done" not in done.stdout
     text = table.read_text()
     assert text.startswith("before\n<!-- torture:begin -->\n")
     assert text.endswith("<!-- torture:end -->\nafter\n")
     assert "old" not in text.partition("| promise |")[0]
-    assert not [*files.iterdir()]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in SECTIONS}
     for outcome in json.loads((path / "found.json").read_text())["outcomes"]:
         assert outcome["promise"] in text
