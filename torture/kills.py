@@ -44,7 +44,7 @@ def create(library: Library, around: Any, path: str, kind: str, layout: str, wor
         library.check(layout, "writers")
     length = {"append": 0, "attributes": 8}.get(kind, _LENGTH)
     chunk = {"append": 1000, "attributes": 8, "chunks": _LENGTH // _PARTS}.get(kind, _LENGTH)
-    library.create(path, layout, length, chunk, "lz4")
+    library.create(path, layout, length, chunk, "none" if kind in ("chunks", "part") else "lz4")
     if kind == "attributes":
         node = library.open(path, layout)
         library.set_attribute(node, "first", 1)

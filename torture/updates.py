@@ -164,7 +164,7 @@ def _run(member: Member, root: Path, case: str, count: int) -> Outcome | None:
     kind, layout = CASES[case]
     path = str(root / f"{kind}-{layout}")
     what: dict[str, Any] = {"path": path, "kind": kind, "layout": layout}
-    promise = f"{count:,} updates by {WORKERS} processes: {case}"
+    promise = f"Updates by {WORKERS} processes, {case}"
     try:
         member.ask("updates:create", **what, count=count)
         jobs = [job("updates:update", **what, worker=worker, count=count) for worker in range(WORKERS)]
@@ -192,8 +192,8 @@ def _run(member: Member, root: Path, case: str, count: int) -> Outcome | None:
 def _text(facts: dict[str, Any]) -> str:
     if "unreadable" in facts:
         return "destroyed: can't be read any more"
-    of = f" of {facts['of']}" if facts["lost"] and facts["of"] < facts["acknowledged"] else ""
-    text = f"{facts['lost']:,}{of} lost"
+    number = facts["of"] if facts["lost"] else facts["acknowledged"]
+    text = f"{facts['lost']:,} of {number:,} lost"
     for name, number in (
         ("refused", facts["updates"] - facts["acknowledged"]),
         ("resurrected", facts.get("resurrected", 0)),
