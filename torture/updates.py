@@ -138,7 +138,7 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
     if kind == "attributes":
         found = library.attributes(node)
         last = {f"{n % WORKERS}.{n // WORKERS % _NAMES}": n for share in shares for n in share}
-        return {"lost": sum(found.get(name) != number for name, number in last.items()), "of": len(last)}
+        return {"lost": sum(int(found.get(name, -1)) != number for name, number in last.items()), "of": len(last)}
     values = library.read(node)
     if kind == "elements":
         return {"lost": int((values[done] != np.array(done) + 1).sum()), "of": len(done)}
