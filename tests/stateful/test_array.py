@@ -319,6 +319,27 @@ class ArrayMachine(RuleBasedStateMachine):
         new[part] = self.model[part]
         self.do(data, number, lambda array: array.resize(shape), new)
 
+    @precondition(lambda self: self.place.faulty and self.model.size)
+    @rule(data=st.data(), skip=st.integers(0, 4))
+    def die_while_shrinking(self, data: st.DataObject, skip: int) -> None:
+        """What was to be cut off is not seen again, whoever grows the array later."""
+        number = self.handles.index(self.draw_handle(data))
+        shape = tuple(data.draw(st.integers(0, size), label="size") for size in self.model.shape)
+        shape = (shape[0], *self.model.shape[1:]) if self.dense else shape
+        fault = Fault("crash", on=("set", "delete"), skip=skip)
+        if self.place.meet(lambda: self.handles[number].resize(shape), fault) is not None:
+            self.enter()
+            self.strays = True
+        cut = self.model[tuple(slice(0, size) for size in shape)]
+        found = self.open(self.place.store)[...]
+        assert same(found, cut) or same(found, self.model)
+        grown = np.full(self.model.shape, self.fill, self.model.dtype)
+        grown[tuple(slice(0, size) for size in found.shape)] = found
+        self.open(self.place.store).resize(grown.shape)
+        self.model = grown
+        for handle in self.handles:
+            handle.refresh()
+
     def rows(self, data: st.DataObject, axis: int, label: str) -> Any:
         count = data.draw(st.integers(0, 5), label=label)
         shape = tuple(count if a == axis else size for a, size in enumerate(self.model.shape))
