@@ -8,7 +8,6 @@ or does not end, memory beyond the bound.
 from __future__ import annotations
 
 import base64
-import resource
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,8 +81,14 @@ class Tally:
 
 
 def peak_memory() -> int:
-    """Return the most resident memory this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the most resident memory this process has had, in bytes; 0 where that is not known."""
+    # what getrusage tells begins with what the parent process had
+    try:
+        with open("/proc/self/status", "rb", 0) as file:
+            text = file.read()
+    except OSError:
+        return 0
+    return int(text[text.index(b"VmHWM:") + 6 :].split(None, 1)[0]) * 1024
 
 
 def short(value: object, length: int = 300) -> str:

@@ -113,7 +113,7 @@ def test_crashes_and_hangs_are_noticed_and_saved(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(TARGETS, "chunks", Broken)
     monkeypatch.setattr(workers, "_targets", {})
     monkeypatch.setattr(runner, "work", _work)
-    report = run(40, seed=3, names=["chunks"], jobs=2, limit=1.0, findings=tmp_path)
+    report = run(40, seed=3, names=["chunks"], jobs=1, limit=4.0, findings=tmp_path)
     assert {*report.tallies["chunks"].violations} == {
         "crash: exit code -11", "hang", "memory", "other exception: KeyError", "other exception: MemoryError",
     }  # fmt: skip
