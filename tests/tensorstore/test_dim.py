@@ -205,3 +205,9 @@ def test_merging_agrees_with_schemas(pair: tuple[dict[str, Any], dict[str, Any]]
         assert merged[1] == repr(schema.domain)
     elif "Cannot merge index domain" in expected:
         assert f"Invalid domain: {merged[1]}" == expected
+
+
+def test_keywords_that_can_not_be_printed() -> None:
+    with pytest.raises(TypeError) as raised:
+        Dim(**{"\ud800": 0})
+    assert "\\ud800=0" in str(raised.value)

@@ -66,6 +66,7 @@ class Dim:
         form = _form(args, bounds)
         if form is None:
             shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in bounds.items())])
+            shown = shown.encode("utf-8", "backslashreplace").decode()  # keywords may hold what can't be printed
             raise type_error(
                 "__init__(): incompatible constructor arguments: expected Dim(label=...), Dim(size, label=...), "
                 f"Dim(inclusive_min, exclusive_max) or Dim(inclusive_min=..., inclusive_max=...), not Dim({shown})"
