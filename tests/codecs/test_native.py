@@ -244,3 +244,15 @@ def test_blosc_is_told_what_its_library_finds_out_from_the_buffer(build, dtype, 
 def test_blosc_of_zarr_3(build):
     chain = build([LITTLE, ("blosc", {"cname": "zstd", "shuffle": "bitshuffle", "blocksize": 512})], "<c8")
     assert chain.native[2] == (("blosc", "zstd", 5, 2, 512, 8),)
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        ("numcodecs.quantize", {"digits": 2**65, "dtype": "<f4"}),
+        ("numcodecs.quantize", {"digits": -(2**65), "dtype": "<f4"}),
+        ("numcodecs.shuffle", {"elementsize": 2**65}),
+    ],
+)
+def test_numbers_that_no_machine_has_are_left_to_the_reference(build, codec):
+    assert build([LITTLE, codec], "<f4").native is None

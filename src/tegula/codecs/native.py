@@ -19,6 +19,7 @@ __all__ = ["describe", "filter_native", "runs_in_kernel"]
 _MANTISSA: Final = {2: 10, 4: 23, 8: 52}
 _WIDEST: Final = 8
 _INTEGERS: Final = range(-(2**63), 2**63)
+_DIGITS: Final = range(-400, 401)
 _TEXTS: Final = ("vlen-utf8", "vlen-bytes")
 _STRUCTURE: Final = frozenset(
     {"bytes", "transpose", "sharding_indexed", *_TEXTS, *(f"numcodecs.{name}" for name in _TEXTS)}
@@ -117,7 +118,7 @@ def filter_native(codec: Any, given: np.dtype[Any] | None) -> Native | None:
 
 
 def _shuffle(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    return ("shuffle", codec.elementsize) if codec.elementsize > 0 else None
+    return ("shuffle", codec.elementsize) if 0 < codec.elementsize < 2**31 else None
 
 
 def _fletcher32(codec: Any, given: np.dtype[Any] | None) -> Native:
@@ -142,7 +143,7 @@ def _fixed_scale_offset(codec: Any, given: np.dtype[Any] | None) -> Native | Non
 
 
 def _quantize(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    if not _numbers(codec) or type(codec.digits) is not int:
+    if not _numbers(codec) or type(codec.digits) is not int or codec.digits not in _DIGITS:
         return None
     return "quantize", codec.digits, codec.dtype.str, codec.astype.str
 
