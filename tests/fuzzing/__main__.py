@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -70,6 +71,7 @@ def show(sums: dict[str, Any]) -> None:
 def main() -> int:
     """Run, show and say by the exit code whether anything was broken."""
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: tidy, and with the sums
     if arguments.replay:
         for path in arguments.replay:
             print(f"{path}: {replay(path)}", flush=True)
