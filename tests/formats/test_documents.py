@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import types
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.errors import MetadataError
@@ -120,3 +122,40 @@ def test_what_has_no_json_form_is_refused(value: Any) -> None:
         with pytest.raises(MetadataError) as caught:
             write()
         assert caught.value.key == "x"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner),
+    max_leaves=20,
+)
+NAMES = st.one_of(st.integers(), st.booleans(), st.none(), st.floats())
+
+
+@settings(max_examples=200)
+@given(
+    st.dictionaries(st.text(), JSON) | st.dictionaries(NAMES, JSON),
+    st.sampled_from([None, 0, 1, 4]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_documents_are_laid_out_as_json_dumps_does(
+    value: dict[str, Any], indent: int | None, ascii: bool, sort_keys: bool
+) -> None:
+    style = Style(indent=indent, ascii=ascii, sort_keys=sort_keys)
+    separators = (",", ":" if indent is None else ": ")
+    try:
+        expected = json.dumps(value, indent=indent, ensure_ascii=ascii, separators=separators, sort_keys=sort_keys)
+        raw = expected.encode()
+    except (TypeError, UnicodeEncodeError):  # names that can't be sorted, surrogates
+        with pytest.raises(MetadataError):
+            dump(value, "key", style)
+        return
+    assert dump(value, "key", style) == raw
+
+
+def test_numpys_values_are_written_as_those_of_python() -> None:
+    value = {"a": np.float32(1.5), "b": np.arange(3), "c": types.MappingProxyType({"d": np.int8(1)}), "e": (1,)}
+    expected = {"a": 1.5, "b": [0, 1, 2], "c": {"d": 1}, "e": [1]}
+    for style in (Style(), Style(indent=None)):
+        assert dump(value, "key", style) == dump(expected, "key", style)
