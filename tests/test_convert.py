@@ -488,3 +488,15 @@ def test_a_damaged_array_of_a_hierarchy_is_reported_and_leaves_no_half() -> None
     report = tegula.convert(source, target)
     assert [*report.failed] == ["x"]
     assert list(tegula.open(target)) == ["y"]
+
+
+def test_a_conversion_that_is_interrupted_leaves_no_half() -> None:
+    source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.create_array(source, shape=4000, chunks=10, dtype="i4", format="zarr2")[...] = 1
+
+    def interrupt(path: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tegula.convert(source, target, progress=interrupt)
+    assert not contents(target)

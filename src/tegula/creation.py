@@ -167,7 +167,8 @@ def create_node(
         raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
     elif array is not None and _has_strays(array):
         raise AlreadyExistsError(
-            "there are chunks of an array that is gone, which this one would take for its own; overwrite deletes them",
+            "there are chunks of an array that is gone, which this one would take for its own; "
+            "overwrite=True deletes them",
             path=f"{store.url}/{path}".rstrip("/"),
         )
     for attempt in range(_RETRIES):

@@ -89,7 +89,7 @@ class Job:
         target = new_array_of(store, path, options.item, metadata, options.overwrite, filled=False, **allowed)
         try:
             copied, before, after = self._move(source, axes, target, name)
-        except TegulaError:
+        except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # half an array would look like a whole one
             raise
         verified = same_values(source, axes, target) if options.verify else None

@@ -9,7 +9,6 @@ use crate::memory::with_scratch;
 use crate::stores::{Expected, Parts, Value};
 use crate::{Error, Result};
 
-/// What a read that ends early can only end at while there is more to come: the system hands out whole pages.
 const PAGE: usize = 4096;
 /// Room for so much is made in advance; more only once a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
@@ -83,7 +82,8 @@ impl<'a> LocalValue<'a> {
             if filled == 0 {
                 self.status()?; // a pipe that nobody writes to, and several devices, read as if they were empty
             }
-            if count == 0 || (filled < buffer.len() && count % PAGE != 0) {
+            // a read may end early, where the file system is a program's
+            if count == 0 || (filled < buffer.len() && filled as u64 >= self.status()?.size) {
                 return Ok(Some(filled));
             }
         }
