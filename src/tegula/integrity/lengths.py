@@ -69,9 +69,7 @@ def check_counts(
         exam.store.set(key, new, if_generation=generation)
 
     repair = Repair("write the true numbers", act) if sure else None
-    exam.find(
-        "wrong-counts", place.path, key, text, severity=None if "nbytes" in wrong else "note", repair=repair
-    )  # fmt: skip
+    exam.find("wrong-counts", place.path, key, text, severity=None if "nbytes" in wrong else "note", repair=repair)
 
 
 def _stored_bytes(exam: Examination, place: Place, metadata: ArrayMetadata, stored: tuple[int, int]) -> tuple[int, int]:
@@ -141,9 +139,7 @@ def _check_lengths(exam: Examination, place: Place, item: Format, names: list[st
     if sound and (unfinished or _end_where_they_say(exam, place, item, short)):
         text = f"make all columns {shortest} rows long, as the table is; the rows behind stay in their chunks, unseen"
         repair = Repair(text, lambda: _level(exam, place, item, names))
-    exam.find(
-        "unequal-columns", place.path, key, message, severity="warning" if unfinished else "error", repair=repair
-    )  # fmt: skip
+    exam.find("unequal-columns", place.path, key, message, severity="warning" if unfinished else "error", repair=repair)
 
 
 def _columns(exam: Examination, place: Place, item: Format, names: list[str]) -> list[tuple[StoredArray, str]] | None:
