@@ -80,3 +80,10 @@ def test_the_second_base_catches() -> None:
         raise errors.MetadataError("bad")
     with pytest.raises(IndexError):
         raise errors.SelectionError("out")
+
+
+def test_what_comes_of_a_file_can_always_be_printed() -> None:
+    error = TegulaError("no member '\ud800' of 'naïve'", key="\udcff")
+    text = f"{error} {error!r} {error.message}"
+    assert text.encode().decode() == text
+    assert error.message == "no member '\\ud800' of 'naïve'"

@@ -63,6 +63,8 @@ class TegulaError(Exception):
         field: str | None = None,
         codec: str | None = None,
     ) -> None:
+        if not message.isascii():  # what comes of a file may have halves of surrogates, which nobody can print
+            message = message.encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.message = message
         self.path = path

@@ -90,7 +90,12 @@ class DataType:
         return not self.variable
 
     def __str__(self) -> str:
-        return self.variable or (str(self.numpy) if self.numpy.names is None else str(self.numpy.descr))
+        if self.variable or self.numpy.names is None:
+            return self.variable or str(self.numpy)
+        try:
+            return str(self.numpy.descr)
+        except ValueError:  # of fields that lie out of order
+            return str(self.numpy)
 
 
 STRING: Final = DataType(np.dtype(object), "string")

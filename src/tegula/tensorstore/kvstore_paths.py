@@ -76,12 +76,15 @@ def decode_url_path(text: str) -> str:
     Raises
     ------
     ValueError
-        If a percent sign is not followed by two hexadecimal digits.
+        If a percent sign is not followed by two hexadecimal digits, or what comes of it is not UTF-8.
     """
     wrong = _BAD_PERCENT(text)
     if wrong:
         raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {quoted(text)}")
-    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise invalid(f"Invalid UTF-8 percent-encoding sequence: {quoted(text)}") from None
 
 
 def split_url(text: str, scheme: str) -> str:

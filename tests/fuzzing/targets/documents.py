@@ -160,5 +160,7 @@ def _convert(store: tegula.MemoryStore, node: Any) -> None:
     after = tegula.open(target)[...]
     if isinstance(before, TegulaError):
         raise Violation("convert", f"converted in spite of {short(before)}")
+    if "numcodecs.quantize" in [codec.name for codec in node.metadata.codecs]:
+        return  # values that were stored by another rule are rounded by that which the document tells now
     if before.tolist() != after.tolist() and repr(before.tolist()) != repr(after.tolist()):
         raise Violation("convert", f"{short(after)} made of {short(before)}")

@@ -125,7 +125,8 @@ pub(super) fn decompress(format: Format, from: &[u8], to: &mut [MaybeUninit<u8>]
 /// Decompress at least the first `wanted` bytes of what `from` holds for all of `to`, and return whether that went well.
 pub(super) fn decompress_start(format: Format, from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> bool {
     if format == Format::Lz4 && wanted < to.len() {
-        return prefix::decompress(from, wanted, to);
+        // what is odd to one of the two, a distance of 0 say, is for the other to judge, as it judges the whole
+        return prefix::decompress(from, wanted, to) || decompress(format, from, to);
     }
     // the others know no way to stop before the end
     decompress(format, from, to)

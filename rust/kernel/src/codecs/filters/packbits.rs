@@ -84,7 +84,10 @@ unsafe impl Resize for Packbits {
             return Err(Error::codec(NAME, "there is no byte that tells the padding"));
         };
         let bits = packed.len().checked_mul(8).ok_or(Error::Memory { bytes: data.len() })?;
-        Ok(bits.saturating_sub(usize::from(padding)))
+        match bits.checked_sub(usize::from(padding)) {
+            Some(bits) if padding < 8 => Ok(bits),
+            _ => Err(Error::codec(NAME, format!("{padding} bits of {} bytes can't be padding", packed.len()))),
+        }
     }
 
     fn encode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
