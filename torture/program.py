@@ -11,7 +11,6 @@ that TEGULA_ZARR2_PYTHON names.
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import signal
 import sys
@@ -65,6 +64,19 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return chosen
 
 
+def command(chosen: argparse.Namespace) -> str:
+    """Return the command line as far as it decides what is done."""
+    return " ".join(
+        [
+            "just torture",
+            *(["--quick"] if chosen.quick else []),
+            *([f"--only {chosen.only}"] if chosen.only != ",".join(SECTIONS) else []),
+            *([f"--libraries {chosen.libraries}"] if chosen.libraries else ["--peers"] if chosen.peers else []),
+            *([f"--scale {chosen.scale:g}"] if chosen.scale != 1 else []),
+        ]
+    )
+
+
 def amount(section: str, library: str, chosen: argparse.Namespace) -> int:
     """Return how much of a section a library does."""
     ours, theirs, quick = SECTIONS[section]
@@ -91,7 +103,7 @@ def run(chosen: argparse.Namespace) -> list[Outcome]:
     root.chmod(0o711)  # somebody else has to get through
     members = gather(names, why)
     versions = {member.name: member.version for member in members}
-    about = report.surroundings(versions, why, f"just torture {shlex.join(sys.argv[1:])}".strip())
+    about = report.surroundings(versions, why, command(chosen))
     print(*about, sep="\n", flush=True)
     outcomes: list[Outcome] = []
     try:
