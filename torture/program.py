@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Sequence
 from importlib import import_module
