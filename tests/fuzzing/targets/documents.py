@@ -25,6 +25,7 @@ _NAMES = (
     "__attrs__", "__rootdirs__", "__hdf5__",
 )  # fmt: skip
 _LARGEST = 2**16
+_ROUNDING = {f"numcodecs.{name}" for name in ("quantize", "bitround", "fixedscaleoffset", "astype")}
 _MOST_CHUNKS = 500
 _FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz")
 
@@ -160,7 +161,7 @@ def _convert(store: tegula.MemoryStore, node: Any) -> None:
     after = tegula.open(target)[...]
     if isinstance(before, TegulaError):
         raise Violation("convert", f"converted in spite of {short(before)}")
-    if "numcodecs.quantize" in [codec.name for codec in node.metadata.codecs]:
+    if _ROUNDING & {codec.name for codec in node.metadata.codecs}:
         return  # values that were stored by another rule are rounded by that which the document tells now
     if before.tolist() != after.tolist() and repr(before.tolist()) != repr(after.tolist()):
         raise Violation("convert", f"{short(after)} made of {short(before)}")
