@@ -178,7 +178,7 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
                 continue
             known.append((case, kind, layout, workers))
             break
-    each = max(1, count // max(1, len(known)))
+    each = -(-count // max(1, len(known)))
     return [_run(member, root, case, kind, layout, workers, each) for case, kind, layout, workers in known]
 
 
