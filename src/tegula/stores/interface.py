@@ -193,17 +193,53 @@ class Store(ABC):
         check_prefix(prefix)
 
     def has_prefix(self, prefix: str) -> bool:
-        """Return whether `make_prefix` has nothing to do: always, where there is no such thing as a directory."""
+        """Return whether `make_prefix` has nothing to do: always, where there is no such thing as a directory.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or looking fails.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> MemoryStore().has_prefix("a/")
+        True
+        """
         check_prefix(prefix)
         return True
 
     def leftovers(self, prefix: str = "") -> Iterator[str]:
-        """Yield what writers that have died left below `prefix`, which no key stands for; here there is nothing."""
+        """Yield what writers that have died left below `prefix`, which no key stands for; here there is nothing.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or looking fails.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> [*MemoryStore().leftovers()]
+        []
+        """
         check_prefix(prefix)
         return iter(())
 
     def reclaim(self, prefix: str = "") -> int:
-        """Remove the `leftovers` below `prefix`, and return how many there were."""
+        """Remove the `leftovers` below `prefix`, and return how many there were.
+
+        Raises
+        ------
+        StoreError, ReadOnlyError
+            If `prefix` is not valid, looking fails, or the store is read-only and may have some.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> MemoryStore().reclaim()
+        0
+        """
         check_prefix(prefix)
         return 0
 

@@ -359,6 +359,11 @@ class LocalStore(Store):
 
         They are no keys, and no listing shows them. The next process that writes to their directory removes them.
 
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or a directory can't be looked at.
+
         Examples
         --------
         >>> import tempfile
@@ -383,6 +388,13 @@ class LocalStore(Store):
         ------
         StoreError, ReadOnlyError
             If a directory can't be looked at, or the store is read-only.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     LocalStore(root).reclaim()
+        0
         """
         check_prefix(prefix)
         if self.read_only:

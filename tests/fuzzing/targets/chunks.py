@@ -15,7 +15,7 @@ from ..arrays import Subject, both, outcome, same, subjects
 from ..mutations import change_bytes
 from ..outcomes import Case, Skipped, Violation, short
 
-__all__ = ["Chunks", "part_of", "read_everywhere", "write_somewhere"]
+__all__ = ["Chunks", "carry_out", "part_of"]
 
 
 def part_of(rng: random.Random, box: tuple[slice, ...]) -> tuple[list[list[int]], list[int]]:
@@ -68,6 +68,26 @@ def write_somewhere(subject: Subject, case: Case, key: str, data: bytes) -> None
                 raise Violation("write", f"{executor}: {short(after)} after writing to {short(before)}")
 
 
+def carry_out(case: Case) -> tuple[Subject, bytes, Any]:
+    """Read, and perhaps write, with a damaged chunk in place; returns the subject, the sound chunk and the values.
+
+    In the place of the values is the error, if they can't be read.
+    """
+    subject = subjects().get(case["array"])
+    if subject is None:
+        raise Skipped
+    key = case["key"]
+    sound = next(data for name, data, _ in subject.chunks if name == key)
+    try:
+        subject.store.set(key, case["data"])
+        found = read_everywhere(subject, case)
+        if case["write"]:
+            write_somewhere(subject, case, key, case["data"])
+    finally:
+        subject.store.set(key, sound)
+    return subject, sound, found
+
+
 def _looks_the_same_to_fletcher(subject: Subject, sound: bytes, changed: bytes) -> bool:
     """Whether only words of 16 bits have changed that are 0 in its sums, 0x0000 and 0xFFFF."""
     if "numcodecs.fletcher32" not in [codec.name for codec in subject.array.metadata.codecs]:
@@ -98,18 +118,7 @@ class Chunks:
 
     def run(self, case: Case) -> str:
         """Read and perhaps write the array."""
-        subject = subjects().get(case["array"])
-        if subject is None:
-            raise Skipped
-        key = case["key"]
-        sound = next(data for name, data, _ in subject.chunks if name == key)
-        try:
-            subject.store.set(key, case["data"])
-            found = read_everywhere(subject, case)
-            if case["write"]:
-                write_somewhere(subject, case, key, case["data"])
-        finally:
-            subject.store.set(key, sound)
+        subject, sound, found = carry_out(case)
         if isinstance(found, TegulaError):
             what = f"refused {type(found).__name__}"
             return f"{what},checksum" if subject.checked and isinstance(found, CodecError) else what

@@ -15,8 +15,8 @@ from tegula.errors import TegulaError
 
 from ..arrays import Subject, subjects
 from ..mutations import HUGE
-from ..outcomes import Case, Skipped
-from .chunks import part_of, read_everywhere, write_somewhere
+from ..outcomes import Case
+from .chunks import carry_out, part_of
 
 __all__ = ["Shards"]
 
@@ -89,18 +89,7 @@ class Shards:
 
     def run(self, case: Case) -> str:
         """Read and perhaps write the array."""
-        subject = subjects().get(case["array"])
-        if subject is None:
-            raise Skipped
-        key = case["key"]
-        sound = next(data for name, data, _ in subject.chunks if name == key)
-        try:
-            subject.store.set(key, case["data"])
-            found = read_everywhere(subject, case)
-            if case["write"]:
-                write_somewhere(subject, case, key, case["data"])
-        finally:
-            subject.store.set(key, sound)
+        _, _, found = carry_out(case)
         return f"refused {type(found).__name__}" if isinstance(found, TegulaError) else "accepted"
 
 
