@@ -38,6 +38,7 @@ FLOORS = {
             "frames",
             "numexprs",
             "places",
+            "precedence",
             "conversion",
             "integrity",
             "queries",

@@ -197,8 +197,8 @@ BAD: dict[str, list[Any]] = {
     "order": ["A", None, 5],
     "dimension_names": [5, "xy", ["x"], ["x", 5], ["x", "y", "z"]],
     "attributes": [5, [1], {"a": {1}}, {"a": object()}, "x"],
-    "format": ["zarr4", None, 5, [], "zarr0.4"],
-    "path": ["../x", "a//b", "a/../b", "__a", "a/.", "zarr.json", "a\0b", 5, None, "..."],
+    "format": ["zarr4", "", 5, [], "zarr0.4"],
+    "path": ["../x", "a//b", "a/../b", "a/.", "zarr.json", "a\0b", 5, None, "..."],
     "chunk_key_encoding": ["x", 5, {"name": "v3"}, {"name": "v2", "configuration": 5}, {"separator": "-"}, "-", "/x"],
 }  # fmt: skip
 
@@ -448,3 +448,83 @@ def test_attributes_set_while_an_array_is_created_are_kept() -> None:
     store.turns["a/.zattrs"] = lambda: tegula.open_array(store, mode="r+", path="a").attrs.update(theirs=2)
     a = tegula.create_array(store, shape=2, dtype="u1", format="zarr2", path="a", attributes={"mine": 1})
     assert a.attrs.asdict() == tegula.open(store, path="a").attrs.asdict() == {"mine": 1, "theirs": 2}
+
+
+# --- saving over what is there
+
+
+def _fill_group(store: Any, format: str) -> None:
+    tegula.save(store, x=[1, 2], y=[3], format=format)
+
+
+OCCUPANTS: dict[str, Callable[[Any], object]] = {
+    "group": lambda store: _fill_group(store, "zarr3"),
+    "older group": lambda store: _fill_group(store, "zarr2"),
+    "empty group": tegula.create_group,
+    "group without documents": lambda store: tegula.save(store, [1, 2], path="x", format="bcolz"),
+    "table": lambda store: tegula.create_table(store, {"x": [1, 2]}),
+    "damaged group": lambda store: (_fill_group(store, "zarr3"), store.set("zarr.json", b"{"), None)[2],
+}
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "bcolz"])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("occupant", OCCUPANTS)
+def test_save_replaces_no_group_unless_it_is_told_to(occupant: str, named: bool, format: str) -> None:
+    store = MemoryStore()
+    OCCUPANTS[occupant](store)
+    before = {key: store.get(key) for key in store.list()}
+    args, arrays = ((), {"x": [7], "new": [8, 9]}) if named else (([5, 6],), {})
+    kind = "table" if occupant == "table" else "group"
+    with pytest.raises(AlreadyExistsError, match=f"a {kind}.* is there; pass overwrite=True") as caught:
+        tegula.save(store, *args, format=format, **arrays)
+    assert caught.value.path == store.url
+    if occupant != "empty group":
+        assert "x" in str(caught.value)
+    assert {key: store.get(key) for key in store.list()} == before
+    tegula.save(store, *args, format=format, overwrite=True, **arrays)
+    loaded = tegula.load(store)
+    if isinstance(loaded, dict):
+        assert occupant == "damaged group" or sorted(loaded) == ["new", "x"]
+        assert (loaded["x"].tolist(), loaded["new"].tolist()) == ([7], [8, 9])
+    else:
+        assert not named
+        assert loaded.tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_save_replaces_an_array(format: str, damaged: bool) -> None:
+    store = MemoryStore()
+    tegula.save(store, np.arange(100), path="a", format=format)
+    tegula.save(store, [1], path="b", format=format)
+    if damaged:
+        key = {"zarr1": "meta", "zarr2": ".zarray", "zarr3": "zarr.json", "bcolz": "meta/storage"}[format]
+        store.set(f"a/{key}", b"{")
+    tegula.save(store, [5, 6], path="a", format=format)
+    assert tegula.open_array(store, path="a")[:].tolist() == [5, 6]
+    if format != "zarr1":
+        tegula.save(store, path="a", x=[1], y=[2], format=format)
+        assert {name: values.tolist() for name, values in tegula.load(store, path="a").items()} == {"x": [1], "y": [2]}
+    assert tegula.load(store, path="b").tolist() == [1]
+
+
+def test_save_over_a_group_says_what_it_would_delete(tmp_path: Path) -> None:
+    tegula.save(tmp_path / "g", path="inner", **dict.fromkeys("abcde", np.arange(3)))
+    with pytest.raises(AlreadyExistsError) as caught:
+        tegula.save(tmp_path / "g", np.arange(2), path="inner")
+    assert str(caught.value).startswith("a group with the members a, b, c, … is there; pass overwrite=True")
+    assert (tmp_path / "g" / "inner").as_uri() in str(caught.value)
+    tegula.save(tmp_path / "g", [1], path="inner/a")  # over an array
+    tegula.save(tmp_path / "g", [2], path="inner/f")  # beside them
+    assert sorted(tegula.load(tmp_path / "g", path="inner")) == [*"abcdef"]
+    with pytest.raises(AlreadyExistsError):
+        tegula.save(tmp_path / "g", [1])
+
+
+def test_an_array_with_nodes_below_it_is_not_deleted_with_them(tmp_path: Path) -> None:
+    tegula.save(tmp_path, [1, 2], format="bcolz")
+    tegula.create_group(LocalStore(tmp_path / "g"))
+    with pytest.raises(AlreadyExistsError, match=r"group.*overwrite=True"):
+        tegula.save(tmp_path, [3])
+    assert tegula.open_array(tmp_path, format="bcolz")[:].tolist() == [1, 2]

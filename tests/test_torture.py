@@ -20,7 +20,7 @@ from tegula import config, executors
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-SECTIONS = ["updates", "kills", "corruption", "disk", "creation"]
+SECTIONS = ["updates", "kills", "corruption", "disk", "creation", "grids", "handles", "scale", "interrupts", "forks"]
 
 
 def part(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -93,6 +93,33 @@ def test_one_creator_wins(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert [(facts["one"], facts["fine"]) for facts in outcomes["creation"]] == [(1, 1)] * 4
 
 
+def test_handles_of_what_others_change(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    created, shortened, *moved = outcomes["handles"]
+    assert created["part"] == 0
+    assert created["whole"] == 2
+    assert shortened["damage"] == shortened["wrong"] == 0
+    assert shortened["read"] > 0
+    assert [(facts["read"], facts["write"], facts["made"]) for facts in moved] == [("error", "error", False)] * 3
+
+
+def test_what_many_arrays_take_is_measured(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    assert len(outcomes["scale"]) == 8
+    assert all(facts["right"] for facts in outcomes["scale"])
+
+
+def test_no_forked_child_hangs(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    assert len(outcomes["forks"]) == 3
+    assert all(facts["hung"] == facts["failed"] == 0 < facts["forks"] for facts in outcomes["forks"])
+
+
+def test_an_interrupt_leaves_nothing(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    assert len(outcomes["interrupts"]) == 4
+    for facts in outcomes["interrupts"]:
+        assert facts["interrupts"] + facts["lost"] == 1
+        assert facts["open"] == facts["locked"] == facts["left"] == 0
+        assert not facts["waits"]
+
+
 def test_what_goes_wrong_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = part("libraries.tegula_nodes", monkeypatch).Tegula()
     updates, kills = part("updates", monkeypatch), part("kills", monkeypatch)
@@ -130,3 +157,9 @@ def test_the_examples_of_the_docstrings(name: str, monkeypatch: pytest.MonkeyPat
     found = doctest.testmod(part(name, monkeypatch))
     assert found.attempted
     assert not found.failed
+
+
+def test_huge_grids_are_no_trouble(outcomes: dict[str, list[dict[str, Any]]]) -> None:
+    many, vast = outcomes["grids"]
+    assert many["wrong"] == vast["wrong"] == []
+    assert vast["operations"] == 30

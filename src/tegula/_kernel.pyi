@@ -36,7 +36,7 @@ class Array:
         dense: bool,
     ) -> Array:
         """Describe an array; see `tegula.engine.kernel` for the parts."""
-    def get(self, selection: object, threads: int) -> Any:
+    def get(self, selection: object, threads: int, look: Callable[[], None]) -> Any:
         """Read a selection of ints, slices and an ellipsis; ``None`` if that has to go another way."""
     def read(
         self,
@@ -46,8 +46,9 @@ class Array:
         out: npt.NDArray[Any],
         offset: int,
         threads: int,
+        look: Callable[[], None],
     ) -> bool:
-        """Read what tables select into `out`; return whether that is done."""
+        """Read what tables select into `out`; return whether that is done. `look` is called if a chunk was absent."""
     def write(
         self,
         tables: list[Any],
@@ -85,12 +86,16 @@ def features() -> list[str]:
 def codecs() -> list[str]:
     """Return the names of the codecs that the kernel has."""
 
-def faults(hook: Callable[[str, str], tuple[str, int] | None] | None = None) -> None:
+def faults(hook: Callable[[str, str], tuple[str, int] | None] | None = None, clock: int | None = None) -> None:
     """Have `hook` asked before each system call that the kernel makes for local files; for tests, and off by default.
 
     It is given the call's name and the path that the call is about. ``None`` lets it go ahead; ``("fail", errno)`` and
     ``("short", bytes)`` make it fail, or read or write no more than that. Without a hook none is asked any more.
+    `clock` is the time, in nanoseconds, at which the clock of the kernel stands still.
     """
+
+def given_up() -> bool:
+    """Return whether this thread helps with an operation that has failed elsewhere, and is to wait for nothing."""
 
 def after_fork() -> None:
     """Forget the threads of the parent process, which a forked child does not have."""

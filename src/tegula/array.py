@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from threading import Lock
@@ -146,7 +146,10 @@ class Array(Node):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return Attributes(lambda: self.metadata.attributes, self._change_attributes)
+        return Attributes(self._own_attributes, self._change_attributes)
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return self.metadata.attributes
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._update(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
@@ -216,7 +219,7 @@ class Array(Node):
         >>> a.read(out=out).result()
         array([1., 1., 1.])
         """
-        return engine.start(self._read, selection, numpy_like, out)
+        return engine.start(self._stored, self._read, selection, numpy_like, out)
 
     def write(self, selection: Any, values: Any) -> Future[None]:
         """Write in the background, as ``a[selection] = values``; the values must not change until it is done.
@@ -229,9 +232,15 @@ class Array(Node):
         >>> a[:]
         array([5, 5, 0], dtype=int32)
         """
-        return engine.start(self._write, selection, numpy_like, values)
+        return engine.start(self._stored, self._write, selection, numpy_like, values)
 
     def _read(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
+        try:
+            return self._read_plan(selection, make_plan, out)
+        except MemoryError as error:
+            raise self._stored.out_of_memory(error) from error
+
+    def _read_plan(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
         stored = self._stored
         metadata = stored.metadata
         if metadata.data_type.numpy.names is not None:
@@ -245,15 +254,20 @@ class Array(Node):
         if out is not None:
             return self._read_into(stored, plan, out)
         if plan.nchunks > _FEW_CHUNKS and prod(plan.work_shape) * stored.dtype.itemsize > engine.physical_memory():
-            raise SelectionError(f"a selection of shape {plan.shape} does not fit into memory", path=self._place)
+            raise self._too_large(stored, plan)
         try:
             work = engine.empty(plan.work_shape, stored.dtype)
         except (MemoryError, ValueError) as error:
-            raise SelectionError(
-                f"a selection of shape {plan.shape} does not fit into memory", path=self._place
-            ) from error
+            raise self._too_large(stored, plan) from error
         engine.read(stored, plan, work)
         return work[()] if plan.is_point else plan.present(work)
+
+    def _too_large(self, stored: StoredArray, plan: Plan) -> SelectionError:
+        nbytes = prod(plan.shape) * stored.dtype.itemsize
+        return SelectionError(
+            f"a selection of shape {plan.shape} takes {nbytes} bytes and does not fit into memory; read it in parts",
+            path=self._place,
+        )
 
     def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if not isinstance(out, np.ndarray):
@@ -266,7 +280,10 @@ class Array(Node):
         if np.may_share_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
             engine.read(stored, plan, work)
         else:
-            work = np.empty(plan.work_shape, stored.dtype)
+            try:
+                work = np.empty(plan.work_shape, stored.dtype)
+            except MemoryError as error:
+                raise self._too_large(stored, plan) from error
             engine.read(stored, plan, work)
             out[...] = plan.present(work)
         return out
@@ -281,6 +298,12 @@ class Array(Node):
         return replace(self._stored, field=fields)
 
     def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
+        try:
+            self._write_plan(selection, make_plan, values)
+        except MemoryError as error:
+            raise self._stored.out_of_memory(error) from error
+
+    def _write_plan(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
         self._check_writable()
         stored = self._stored
         metadata = stored.metadata
@@ -341,21 +364,13 @@ class Array(Node):
                 raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
             change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
             return
-        before = self._stored
 
-        def change(metadata: ArrayMetadata) -> ArrayMetadata:
-            nonlocal before
+        def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
             if metadata.ndim != len(new):
                 raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
-            changed = replace(metadata, shape=new, grid=_grown(metadata.grid, new))
-            before = self._restored(metadata)
-            if any(size > old for size, old in zip(new, metadata.shape)):
-                engine.make_room(before, self._restored(changed), self._path)
-            return changed
+            return new
 
-        stored = self._update(change, shape_only=True)
-        if any(size < old for size, old in zip(new, before.metadata.shape)):
-            engine.cut_off(stored, self._path, before.metadata.shape)
+        engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)
 
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
@@ -406,7 +421,7 @@ class Array(Node):
                 )
             start = metadata.shape[axis]
             shape = tuple(n + added.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
-            changed = replace(metadata, shape=shape, grid=_grown(metadata.grid, shape))
+            changed = replace(metadata, shape=shape, grid=engine.grown(metadata.grid, shape))
             # until the room is filled it is to be read as the fill value; an array that has not become shorter since
             # the last look has nothing behind its end
             if not self._appended or any(n < known for n, known in zip(metadata.shape, self._appended)):
@@ -474,11 +489,17 @@ class Array(Node):
             return self._stored
         if metadata.has_chunks_of(self.metadata):
             return replace(self._stored, metadata=metadata)
-        options: dict[str, Any] = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
+        old = self._stored
+        options: dict[str, Any] = {
+            "allow_pickle": self._allow_pickle, "write_empty": old.write_empty, "document": old.document
+        }  # fmt: skip
         return engine.stored_array(self.store, self._path, metadata, **options)
 
-    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata], *, shape_only: bool = False) -> StoredArray:
-        """Change the stored metadata, and return the array as this change has left it."""
+    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> StoredArray:
+        """Change the stored metadata, and return the array as this change has left it.
+
+        The options are those of `engine.update_documents`.
+        """
         self._check_writable()
 
         def checked(metadata: ArrayMetadata) -> ArrayMetadata:
@@ -487,7 +508,7 @@ class Array(Node):
             return changed
 
         with self._noting():  # so that of several threads the last to change the documents also is the last to note it
-            updated = engine.update_documents(self.store, self._path, self.metadata, checked, shape_only=shape_only)
+            updated = engine.update_documents(self.store, self._path, self.metadata, checked, **options)
             self._stored = self._restored(updated)
             return self._stored
 
@@ -553,17 +574,6 @@ def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict
         raise MetadataError("there is no such array any more", path=path or store.url)
     stored = engine.stored_array(store, path, metadata, **options)
     return Array(stored, path, read_only=read_only, allow_pickle=options["allow_pickle"])
-
-
-def _grown(grid: ChunkGrid, shape: tuple[int, ...]) -> ChunkGrid:
-    """Add one chunk where a rectilinear axis is to be longer than its chunks."""
-    if grid.is_regular:
-        return grid
-    axes = [
-        VaryingAxis((*axis.edges, size - axis.extent)) if isinstance(axis, VaryingAxis) and size > axis.extent else axis
-        for axis, size in zip(grid.axes, shape)
-    ]
-    return ChunkGrid(tuple(axes))
 
 
 def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.array import Array
-from tegula.creation import create_node, delete_node, new_array, usual_chunks
+from tegula.creation import completing, create_node, delete_node, new_array, usual_chunks
 from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.data_types import as_data_type
@@ -112,13 +112,14 @@ def new_column(
         # the rows are added afterwards, since some formats store every chunk
         array = new_array(
             store, path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
-            extra={"expectedlen": shape[0]}, **creation,
+            extra={"expectedlen": shape[0]}, filled=False, **creation,
         )  # fmt: skip
         try:
-            if parts is None:
-                array.resize(rows, *inner)
-            elif rows:
-                array.append(parts)
+            with completing(array):
+                if parts is None:
+                    array.resize(rows, *inner)
+                elif rows:
+                    array.append(parts)
         except BaseException:
             delete_node(store, path)
             raise

@@ -5,6 +5,8 @@ setting                    environment variable     meaning
 =========================  =======================  ============================================================
 ``threads``                ``TEGULA_THREADS``       chunks worked on at once (default: the number of usable cores)
 ``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk in bytes that is read or created (default 2 GiB)
+``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation writes, or visits though they are
+                                                    not stored (default 10,000,000)
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that are equal to the fill value (default no)
 ``executor``               ``TEGULA_EXECUTOR``      what reads and writes chunks: ``kernel`` (an error if it is not
                                                     built), ``reference``, or ``auto``, the first of them that there
@@ -46,11 +48,12 @@ class Config:
 
     threads: int = 1
     max_chunk_bytes: int = 2**31
+    max_chunks: int = 10**7
     write_empty_chunks: bool = False
     executor: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("threads", "max_chunk_bytes"):
+        for name in ("threads", "max_chunk_bytes", "max_chunks"):
             value: object = getattr(self, name)
             if type(value) is not int:
                 raise MetadataError(f"{name} must be a whole number, not {value!r:.80}", field=name)
@@ -72,6 +75,7 @@ def _from_environment() -> Config:
     return Config(
         threads=_number("TEGULA_THREADS", _usable_cores()),
         max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
+        max_chunks=_number("TEGULA_MAX_CHUNKS", 10**7),
         write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
         executor=os.environ.get("TEGULA_EXECUTOR", "auto"),
     )

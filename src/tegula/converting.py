@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, Literal
 
 from tegula.array import Array
 from tegula.conversion.job import Job
 from tegula.conversion.report import ConvertedArray, ConvertReport
 from tegula.conversion.targets import Options, Progress
+from tegula.creation import check_path, check_reserved
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.group import Group
 from tegula.opening import open as open_any
-from tegula.opening import store_of
+from tegula.places import clean, creating, new_format, store_of
 from tegula.stores import LocalStore, MemoryStore, Store
 from tegula.table import Table
 
@@ -24,7 +26,7 @@ def convert(
     source: Any,
     target: Any,
     *,
-    format: str = "zarr3",
+    format: str | None = None,
     chunks: Any = None,
     shards: Any = None,
     codecs: Any = None,
@@ -36,12 +38,18 @@ def convert(
     verify: bool = False,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    consolidated: bool | Literal["auto"] = "auto",
 ) -> ConvertReport:
     """Copy an array, or a group or table with all below it, into another format.
 
     Values, attributes, fill values and dimension names are kept, and codecs as far as the target's format has them;
     what it does not have is replaced by its usual codecs, and said in the report's notes. Memory is bounded by a few
     blocks of 64 MiB, or of one chunk if that is larger.
+
+    Data of xarray (arrays with names for their axes) read the same with xarray afterwards. The names are moved to where
+    readers of the format look for them: the attribute ``_ARRAY_DIMENSIONS``, or ``dimension_names`` in Zarr v3. So is
+    the value that stands for missing ones: the fill value in Zarr v2, the attribute ``_FillValue`` in v3. Where that
+    changes the fill value, chunks that the source does not store are written out.
 
     Where chunks and codecs stay what they are, the compressed chunks are copied without being compressed anew, which is
     many times faster: between Zarr v1, v2, v3 and bcolz as long as the codec is Blosc, between Zarr v2 and v3 with most
@@ -56,8 +64,8 @@ def convert(
         What to convert.
     target : str, path, mapping or Store
         Where to; must not be the source or lie within it.
-    format : {"zarr3", "zarr2", "zarr1", "bcolz"}
-        Format of the target.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
+        Format of the target; by default what the suffix of `target` or `path` says, and Zarr v3 if it says nothing.
     chunks, shards, codecs : optional
         As for `tegula.create_array`, for every array; by default those of the source.
     checksum : bool
@@ -76,6 +84,9 @@ def convert(
         Called with path, bytes done and bytes in all of the array at hand.
     allow_pickle : bool
         Whether the source may be unpickled, and objects pickled where the format has nothing else for them.
+    consolidated : {"auto", True, False}
+        Write consolidated metadata into the groups that have them in the source, into the topmost group in any case,
+        or nowhere.
 
     Returns
     -------
@@ -86,7 +97,7 @@ def convert(
     UnsupportedError
         If the target's format can't hold the array. In a hierarchy such arrays are left out and reported.
     MetadataError
-        If the target is the source, or an argument is not valid.
+        If the target is the source, the format contradicts the suffix, or an argument is not valid.
     NotFoundError, AlreadyExistsError
         If there is no source, or there is a target and `overwrite` is false.
 
@@ -100,21 +111,30 @@ def convert(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
     item = find_format(format)
     if not item.writable:
         raise UnsupportedError(f"{format} is only read", field="format")
+    check_path(path, item)
+    check_reserved(path, item)
     node = source if isinstance(source, (Array, Group, Table)) else open_any(source, allow_pickle=allow_pickle)
-    store = _looked_at(target) if dry_run else store_of(target)
-    path = path.strip("/")
-    _refuse_overlap(node, store, path)
-    options = Options(item, chunks, shards, codecs, checksum, overwrite, dry_run, verify, progress)
-    job = Job(store, path, options, ConvertReport(format, dry_run))
-    if isinstance(node, Array):
-        job.report.arrays.append(job.array(node, "", select))
-    elif select is not None:
-        raise SelectionError("a selection is for one array, not for a group")
-    else:
-        job.hierarchy(node)
+    if consolidated not in ("auto", True, False):
+        raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
+    if consolidated is True and item.consolidate is None:
+        raise UnsupportedError(f"{format} has no consolidated metadata")
+    if consolidated is True and isinstance(node, Array):
+        raise MetadataError("consolidated metadata are those of a group, and the source is an array")
+    with nullcontext(_looked_at(target)) if dry_run else creating(target) as store:
+        _refuse_overlap(node, store, path)
+        options = Options(item, chunks, shards, codecs, checksum, overwrite, dry_run, verify, progress, consolidated)
+        job = Job(store, path, options, ConvertReport(format, dry_run))
+        if isinstance(node, Array):
+            job.report.arrays.append(job.array(node, "", select))
+        elif select is not None:
+            raise SelectionError("a selection is for one array, not for a group")
+        else:
+            job.hierarchy(node)
     if store is not target:
         store.close()
     return job.report

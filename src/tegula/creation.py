@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tegula import engine
-from tegula.array import Array
+from tegula.array import Array, change_rows
 from tegula.chunking import as_shape, automatic_chunks, automatic_shards
-from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import FORMATS, Format, find_format
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, chunk_grid, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
@@ -22,9 +23,13 @@ from tegula.stores import MappingStore, MemoryStore, Store
 
 __all__ = [
     "array_metadata",
+    "check_path",
+    "check_reserved",
     "codec_specs",
+    "completing",
     "create_node",
     "delete_node",
+    "make_room",
     "new_array",
     "new_array_of",
     "new_group",
@@ -33,6 +38,7 @@ __all__ = [
     "with_checksum",
 ]
 
+Metadata = TypeVar("Metadata", bound=ArrayMetadata | GroupMetadata)
 _RETRIES = 100
 _LOOKS = 9  # at what may be half a node, until it is taken for a damaged one
 _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__[0-9]+\.blp")
@@ -84,7 +90,7 @@ def new_array(
         raise UnsupportedError(f"{format} has no names for dimensions", field="dimension_names")
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
-    options = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
+    options: dict[str, Any] = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
     return new_array_of(store, path, item, metadata, overwrite, filled=filled, **options)
 
 
@@ -96,27 +102,62 @@ def new_array_of(
     overwrite: bool,
     *,
     filled: bool = True,
+    reserved: bool = False,
+    has_parent: bool = False,
     **options: Any,
 ) -> Array:
     """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes.
 
-    Where every chunk has to be stored, they are written with the fill value, unless `filled` is false: the caller then
-    writes all of them.
+    Where every chunk has to be stored, they are written with the fill value before the array can be opened, unless
+    `filled` is false: then the caller writes all of them within `completing`. With `reserved` the node may have a name
+    that the format reserves, since its source has it. See `create_node` for `has_parent`.
     """
-    if metadata.dense and filled and metadata.shape[0]:
-        extra = {"expectedlen": metadata.shape[0], **metadata.extra}
-        empty = replace(metadata, shape=(0, *metadata.shape[1:]), extra=extra)
-        array = new_array_of(store, path, item, empty, overwrite, **options)
-        array.resize(metadata.shape)
-        return array
+    drafted = metadata.dense and item.new_draft is not None and (metadata.shape[0] > 0 or not filled)
+    draft = item.new_draft(os.urandom(16).hex()) if drafted and item.new_draft is not None else None
     # everything that can be wrong is found before anything is written
-    stored = engine.stored_array(store, path, metadata, **options)
-    documents = create_node(store, path, item, metadata, overwrite, stored)
-    final = item.parse(documents)
-    if not isinstance(final, ArrayMetadata):
-        raise MetadataError("the array could not be read back", path=path)
+    final = _read_back(item, metadata, path)
     stored = engine.stored_array(store, path, final, **options)
-    return Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
+    written = create_node(store, path, item, final, overwrite, stored, draft, reserved=reserved, has_parent=has_parent)
+    if draft is not None and filled:
+        written = replace(written, shape=(0, *written.shape[1:]))
+    if written is not final:
+        stored = engine.stored_array(store, path, written, **options)
+    array = Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
+    if draft is not None and filled:
+        with completing(array):
+            array.resize(metadata.shape)
+    return array
+
+
+@contextmanager
+def completing(array: Array) -> Iterator[Array]:
+    """Let the caller write the chunks of an array created with ``filled=False``, and complete the array at the end.
+
+    Where every chunk has to be stored, the array can be opened by others only then, and is deleted after an error.
+    Other arrays are complete from the beginning.
+    """
+    if not _is_draft(array):
+        yield array
+        return
+    try:
+        yield array
+        change_rows([array], lambda columns: [engine.complete_rows(*columns[0])])
+    except BaseException:  # Ctrl-C, too
+        key, draft = _draft(array)
+        with suppress(TegulaError):
+            if array.store.get(key) == draft:  # and not what another creator has put in its place
+                delete_node(array.store, array.path)
+        raise
+
+
+def _draft(array: Array) -> tuple[str, bytes]:
+    """Return the key of the document that says an array's shape, and what this array was created with."""
+    key = find_format(array.format).shape_key
+    return f"{array.path}/{key}".lstrip("/"), array.metadata.documents[key]
+
+
+def _is_draft(array: Array) -> bool:
+    return array.metadata.dense and find_format(array.format).is_draft(_draft(array)[1])
 
 
 def new_group(
@@ -126,17 +167,19 @@ def new_group(
     attributes: Mapping[str, Any] | None = None,
     format: str = "zarr3",
     overwrite: bool = False,
+    reserved: bool = False,
+    has_parent: bool = False,
 ) -> GroupMetadata:
-    """Create a group in a store and return its metadata."""
+    """Create a group in a store and return its metadata.
+
+    With `reserved` the group may have a name that the format reserves, since its source has it. See `create_node` for
+    `has_parent`.
+    """
     item = _writable_format(format, store)
     if not item.has_groups:
         raise UnsupportedError(f"{format} has no groups", path=path)
     metadata = GroupMetadata(attributes=_attributes(attributes), format=format)
-    documents = create_node(store, path, item, metadata, overwrite)
-    final = item.parse(documents)
-    if not isinstance(final, GroupMetadata):
-        raise MetadataError("the group could not be read back", path=path)
-    return final
+    return create_node(store, path, item, metadata, overwrite, reserved=reserved, has_parent=has_parent)
 
 
 def _writable_format(name: str, store: Store) -> Format:
@@ -152,40 +195,117 @@ def create_node(
     store: Store,
     path: str,
     item: Format,
-    metadata: ArrayMetadata | GroupMetadata,
+    metadata: Metadata,
     overwrite: bool,
     array: engine.StoredArray | None = None,
-) -> dict[str, bytes]:
-    """Make room for a node, `array` if it is one, create the groups above it, and write its documents."""
-    check_path(path)
-    item.parse(item.serialize(metadata))  # what could not be read back is refused before anything is changed
-    if overwrite:
-        _make_room(store, path)
-    elif _is_taken(store, path):
-        raise AlreadyExistsError("there is a node already", path=f"{store.url}/{path}".rstrip("/"))
-    elif array is not None and engine.implicit_group(store, path, None) is not None:
-        raise AlreadyExistsError("there are nodes below that path", path=f"{store.url}/{path}".rstrip("/"))
-    elif array is not None and _has_strays(array):
-        raise AlreadyExistsError(
-            "there are chunks of an array that is gone, which this one would take for its own; "
-            "overwrite=True deletes them",
-            path=f"{store.url}/{path}".rstrip("/"),
-        )
+    draft: bytes | None = None,
+    *,
+    reserved: bool = False,
+    anywhere: bool = False,
+    has_parent: bool = False,
+) -> Metadata:
+    """Make room for a node, create the groups above it, and write its documents.
+
+    Parameters
+    ----------
+    store, path, item
+        Where the node is created, and in which format.
+    metadata : ArrayMetadata or GroupMetadata
+        What it is; with the documents to write, if they were read back from some.
+    overwrite : bool
+        Whether a node that is there is deleted.
+    array : StoredArray, optional
+        The node, if it is an array.
+    draft : bytes, optional
+        What stands for the document of the shape until the caller completes the array.
+    reserved : bool
+        Whether the node may have a name that the format reserves, since its source has it.
+    anywhere : bool
+        Whether the path may be any that the store accepts, without groups above it.
+    has_parent : bool
+        Whether the caller has made the group that it is in, and nothing has to be looked for above it.
+
+    Returns
+    -------
+    ArrayMetadata or GroupMetadata
+        What reading the documents gives: `metadata` itself, if that was read from just these.
+    """
+    if not anywhere:
+        check_path(path, item)
+        if not reserved:
+            check_reserved(path, item, store)
+    # what could not be read back is refused before anything is changed
+    final = metadata if metadata.documents else _read_back(item, metadata, path)
+    vacant = _is_vacant(store, path)
+    if not vacant:
+        _check_room(store, path, overwrite, array)
     for attempt in range(_RETRIES):
-        for _, key in [*array.stored_chunks()] if array is not None and overwrite else []:  # whose documents were lost
-            store.delete(key)
-        if item.has_groups:
+        if array is not None and overwrite and not vacant:
+            for _, key in [*array.stored_chunks()]:  # whose documents were lost
+                store.delete(key)
+        if item.has_groups and not has_parent and not anywhere:
             _create_parents(store, path, item)
         if array is not None and array.metadata.dense:  # bcolz opens no array without it
             store.make_prefix(array.chunk_prefix)
         try:
-            return engine.create_documents(store, path, item, metadata, overwrite=False)
-        except AlreadyExistsError:  # somebody else was faster
+            documents = {**final.documents}
+            if draft is not None:
+                documents[item.shape_key] = draft
+            written = engine.create_documents(store, path, item, final, overwrite=False, documents=documents)
+            if written == final.documents:
+                return final
+            if draft is None:
+                return _parsed(item, written, final, path)
+            whole = {**written, item.shape_key: final.documents[item.shape_key]}
+            return replace(_parsed(item, whole, final, path), documents=written)
+        except AlreadyExistsError:  # another creator was faster
             if not overwrite:
                 raise
+            vacant = False
             engine.back_off(attempt)
-            _make_room(store, path)
+            make_room(store, path)
     raise AlreadyExistsError("others keep creating the node", path=f"{store.url}/{path}".rstrip("/"))
+
+
+def _read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
+    """Return metadata as they will be read from the documents that `item` writes, with these documents."""
+    return _parsed(item, item.serialize(metadata), metadata, path)
+
+
+def _parsed(item: Format, documents: Mapping[str, bytes], like: Metadata, path: str) -> Metadata:
+    final = item.parse(documents)
+    if final is None or type(final) is not type(like):
+        kind = "array" if isinstance(like, ArrayMetadata) else "group"
+        raise MetadataError(f"the {kind} could not be read back", path=path)
+    return final
+
+
+def _is_vacant(store: Store, path: str) -> bool:
+    """Return whether no key is below a path, so that neither a node nor a part of one can be there.
+
+    In a mapping it takes a look at every key to find that out; there the documents are looked for one by one.
+    """
+    if isinstance(store, MappingStore):
+        return False
+    return next(iter(store.list_prefix(f"{path}/" if path else "")), None) is None
+
+
+def _check_room(store: Store, path: str, overwrite: bool, array: engine.StoredArray | None) -> None:
+    """Make room for a node where something is stored; without `overwrite`, refuse what would be taken for its own."""
+    if overwrite:
+        make_room(store, path)
+        return
+    place = f"{store.url}/{path}".rstrip("/")
+    if _is_taken(store, path):
+        raise AlreadyExistsError("there is a node already", path=place)
+    if array is not None and engine.implicit_group(store, path, None) is not None:
+        raise AlreadyExistsError("there are nodes below that path", path=place)
+    if array is not None and _has_strays(array):
+        raise AlreadyExistsError(
+            "there are chunks of an array that is gone, which this one would take for its own; "
+            "overwrite=True deletes them",
+            path=place,
+        )
 
 
 def _is_taken(store: Store, path: str) -> bool:
@@ -208,7 +328,7 @@ def _has_strays(array: engine.StoredArray) -> bool:
     return next(array.stored_chunks(), None) is not None
 
 
-def _make_room(store: Store, path: str) -> None:
+def make_room(store: Store, path: str) -> None:
     """Delete the node at a path, or the documents that make it look like one; files of others stay where no node is."""
     try:
         there = engine.read_metadata(store, path) or engine.implicit_group(store, path, None)
@@ -269,11 +389,25 @@ def _create_parents(store: Store, path: str, item: Format) -> None:
             )
 
 
-def check_path(path: str) -> None:
+def check_path(path: str, item: Format) -> None:
     """Refuse paths that no node can have (Zarr v3 core, "node names")."""
     for name in path.split("/") if path else []:
-        if not name or set(name) == {"."} or name.startswith("__") or name == "zarr.json" or "\0" in name:
+        if not name or set(name) == {"."} or name == "zarr.json" or name in item.keys or "\0" in name:
             raise MetadataError(f"{name!r} can't be the name of a node", path=path)
+
+
+def check_reserved(path: str, item: Format, store: Store | None = None) -> None:
+    """Refuse names that the format reserves, but for those of groups that there are: older formats allowed them."""
+    names = path.split("/") if path and item.reserved_prefix else []
+    for count, name in enumerate(names, start=1):
+        if not name.startswith(item.reserved_prefix):
+            continue
+        if store is None or count == len(names) or engine.read_metadata(store, "/".join(names[:count])) is None:
+            raise MetadataError(
+                f"{name!r} can't be the name of a new node: "
+                f"{item.name} reserves names that begin with {item.reserved_prefix!r}",
+                path=path,
+            )
 
 
 def array_metadata(

@@ -133,3 +133,14 @@ class StoreError(TegulaError, OSError):
 
 class ConflictError(TegulaError):
     """A conditional write found that the stored value had changed since it was read."""
+
+
+def out_of_memory(error: MemoryError) -> StoreError:
+    """Make the error for memory that was missing while chunks were read or written.
+
+    Examples
+    --------
+    >>> out_of_memory(MemoryError("Unable to allocate 8.00 GiB for an array"))
+    StoreError('there is not enough memory: Unable to allocate 8.00 GiB for an array')
+    """
+    return StoreError(f"there is not enough memory: {error}".removesuffix(": "))

@@ -2,7 +2,8 @@
 
 An expression is made of names, numbers, text and byte strings, ``+ - * / // % **``, ``< <= == != >= >``, ``in`` and
 ``not in`` with a list of constants, ``& | ^ ~ << >>``, ``and or not`` (element by element), and calls of the functions
-in `FUNCTIONS` and `REDUCTIONS`, by name or as ``np.name``.
+in `FUNCTIONS` and `REDUCTIONS`, by name or as ``np.name``. Precedence is Python's: ``&`` and ``|`` come before
+comparisons, so that comparisons joined by them need parentheses.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
-from tegula.numexprs import Rewritten, is_exact, rewrite
+from tegula.numexprs import Rewritten, is_exact, rewrite, terms_of
+from tegula.precedence import check_precedence
 
-__all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression"]
+__all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compile_tree"]
 
 _MAX_LENGTH = 20_000
 _MAX_DEPTH = 100
@@ -115,7 +117,8 @@ def compile_expression(text: str) -> Expression:
     Raises
     ------
     MetadataError
-        If it is no expression, too long or too deeply nested, or its constants don't fit together.
+        If it is no expression, too long or too deeply nested, its constants don't fit together, or comparisons joined
+        by ``&`` or ``|`` lack parentheses.
     UnsupportedError
         If it holds something that is not allowed in it.
 
@@ -135,6 +138,18 @@ def compile_expression(text: str) -> Expression:
     except (RecursionError, MemoryError):
         raise MetadataError("the expression is too deeply nested", field="expression") from None
     _check_depth(tree)
+    check_precedence(tree, text.strip())
+    return compile_tree(tree, text)
+
+
+def compile_tree(tree: ast.expr, text: str) -> Expression:
+    """Check an expression that has been parsed already; raises as `compile_expression` does.
+
+    Examples
+    --------
+    >>> compile_tree(ast.parse("2 * a", mode="eval").body, "2 * a").names
+    ('a',)
+    """
     try:
         return Expression(_checked(tree), text)
     except TegulaError as error:
@@ -194,11 +209,11 @@ class Expression:
         if vm not in (None, "numexpr", "python"):
             raise MetadataError(f"vm must be 'numexpr', 'python' or None, not {vm!r:.80}", field="vm")
         values = {name: self._variable(name, variables) for name in self.names}
-        if vm != "python":
-            done, result = self._by_numexpr(values, asked_for=vm is not None)
-            if done:
-                return result
         try:
+            if vm != "python":
+                done, result = self._by_numexpr(values, asked_for=vm is not None)
+                if done:
+                    return result
             with np.errstate(all="ignore"):
                 return _value(self._tree, values)
         except TegulaError:
@@ -237,9 +252,12 @@ class Expression:
             return False, None
         try:
             numexpr: Any = import_module("numexpr")
-        except ImportError:
+        except Exception as error:  # some versions do not work with some of NumPy
             if asked_for:
-                raise UnsupportedError("numexpr is not installed: pip install numexpr", field="vm") from None
+                text = "numexpr is not installed: pip install numexpr"
+                if not isinstance(error, ModuleNotFoundError):
+                    text = f"numexpr can't be imported: {type(error).__name__}: {error}"
+                raise UnsupportedError(text, field="vm") from error
             return False, None
         local = {new: values[name] for name, new in rewritten.names.items()}
         try:
@@ -264,16 +282,24 @@ class Expression:
 def _check_depth(tree: ast.expr) -> None:
     level: list[ast.AST] = [tree]
     for _ in range(_MAX_DEPTH):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        level = [child for node in level for child in _operands(node)]
         if not level:
             return
     raise MetadataError("the expression is too deeply nested", field="expression")
 
 
+def _operands(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes directly below one, of a chain of operators all operands: it may be long, and is not deep."""
+    if not isinstance(node, ast.BinOp):
+        return [*ast.iter_child_nodes(node)]
+    first, others = terms_of(node)
+    return [first, *(operand for _, operand in others)]
+
+
 def _in_order(tree: ast.expr) -> Iterator[ast.AST]:
     """Yield the nodes as they stand in the text; a function's own name is none of them."""
     yield tree
-    for child in ast.iter_child_nodes(tree):
+    for child in _operands(tree):
         if isinstance(tree, ast.Call) and child is tree.func:
             continue
         yield from _in_order(cast(ast.expr, child))
@@ -307,10 +333,14 @@ def _check_unary(node: ast.UnaryOp) -> ast.expr:
 
 
 def _check_binary(node: ast.BinOp) -> ast.expr:
-    if type(node.op) not in _ARITHMETIC:
-        raise UnsupportedError(f"{type(node.op).__name__} is not allowed in an expression")
-    left, right = _checked(node.left), _checked(node.right)
-    return _folded(ast.BinOp(left, node.op, right), left, right)
+    first, others = terms_of(node)
+    left = _checked(first)
+    for op, operand in others:
+        if type(op) not in _ARITHMETIC:
+            raise UnsupportedError(f"{type(op).__name__} is not allowed in an expression")
+        right = _checked(operand)
+        left = _folded(ast.BinOp(left, op, right), left, right)
+    return left
 
 
 def _folded(node: ast.expr, *operands: ast.expr) -> ast.expr:
@@ -418,14 +448,21 @@ def _unary(node: ast.UnaryOp, values: Mapping[str, Any]) -> Any:
 
 
 def _binary(node: ast.BinOp, values: Mapping[str, Any]) -> Any:
-    left, right = _value(node.left, values), _value(node.right, values)
+    first, others = terms_of(node)
+    result = _value(first, values)
+    for op, operand in others:
+        result = _operated(op, result, _value(operand, values))
+    return result
+
+
+def _operated(op: ast.operator, left: Any, right: Any) -> Any:
     _check_number(left)
     _check_number(right)
-    if type(left) is int and type(right) is int and isinstance(node.op, (ast.Pow, ast.LShift)):
-        bits = max(right, 0) * (left.bit_length() if isinstance(node.op, ast.Pow) else 1)
+    if type(left) is int and type(right) is int and isinstance(op, (ast.Pow, ast.LShift)):
+        bits = max(right, 0) * (left.bit_length() if isinstance(op, ast.Pow) else 1)
         if bits > _MAX_BITS and left not in (-1, 0, 1):
             raise MetadataError("a number is too large")
-    return _ARITHMETIC[type(node.op)](left, right)
+    return _ARITHMETIC[type(op)](left, right)
 
 
 def _check_number(value: Any) -> None:

@@ -26,8 +26,13 @@ def optional_module(name: str) -> Any:
     """
     try:
         return import_module(name)
-    except ImportError:
-        raise UnsupportedError(f"{name} is not installed: pip install {name}") from None
+    except ModuleNotFoundError as error:
+        if error.name == name:
+            raise UnsupportedError(f"{name} is not installed: pip install {name}") from None
+        raise UnsupportedError(f"{name} can't be imported, so try pip install {name}: {error}") from error
+    except Exception as error:
+        text = f"{name} can't be imported, so try pip install {name}: {type(error).__name__}: {error}"
+        raise UnsupportedError(text) from error
 
 
 def is_pandas(value: Any) -> bool:

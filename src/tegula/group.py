@@ -6,14 +6,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from tegula import engine
 from tegula.array import Array
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
-from tegula.creation import delete_node, new_array, new_group
-from tegula.engine.documents import nodes_below
+from tegula.creation import completing, delete_node, new_array, new_group
+from tegula.engine.documents import members_of_folder, nodes_below
 from tegula.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -51,13 +52,18 @@ def open_node(
 
 
 def _node(
-    store: Store, path: str, metadata: NodeMetadata, read_only: bool, allow_pickle: bool
+    store: Store,
+    path: str,
+    metadata: NodeMetadata,
+    read_only: bool,
+    allow_pickle: bool,
+    document: str | None = None,
 ) -> Array | Group | Table:
     if isinstance(metadata, GroupMetadata):
         if metadata.members is not None:
             return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
         return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
-    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
@@ -65,8 +71,9 @@ class Group(Node, MutableMapping[str, Any]):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration goes over the names of the direct members. A prefix without a document
-    of its own can be opened by name if there are nodes directly below it (an implicit group), but is listed only where
-    no group has documents: in bcolz and Zarr v1, in which it may also have nodes further down only.
+    of its own can be opened by name if there are nodes directly below it (an implicit group), but is not listed in a
+    group that has one. An implicit group lists whatever can be opened: nodes of all formats, and implicit groups, of
+    bcolz and Zarr v1 also those with nodes further down only.
 
     Examples
     --------
@@ -90,6 +97,7 @@ class Group(Node, MutableMapping[str, Any]):
         read_only: bool,
         allow_pickle: bool = False,
         known: Documents | None = None,
+        copy: str | None = None,
     ) -> None:
         self._store = store
         self._path = path
@@ -97,6 +105,7 @@ class Group(Node, MutableMapping[str, Any]):
         self._read_only = read_only or store.read_only
         self._allow_pickle = allow_pickle
         self._known = known
+        self._copy = copy  # the key of the document that `known` was read from
 
     @property
     def store(self) -> Store:
@@ -116,7 +125,10 @@ class Group(Node, MutableMapping[str, Any]):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return Attributes(lambda: self._metadata.attributes, self._change_attributes)
+        return Attributes(self._own_attributes, self._change_attributes)
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return self._metadata.attributes
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._check_writable()
@@ -157,9 +169,9 @@ class Group(Node, MutableMapping[str, Any]):
         metadata = find_format(self.format).parse(self._known.get(path, {}))
         if metadata is None:
             return None
-        node = _node(self._store, path, metadata, self._read_only, self._allow_pickle)
+        node = _node(self._store, path, metadata, self._read_only, self._allow_pickle, self._copy)
         if isinstance(node, Group):
-            node._known = self._known
+            node._known, node._copy = self._known, self._copy
         return node
 
     def __contains__(self, name: object) -> bool:
@@ -188,15 +200,16 @@ class Group(Node, MutableMapping[str, Any]):
             below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
             yield from sorted(name for name in below if name and "/" not in name)
             return
-        item = find_format(self.format)
-        if item.has_groups:
-            yield from (child[len(prefix) : -1] for child in nodes_below(self._store, prefix, item))
-            return
-        for child in self._store.list_dir(prefix)[1]:
-            if engine.has_node(self._store, child, item) or engine.implicit_group(
-                self._store, child[:-1], self.format, deep=True
-            ):
-                yield child[len(prefix) : -1]
+        if self._is_folder:
+            children = members_of_folder(self._store, prefix)
+        else:
+            children = nodes_below(self._store, prefix, find_format(self.format))
+        yield from (child[len(prefix) : -1] for child in children)
+
+    @property
+    def _is_folder(self) -> bool:
+        """Whether the group has no document, and so may have members of any format."""
+        return not self._metadata.documents
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -212,7 +225,8 @@ class Group(Node, MutableMapping[str, Any]):
                 f"there is a member {name!r}; delete it first, or assign to its elements", path=self._place
             )
         data = as_data(values)
-        self.create_array(name, shape=data.shape, dtype=data.dtype, filled=False)[...] = data
+        with completing(self.create_array(name, shape=data.shape, dtype=data.dtype, filled=False)) as array:
+            array[...] = data
 
     def __delitem__(self, name: str) -> None:
         self._check_writable()
@@ -392,13 +406,13 @@ class Group(Node, MutableMapping[str, Any]):
             raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._place)
         prefix = f"{self._path}/" if self._path else ""
         for attempt in range(10_000):
-            _, before = self._store.get(prefix + item.consolidated_key, with_generation=True)
-            # looked for again each time, since it may be a copy with a newer member that has come between
-            members = {path: node.metadata.documents for path, node in self._fresh().walk()}
+            before = self._store.get(prefix + item.consolidated_key, with_generation=True)[1]
             current = engine.read_metadata(self._store, self._path, self.format)
             if not isinstance(current, GroupMetadata):
                 raise MetadataError("an implicit group has no document to hold the copy", path=self._place)
-            new = item.consolidate(current, {"": current.documents, **members})
+            # looked for again each time, since it may be a copy with a newer member that has come between
+            members = ((path, node.metadata.documents) for path, node in self._fresh().walk())
+            new = item.consolidate(current, chain([("", current.documents)], members))
             try:
                 self._store.set(prefix + item.consolidated_key, new[item.consolidated_key], if_generation=before)
             except ConflictError:  # an attribute was set meanwhile, say
@@ -410,6 +424,20 @@ class Group(Node, MutableMapping[str, Any]):
 
     def _fresh(self) -> Group:
         return Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self._allow_pickle)
+
+    def _is_consolidated(self) -> bool:
+        """Return whether the group holds a copy of its members' metadata that can be read."""
+        item = find_format(self.format)
+        if item.consolidated is None:
+            return False
+        if self._metadata.copies is not None:
+            return True
+        key = item.consolidated_key
+        documents = engine.fetch_documents(self._store, self._path, [key])
+        try:
+            return item.consolidated(documents) is not None
+        except TegulaError:
+            return False
 
     def with_consolidated(self) -> Group:
         """Return this group, reading its members' metadata from the consolidated copy, as it is.
@@ -442,14 +470,17 @@ class Group(Node, MutableMapping[str, Any]):
             known: Documents = found.below(prefix)
         else:
             known = {prefix + path: nodes for path, nodes in found.items() if path}
-        return Group(
+        group = Group(
             self._store,
             self._path,
             self._metadata,
             read_only=self._read_only,
             allow_pickle=self._allow_pickle,
             known=known,
+            copy=prefix + str(find_format(self.format).consolidated_key),
         )
+        group._owns_store = self._owns_store
+        return group
 
     @property
     def info(self) -> Info:
@@ -469,7 +500,8 @@ class Group(Node, MutableMapping[str, Any]):
         return hash((self._store.url, self._path))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle, self._known)
+        options = (self._read_only, self._allow_pickle, self._known, self._copy)
+        return _reopen, (self._store, self._path, self.format, *options)
 
     def __repr__(self) -> str:
         return f"<tegula.Group {self.format} {self._place!r}>"
@@ -479,12 +511,18 @@ class Group(Node, MutableMapping[str, Any]):
 
 
 def _reopen(
-    store: Store, path: str, format: str, read_only: bool, allow_pickle: bool, known: Documents | None
+    store: Store,
+    path: str,
+    format: str,
+    read_only: bool,
+    allow_pickle: bool,
+    known: Documents | None,
+    copy: str | None,
 ) -> Group:
     metadata = engine.read_metadata(store, path, format) or engine.implicit_group(store, path, format, deep=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("there is no such group any more", path=path or store.url)
-    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known)
+    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known, copy=copy)
 
 
 def _same_type(array: Array, wanted: DataType) -> bool:

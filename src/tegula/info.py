@@ -90,8 +90,10 @@ def _shown(value: Any) -> Any:
 
 def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
-    sizes = [array.store.size(key) or 0 for _, key in array._stored.stored_chunks()]
-    stored = sum(sizes)
+    count = stored = 0
+    for _, key in array._stored.stored_chunks():
+        count += 1
+        stored += array.store.size(key) or 0
     facts: dict[str, Any] = {
         "Type": "array",
         "Format": array.format,
@@ -114,7 +116,7 @@ def array_info(array: Any) -> Info:
     facts |= {
         "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",
         "Size stored": human_bytes(stored) + ratio,
-        "Chunks stored": f"{len(sizes)} of {array.nchunks}",
+        "Chunks stored": f"{count} of {array.nchunks}",
         "Attributes": len(array.attrs),
     }
     return Info(facts)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any, TypeVar
 
+from tegula import engine
 from tegula.errors import ReadOnlyError
 from tegula.stores import Store
 
-__all__ = ["Node"]
+__all__ = ["Node", "opened_by_name"]
+
+N = TypeVar("N", bound="Node")
 
 
 class Node(ABC):
     """What is stored under a path.
+
+    A node can be used in a ``with`` statement, which closes it at the end.
 
     Examples
     --------
@@ -23,6 +29,7 @@ class Node(ABC):
 
     _path: str
     _read_only: bool
+    _owns_store = False  # whether the store was made for the name that this node was opened by
 
     @property
     @abstractmethod
@@ -44,6 +51,65 @@ class Node(ABC):
         """Whether writing raises `ReadOnlyError`."""
         return self._read_only
 
+    def flush(self) -> None:
+        """Complete what has been written: wait for what runs in the background, and flush the store.
+
+        Only a zip archive, and a mapping with a ``flush`` of its own, keep anything back until then.
+
+        Raises
+        ------
+        StoreError
+            If the store can't be written; nothing of what is pending is lost.
+
+        Examples
+        --------
+        >>> import os, tempfile, tegula
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> a = tegula.create_array(os.path.join(folder.name, "a.zip"), shape=3, dtype="u1")
+        >>> a[:] = 7
+        >>> a.flush()  # now every other process sees it
+        >>> a.close()
+        >>> folder.cleanup()
+        """
+        engine.wait_for(self.store)
+        self.store.flush()
+
+    def close(self) -> None:
+        """Flush, and close the store if it was opened for this node; closing again does nothing.
+
+        A node that was opened or created by a path or URL closes its zip archive: neither it nor its members can be
+        used afterwards. A member of a group, a column of a table, and a node in a store that you made only flush.
+        Directories and mappings are not held open, so nodes in them can still be used.
+
+        Raises
+        ------
+        StoreError
+            If the store can't be written; it stays open then.
+
+        Examples
+        --------
+        >>> import os, tempfile, tegula
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with tegula.create_group(os.path.join(folder.name, "g.zip")) as g:
+        ...     g["x"] = [1, 2, 3]
+        >>> g["x"]
+        Traceback (most recent call last):
+        ...
+        tegula.errors.StoreError: the zip archive ...g.zip is closed; open it again ...
+        >>> folder.cleanup()
+        """
+        if self._owns_store:
+            engine.wait_for(self.store)
+            self.store.close()
+        else:
+            self.flush()
+
+    def __enter__(self: N) -> N:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
     @property
     def _place(self) -> str:
         """What errors call the node."""
@@ -53,3 +119,9 @@ class Node(ABC):
         if self._read_only:
             kind = type(self).__name__.lower()
             raise ReadOnlyError(f'the {kind} was opened for reading; open it with mode="r+"', path=self._place)
+
+
+def opened_by_name(node: N, target: Any) -> N:
+    """Note that the store of a node was made for `target`, unless that is the store itself, and return the node."""
+    node._owns_store = node.store is not target
+    return node

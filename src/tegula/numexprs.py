@@ -11,11 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["Rewritten", "is_exact", "rewrite"]
+__all__ = ["Rewritten", "is_exact", "rewrite", "terms_of"]
 
 _ELEMENTARY = """
 sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sqrt exp expm1 log log10 log1p arctan2
 """.split()
+_MAX_TERMS = 60  # numexpr calls itself for each operator of a chain
 _WORDS = {name: name for name in [*_ELEMENTARY, *"abs floor ceil conj real imag complex fmod where contains".split()]}
 _WORDS |= {"absolute": "abs", "ones_like": "ones_like", "sum": "sum", "prod": "prod", "min": "min", "max": "max"}
 
@@ -30,6 +31,25 @@ class Rewritten:
 
 class _NoWordError(Exception):
     """numexpr has no form for something."""
+
+
+def terms_of(node: ast.BinOp) -> tuple[ast.expr, list[tuple[ast.operator, ast.expr]]]:
+    """Return a chain of operators as its first operand, and each operator with the operand to the right of it.
+
+    Python nests such a chain to the left, as deep as it is long.
+
+    Examples
+    --------
+    >>> first, others = terms_of(ast.parse("a + b - c * d", mode="eval").body)
+    >>> first.id, [ast.unparse(operand) for _, operand in others]
+    ('a', ['b', 'c * d'])
+    """
+    others = [(node.op, node.right)]
+    first = node.left
+    while isinstance(first, ast.BinOp):
+        others.append((first.op, first.right))
+        first = first.left
+    return first, others[::-1]
 
 
 def rewrite(tree: ast.expr, values: Mapping[str, Any]) -> Rewritten | None:
@@ -66,7 +86,13 @@ def _written(node: ast.expr, known: Mapping[str, ast.expr]) -> ast.expr:
             return ast.UnaryOp(ast.Invert(), _truth(node.operand, known))
         return ast.UnaryOp(node.op, _written(node.operand, known))
     if isinstance(node, ast.BinOp):
-        return ast.BinOp(_written(node.left, known), node.op, _written(node.right, known))
+        first, others = terms_of(node)
+        if len(others) > _MAX_TERMS:
+            raise _NoWordError
+        result = _written(first, known)
+        for op, operand in others:
+            result = ast.BinOp(result, op, _written(operand, known))
+        return result
     if isinstance(node, ast.BoolOp):
         op = ast.BitAnd() if isinstance(node.op, ast.And) else ast.BitOr()
         return _joined(op, [_truth(value, known) for value in node.values])
@@ -97,10 +123,11 @@ def _comparison(node: ast.Compare, known: Mapping[str, ast.expr]) -> ast.expr:
 
 
 def _joined(op: ast.operator, parts: list[ast.expr]) -> ast.expr:
-    result = parts[0]
-    for part in parts[1:]:
-        result = ast.BinOp(result, op, part)
-    return result
+    """Join conditions in pairs, and the pairs in pairs: the result is nested no deeper than need be."""
+    while len(parts) > 1:
+        pairs: list[ast.expr] = [ast.BinOp(left, op, right) for left, right in zip(parts[::2], parts[1::2])]
+        parts = [*pairs, *parts[len(parts) // 2 * 2 :]]
+    return parts[0]
 
 
 def _truth(node: ast.expr, known: Mapping[str, ast.expr]) -> ast.expr:
@@ -160,7 +187,7 @@ def _kind(node: ast.expr, values: Mapping[str, Any]) -> str:
             kind, "b" if isinstance(node.op, ast.Not) else "bil" if isinstance(node.op, ast.Invert) else "ilf"
         )
     if isinstance(node, ast.BinOp):
-        return _kind_of_operation(node.op, _kind(node.left, values), _kind(node.right, values))
+        return _kind_of_chain(node, values)
     if isinstance(node, ast.BoolOp):
         return "".join({_expect(_kind(value, values), "b") for value in node.values})
     if isinstance(node, ast.Compare):
@@ -187,6 +214,14 @@ def _kind_of_constant(value: Any) -> str:
     if type(value) is float:
         return "f"
     raise _NoWordError
+
+
+def _kind_of_chain(node: ast.BinOp, values: Mapping[str, Any]) -> str:
+    first, others = terms_of(node)
+    kind = _kind(first, values)
+    for op, operand in others:
+        kind = _kind_of_operation(op, kind, _kind(operand, values))
+    return kind
 
 
 def _kind_of_operation(op: ast.operator, left: str, right: str) -> str:

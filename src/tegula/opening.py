@@ -9,14 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tegula import engine
 from tegula.array import Array
 from tegula.columns import new_table
-from tegula.creation import new_array, new_group
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
+from tegula.creation import completing, make_room, new_array, new_group
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats import find_format
 from tegula.group import Group, open_node
 from tegula.metadata.nodes import GroupMetadata
-from tegula.places import clean, creating, local_path, place, store_of
+from tegula.node import opened_by_name
+from tegula.places import abandon, clean, creating, local_path, new_format, place, store_of
 from tegula.stores import Store
 from tegula.table import Table
 from tegula.values import as_data
@@ -85,7 +87,8 @@ def open(
     path : str
         Path of the node in the store.
     format : str, optional
-        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``: looks for this format only, and creates in it.
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``: looks for this format only, and creates in it. By default
+        a new node gets the format of `create_array`.
     allow_pickle : bool
         Whether chunks may be unpickled, which can run any code; leave it off for files you did not write.
     **creation
@@ -122,16 +125,21 @@ def open(
         raise NotFoundError("there is no array or group", path=local)
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r")
-        found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+        try:
+            found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+        except BaseException:
+            abandon(store, target)
+            raise
         if found is None:
+            abandon(store, target)
             raise NotFoundError("there is no array or group", path=place(store, path))
-        return found
+        return opened_by_name(found, target)
     with creating(target) as store:
-        return _open_or_create(store, mode, path, format, allow_pickle, creation)
+        return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
 
 
 def _open_or_create(
-    store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
+    target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
 ) -> Array | Group | Table:
     if mode != "w":
         found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
@@ -141,7 +149,7 @@ def _open_or_create(
             return found
     if "shape" not in creation and creation.keys() - {"attributes"}:
         raise MetadataError("a new array needs a shape", field="shape")
-    options = {**creation, "format": format or "zarr3", "overwrite": mode == "w"}
+    options = {**creation, "format": new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
     try:
         if "shape" in creation:
             return new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
@@ -255,7 +263,8 @@ def open_table(
     if isinstance(node, Array):
         raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
     if isinstance(node, Group):
-        return Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
+        table = Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
+        return opened_by_name(table, target)
     return node
 
 
@@ -272,7 +281,7 @@ def create_array(
     order: Literal["C", "F"] = "C",
     dimension_names: Sequence[str | None] | None = None,
     attributes: Mapping[str, Any] | None = None,
-    format: str = "zarr3",
+    format: str | None = None,
     path: str = "",
     chunk_key_encoding: Any = None,
     overwrite: bool = False,
@@ -309,8 +318,9 @@ def create_array(
         Names of the axes.
     attributes : mapping, optional
         The user's attributes.
-    format : {"zarr3", "zarr2", "zarr1", "bcolz"}
-        Storage format.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
+        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
+        and Zarr v3 if it says nothing.
     path : str
         Path of the array in the store; groups above it are created.
     chunk_key_encoding : str or mapping, optional
@@ -331,7 +341,8 @@ def create_array(
     AlreadyExistsError
         If there is a node and `overwrite` is false.
     MetadataError, UnsupportedError
-        If an argument is not valid, or the format has no form for it. Nothing has been written then.
+        If an argument is not valid, contradicts the suffix, or the format has no form for it. Nothing has been
+        written then.
 
     Examples
     --------
@@ -340,10 +351,12 @@ def create_array(
     >>> a.chunks, a.nchunks
     ((50, 50), 4)
     """
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
     with creating(target) as store:
-        return new_array(
+        array = new_array(
             store,
-            clean(path),
+            path,
             shape=shape,
             dtype=dtype,
             chunks=chunks,
@@ -360,13 +373,14 @@ def create_array(
             write_empty_chunks=write_empty_chunks,
             allow_pickle=allow_pickle,
         )
+        return opened_by_name(array, target)
 
 
 def create_group(
     target: Any,
     *,
     attributes: Mapping[str, Any] | None = None,
-    format: str = "zarr3",
+    format: str | None = None,
     path: str = "",
     overwrite: bool = False,
 ) -> Group:
@@ -378,8 +392,8 @@ def create_group(
         Where to; see `tegula.store_of`.
     attributes : mapping, optional
         The user's attributes.
-    format : {"zarr3", "zarr2"}
-        Storage format.
+    format : {"zarr3", "zarr2"}, optional
+        Storage format; Zarr v3 by default.
     path : str
         Path of the group in the store; groups above it are created.
     overwrite : bool
@@ -397,15 +411,17 @@ def create_group(
     'example'
     """
     path = clean(path)
+    format = new_format(target, path, format, "zarr3")
     with creating(target) as store:
-        return _as_group(store, path, new_group(store, path, attributes=attributes, format=format, overwrite=overwrite))
+        metadata = new_group(store, path, attributes=attributes, format=format, overwrite=overwrite)
+        return opened_by_name(_as_group(store, path, metadata), target)
 
 
 def create_table(
     target: Any,
     columns: Any,
     *,
-    format: str = "bcolz",
+    format: str | None = None,
     path: str = "",
     attributes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
@@ -424,8 +440,9 @@ def create_table(
     columns : mapping, structured array, DataFrame, Arrow table, or structured dtype
         The columns by name, of one length; a dtype for a table without rows. Of a DataFrame the index is left out,
         categories become what they stand for, and text gets a fixed width in bcolz: that of the longest.
-    format : {"bcolz", "zarr2", "zarr3"}
-        Storage format.
+    format : {"bcolz", "zarr2", "zarr3"}, optional
+        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
+        and bcolz if it says nothing.
     path : str
         Path of the table in the store.
     attributes : mapping, optional
@@ -459,6 +476,7 @@ def create_table(
     (('day', 'price'), 2, 'EUR')
     """
     path = clean(path)
+    format = new_format(target, path, format, "bcolz")
     with creating(target) as store:
         metadata = new_table(
             store,
@@ -473,11 +491,24 @@ def create_table(
             chunks=chunks,
             codecs=codecs,
         )
-        return Table(store, path, metadata, read_only=False, allow_pickle=allow_pickle)
+        table = Table(store, path, metadata, read_only=False, allow_pickle=allow_pickle)
+        return opened_by_name(table, target)
 
 
-def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "zarr3", **arrays: Any) -> None:
-    """Store one array, or several in a group by name, replacing what is there.
+def save(
+    target: Any,
+    values: Any = None,
+    /,
+    *,
+    path: str = "",
+    format: str | None = None,
+    overwrite: bool = False,
+    **arrays: Any,
+) -> None:
+    """Store one array, or several in a new group by name.
+
+    An array that is there is replaced. A group or a table, with everything in it, is replaced only with
+    ``overwrite=True``; to add an array to a group, give its own path: ``save(target, values, path="group/name")``.
 
     Parameters
     ----------
@@ -487,13 +518,17 @@ def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "z
         The array to store.
     path : str
         Path of the node in the store.
-    format : str
-        Storage format.
+    format : str, optional
+        Storage format; by default as for `create_array`.
+    overwrite : bool
+        Delete the group or table that is there, with everything in it.
     **arrays : array_like
         Arrays to store as members of a group.
 
     Raises
     ------
+    AlreadyExistsError
+        If there is a group or a table, or there are members below the path, and `overwrite` is false.
     MetadataError
         If there is nothing to store, or both one array and named ones.
 
@@ -504,29 +539,58 @@ def save(target: Any, values: Any = None, /, *, path: str = "", format: str = "z
     >>> tegula.save(store, x=np.arange(3), y=np.ones(2))
     >>> sorted(tegula.load(store))
     ['x', 'y']
+    >>> tegula.save(store, np.zeros(5))
+    Traceback (most recent call last):
+    ...
+    tegula.errors.AlreadyExistsError: a group with the members x, y is there; pass overwrite=True to delete all of it...
     """
     if (values is None) == (not arrays):
         raise MetadataError("save takes one array, or arrays by name")
     path = clean(path)
+    format = new_format(target, path, format, "zarr3")
     # nothing is replaced before it is clear that there is something to replace it
     one = None if values is None else as_data(values)
     several = {name: as_data(value) for name, value in arrays.items()}
     with creating(target) as store:
+        if not overwrite:
+            _refuse_group(store, path)
         if one is not None:
             _save_one(store, path, one, format, overwrite=True)
         else:
             if find_format(format).has_groups:
                 new_group(store, path, format=format, overwrite=True)
+            else:
+                make_room(store, path)
             for name, value in several.items():
                 _save_one(store, f"{path}/{name}".lstrip("/"), value, format, overwrite=True)
     if store is not target:
         store.close()
 
 
+def _refuse_group(store: Store, path: str) -> None:
+    """Raise `AlreadyExistsError` if there is a group or a table at a path, or nodes are directly below it."""
+    try:
+        there = engine.read_metadata(store, path)
+    except (MetadataError, UnsupportedError):
+        there = None  # documents that can't be read are replaced, like an array
+    if not isinstance(there, GroupMetadata):
+        there = engine.implicit_group(store, path, None)
+    if there is None:
+        return
+    prefix = f"{path}/" if path else ""
+    names = there.members or [child[len(prefix) : -1] for child in store.list_dir(prefix)[1]]
+    kind, parts = ("table", "columns") if there.members is not None else ("group", "members")
+    listed = f" with the {parts} {', '.join(names[:3])}{', …' if len(names) > 3 else ''}" if names else ""
+    raise AlreadyExistsError(
+        f"a {kind}{listed} is there; pass overwrite=True to delete all of it", path=place(store, path)
+    )
+
+
 def _save_one(store: Store, path: str, data: npt.NDArray[Any], format: str, overwrite: bool) -> None:
     dtype: Any = str if data.dtype.kind == "O" and all(isinstance(item, str) for item in data.flat) else data.dtype
-    array = new_array(store, path, shape=data.shape, dtype=dtype, format=format, overwrite=overwrite, filled=False)
-    array[...] = data
+    options: dict[str, Any] = {"format": format, "overwrite": overwrite, "filled": False}
+    with completing(new_array(store, path, shape=data.shape, dtype=dtype, **options)) as array:
+        array[...] = data
 
 
 def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:

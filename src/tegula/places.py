@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.formats import find_format
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
+from tegula.stores.zip import zip_store
 
-__all__ = ["clean", "creating", "local_path", "place", "store_of"]
+__all__ = ["abandon", "clean", "creating", "local_path", "new_format", "place", "store_of"]
 
 _scheme = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
+_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {".bcolz": ("bcolz",), ".zarr": ("zarr3", "zarr2", "zarr1")}
 
 
 def store_of(target: Any, *, read_only: bool = False) -> Store:
@@ -55,12 +58,12 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     if scheme:
         return _store_of_url(path, scheme[1].lower(), read_only)
     if path.endswith(".zip"):
-        return _zip_store(path, read_only)
+        return zip_store(path, read_only=read_only)
     try:
         return LocalStore(path, read_only=read_only)
     except StoreError:
         if os.path.isfile(path) and import_module("zipfile").is_zipfile(path):
-            return _zip_store(path, read_only)
+            return zip_store(path, read_only=read_only)
         raise
 
 
@@ -69,14 +72,10 @@ def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
         return store_of(path_of_url(url), read_only=read_only)
     if scheme == "zip":
         parts = urlsplit(url)
-        return _zip_store(unquote(parts.netloc + parts.path), read_only)
+        return zip_store(unquote(parts.netloc + parts.path), read_only=read_only)
     if scheme == "memory":
         raise UnsupportedError("memory is no place to open by name; pass a MemoryStore", path=url)
     raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
-
-
-def _zip_store(path: str, read_only: bool) -> Store:
-    return ZipStore(path, mode="r" if read_only else "a")
 
 
 def local_path(target: Any) -> str | None:
@@ -95,20 +94,24 @@ def local_path(target: Any) -> str | None:
 
 @contextmanager
 def creating(target: Any) -> Iterator[Store]:
-    """Open a store to create something in; if that fails, an archive that was made for it goes again."""
+    """Open a store to create something in; if that fails, close it, and remove an archive that was made for it."""
     path = local_path(target)
     fresh = path is not None and not os.path.lexists(path)
     store = store_of(target)
     try:
         yield store
     except BaseException:
-        if store is not target and isinstance(store, ZipStore):
-            empty = fresh and next(iter(store.list()), None) is None
-            store.close()
-            if empty and path is not None:
-                with suppress(OSError):
-                    os.unlink(path)
+        abandon(store, target, remove_empty=fresh)
         raise
+
+
+def abandon(store: Store, target: Any, *, remove_empty: bool = False) -> None:
+    """Close a store that was made for a name and that no node came to use, or else the error would keep it locked.
+
+    With `remove_empty` an archive in which nothing is stored is deleted.
+    """
+    if isinstance(store, ZipStore) and store is not target:
+        store._end(remove_empty=remove_empty)
 
 
 def clean(path: str) -> str:
@@ -121,3 +124,55 @@ def clean(path: str) -> str:
 def place(store: Store, path: str) -> str:
     """Return what errors call the place of a node."""
     return f"{store.url}/{path}" if path else store.url
+
+
+def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
+    """Return the format to create a node in: the one that is given, or what the suffix of its name says.
+
+    Of several names with a suffix the last counts, and the one in the store before that of the store.
+
+    Parameters
+    ----------
+    target, path
+        The store, and the path of the node in it.
+    given : str, optional
+        The format that was asked for.
+    usual : str
+        The format where neither says anything.
+
+    Raises
+    ------
+    MetadataError
+        If there is no such format, or it contradicts the suffix.
+
+    Examples
+    --------
+    >>> new_format("prices.bcolz", "", None, "zarr3"), new_format("data.zarr.zip", "a", None, "bcolz")
+    ('bcolz', 'zarr3')
+    """
+    if given is not None:
+        find_format(given)
+    name, formats = next(_names_with_suffix(target, path), ("", ()))
+    if not formats:
+        return usual if given is None else given
+    if given is None:
+        return usual if usual in formats else formats[0]
+    if given not in formats:
+        raise MetadataError(
+            f"the format {given} contradicts the name {name!r}, which is one for {' or '.join(formats)}; "
+            "choose another name, or leave out the format",
+            field="format",
+        )
+    return given
+
+
+def _names_with_suffix(target: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names in a path that have a suffix of formats, the last one first, and these formats."""
+    local = local_path(target)
+    if local is None:
+        # of a store only its own name is known to have been chosen for what is in it
+        local = unquote(target.url).rstrip("/").rpartition("/")[2] if isinstance(target, Store) else ""
+    for name in reversed([*re.split(r"[/\\]", local), *path.split("/")]):
+        formats = _SUFFIXES.get(os.path.splitext(name.lower().removesuffix(".zip"))[1])
+        if formats is not None:
+            yield name, formats

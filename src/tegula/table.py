@@ -26,8 +26,8 @@ from tegula.expressions import Expression
 from tegula.frames import to_arrow, to_pandas
 from tegula.info import Info, table_html, table_info
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
-from tegula.node import Node
-from tegula.places import clean, creating
+from tegula.node import Node, opened_by_name
+from tegula.places import clean, creating, new_format
 from tegula.queries import (
     OpenedByName,
     chosen_rows,
@@ -357,12 +357,14 @@ class Table(Node):
             return to_arrow(self.read(columns))
 
     @staticmethod
-    def from_pandas(frame: Any, target: Any, *, path: str = "", format: str = "bcolz", **options: Any) -> Table:
+    def from_pandas(frame: Any, target: Any, *, path: str = "", format: str | None = None, **options: Any) -> Table:
         """Create a table of a DataFrame's columns; parameters and errors are those of `tegula.create_table`."""
+        path = clean(path)
+        format = new_format(target, path, format, "bcolz")
         with creating(target) as store:
-            path = clean(path)
             metadata = new_table(store, path, frame, format=format, **options)
-            return Table(store, path, metadata, read_only=False, allow_pickle=options.get("allow_pickle", False))
+            table = Table(store, path, metadata, read_only=False, allow_pickle=options.get("allow_pickle", False))
+            return opened_by_name(table, target)
 
     # --- writing
 

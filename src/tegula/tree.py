@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from html import escape
+from operator import length_hint
 from typing import Any
 
 from tegula.errors import TegulaError
@@ -33,25 +36,41 @@ class Tree:
 
 
 def group_tree(group: Any, max_depth: int | None = None) -> Tree:
-    """Draw a group with its members, at most `max_depth` levels of them."""
-    return Tree([f"/{group.path}", *_below(group, "", max_depth)])
-
-
-def _below(group: Any, indent: str, depth: int | None) -> list[str]:
-    if depth == 0:
-        return []
-    lines: list[str] = []
-    names = list(group.names if hasattr(group, "names") else group)  # a table iterates over its rows
-    for position, name in enumerate(names):
-        last = position == len(names) - 1
+    """Draw a group with its members, at most `max_depth` levels of them; with their formats where these differ."""
+    lines = [f"/{group.path}"]
+    # a stack, since a hierarchy may be deeper than Python lets functions call each other
+    stack = [(group, "", *_names(group))] if max_depth != 0 else []
+    while stack:
+        above, indent, names, mixed = stack[-1]
+        name = next(names, None)
+        if name is None:
+            stack.pop()
+            continue
+        last = length_hint(names) == 0
+        corner = f"{indent}{'└' if last else '├'}── {name}"
         try:
-            node = group[name]
+            node = above[name]
             is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
             facts = f" {node.shape} {node.metadata.data_type}" if is_array else f" {len(node)} rows" if is_table else ""
+            facts += f" [{node.format}]" if mixed else ""
         except TegulaError as error:
-            lines.append(f"{indent}{'└' if last else '├'}── {name} (unreadable: {error.message})")
+            lines.append(f"{corner} (unreadable: {error.message})")
             continue
-        lines.append(f"{indent}{'└' if last else '├'}── {name}{facts}")
-        if not is_array:
-            lines += _below(node, indent + ("    " if last else "│   "), None if depth is None else depth - 1)
-    return lines
+        lines.append(corner + facts)
+        if not is_array and (max_depth is None or len(stack) < max_depth):
+            stack.append((node, indent + ("    " if last else "│   "), *_names(node)))
+    return Tree(lines)
+
+
+def _names(group: Any) -> tuple[Iterator[str], bool]:
+    """Return an iterator over the names of the members, which knows how many are left, and whether formats differ."""
+    is_table = hasattr(group, "names")
+    names = list(group.names if is_table else group)  # a table iterates over its rows
+    return iter(names), not is_table and group._is_folder and len({*_formats(group, names)}) > 1
+
+
+def _formats(group: Any, names: list[str]) -> Iterator[str]:
+    """Yield the formats of those members that can be opened."""
+    for name in names:
+        with suppress(TegulaError):
+            yield group[name].format

@@ -75,9 +75,9 @@ def test_tree(place):
     assert run("tree", place).stdout == f"{tegula.open(str(place)).tree()}\n"
     assert run("tree", place, "--depth", 1).stdout.splitlines() == ["/", "├── era", "└── names (3,) string"]
     assert run("tree", f"{place}::names").stdout == "/names (3,) string\n"
-    array = {"name": "t", "kind": "array", "shape": [5, 4, 3], "dtype": "float32"}
-    assert facts("tree", place)["members"][0] == {"name": "era", "kind": "group", "members": [array]}
-    assert facts("tree", place, "--depth", 1)["members"][0] == {"name": "era", "kind": "group"}
+    array = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
+    assert facts("tree", place)["members"][0] == {"name": "era", "kind": "group", "format": "zarr3", "members": [array]}
+    assert facts("tree", place, "--depth", 1)["members"][0] == {"name": "era", "kind": "group", "format": "zarr3"}
     run("tree", place, "--depth", -1, code=2)
 
 
@@ -91,8 +91,9 @@ def test_ls(place):
     assert "(5, 4, 3)  float32" in run("ls", "-l", f"{place}::era").stdout
     found = facts("ls", "-l", f"{place}::era")
     stored = tegula.open(str(place), path="era/t").nbytes_stored()
-    assert found == [{"name": "t", "kind": "array", "shape": [5, 4, 3], "dtype": "float32", "nbytes_stored": stored}]
-    assert facts("ls", place)[0] == {"name": "era", "kind": "group"}
+    array = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
+    assert found == [{**array, "nbytes_stored": stored}]
+    assert facts("ls", place)[0] == {"name": "era", "kind": "group", "format": "zarr3"}
 
 
 def test_ls_goes_on_after_a_damaged_member(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tegula
-from tegula.creation import new_array
+from tegula.creation import completing, new_array
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -112,7 +112,8 @@ def test_bcolz(storage: bytes, sizes: bytes) -> None:
         extra={"expectedlen": meta["expectedlen"]},
         filled=False,
     )
-    assert made.shape == like.shape
+    with completing(made):  # as if all chunks had been written
+        assert made.shape == like.shape
     assert store.get("meta/storage") == storage
     made_lengths = json.loads(store.get("meta/sizes") or b"")
     assert [*made_lengths] == [*lengths]

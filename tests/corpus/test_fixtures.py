@@ -65,7 +65,7 @@ def read_all(node: Any) -> None:
 
 def test_there_are_cases_of_every_library() -> None:
     assert len(CASES) > 150
-    assert {archive.rpartition("-")[0] for archive, _ in CASES} == {"zarr", "tensorstore", "bcolz-zipline"}
+    assert {archive.rpartition("-")[0] for archive, _ in CASES} == {"zarr", "tensorstore", "bcolz-zipline", "anndata"}
 
 
 @of_kind("array")

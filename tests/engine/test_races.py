@@ -236,7 +236,7 @@ def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_forma
         assert won[who(node)]
         winner = format if won[1] else second_format
         assert node.format == winner
-    assert at > 3
+    assert at > 2  # before the look at what is there, and before the document that claims the place
 
 
 @pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), SIMPLE)
@@ -253,4 +253,4 @@ def test_who_overwrites_a_node_that_another_creates_has_the_last_word(
             break
         node = tegula.open(store)
         assert who(node) == 1 or won[2]
-    assert at > 3
+    assert at > 2  # before the look at what is there, and before the document that claims the place

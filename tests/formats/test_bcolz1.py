@@ -256,7 +256,7 @@ def test_the_columns_of_a_ctable() -> None:
         {"shape": 4, "dtype": str},
         {"shape": 4, "codecs": "zstd"}, {"shape": 4, "codecs": {"id": "blosc", "blocksize": 16}},
         {"shape": 4, "codecs": {"id": "blosc", "cname": "snappy"}},
-        {"shape": (4, 4), "order": "F"}, {"shape": 4, "dimension_names": ["x"]}, {"shape": (4,), "chunks": ([1, 3],)},
+        {"shape": (4, 4), "order": "F"}, {"shape": (4,), "chunks": ([1, 3],)},
         {"shape": 4, "dtype": "c8", "fill_value": 1j}, {"shape": 4, "dtype": object},
         {"shape": 4, "shards": 2, "chunks": 2},
         {"shape": 4, "dtype": "i4", "codecs": [{"id": "delta", "dtype": "<i4"}, {"id": "blosc"}]},

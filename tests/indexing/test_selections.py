@@ -366,4 +366,4 @@ def test_steps_larger_than_any_machine_knows(step: int) -> None:
     assert list(range(7))[part] == [item[0][0] * 3 + item[1][0].start]
     axis = orthogonal((part, [1]), (7, 2), regular_grid((3, 2))).axes[0]
     assert axis is not None
-    assert axis.span == (0 if step > 0 else 6, 1, 1)
+    assert (axis.start, axis.step, axis.count) == (0 if step > 0 else 6, 1, 1)

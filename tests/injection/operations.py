@@ -164,14 +164,14 @@ def create(path: Path, format: str, overwrite: bool, at: str = "") -> Any:
     )
 
 
-def _is_empty(key: str, value: bytes | None) -> bool:
-    """An array of bcolz is made without rows, and then filled."""
-    return key.endswith("meta/sizes") and value is not None and b'"shape": [0' in value
+def _is_draft(key: str, value: bytes | None) -> bool:
+    """An array of bcolz can't be opened until all of its rows are stored."""
+    return key.endswith("meta/sizes") and value is not None and value.startswith(b'{"under_creation"')
 
 
 def _is_gone(key: str, value: bytes | None) -> bool:
     """What is replaced is deleted before something else is there."""
-    return value is None or _is_empty(key, value)
+    return value is None or _is_draft(key, value)
 
 
 def _nothing(path: Path) -> None:
@@ -192,7 +192,7 @@ for _format in FORMATS:
     def _overwrite(path: Path, format: str = _format) -> None:
         create(path, format, overwrite=True)
 
-    add(f"create {_format}", _nothing, _create, _create_again, _is_empty)
+    add(f"create {_format}", _nothing, _create, _create_again, _is_draft)
     add(f"overwrite {_format}", _make_attributes, _overwrite, None, _is_gone, whole=True)
     add(
         f"overwrite by {_format}", made, _overwrite, None, _is_gone,
@@ -296,12 +296,12 @@ add(
     _nothing,
     make_table,
     lambda path: make_table(path, overwrite=True),
-    lambda key, value: key == "__rootdirs__" or _is_empty(key, value),
+    lambda key, value: key == "__rootdirs__" or _is_draft(key, value),
     cheap=False,
 )
 add("append rows", make_table, _append_rows, _append_rows_again, cheap=False)
 add("shrink table", make_table, _resized(7), lambda path: [_resized(23)(path), _resized(7)(path)], cheap=False)
-add("add column", make_table, _add_column, _add_column_again, _is_empty, cheap=False)
+add("add column", make_table, _add_column, _add_column_again, _is_draft, cheap=False)
 add("remove column", make_table, _remove_column, _remove_column_again, whole=True)
 
 
@@ -323,7 +323,7 @@ def _make_both(path: Path) -> None:
 
 
 def _save(path: Path) -> None:
-    tegula.save(path, x=NEW, y=NEW[0])
+    tegula.save(path, x=NEW, y=NEW[0], overwrite=True)
 
 
 add("convert", _make_source, _convert, lambda path: _convert(path, overwrite=True), cheap=False, holes=True)

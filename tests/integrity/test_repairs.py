@@ -68,7 +68,7 @@ def test_temporary_files_of_writers_at_work_are_left_alone(tmp_path: Path) -> No
     tegula.create_array(tmp_path / "x", shape=4, dtype="i4")
     path = tmp_path / "x" / ".tegula-1-0a.tmp"
     with path.open("wb") as file:
-        acquire(file.fileno(), wait=False)
+        acquire(file.fileno(), str(path), wait=False)
         assert tegula.check(tmp_path / "x", repair=True).findings == []
         assert path.exists()
     assert tegula.check(tmp_path / "x", repair=True).warnings == 0

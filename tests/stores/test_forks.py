@@ -62,7 +62,7 @@ store.flush()
 store.set("c", b"3")
 held, done = threading.Event(), threading.Event()
 def hold():
-    with store._lock:
+    with store._session.lock:
         held.set()
         done.wait()
 thread = threading.Thread(target=hold, daemon=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
-from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, directories, root
+from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, directories, open_files, root
 from tegula.stores.names import name_flaw
 from tegula.testing import check_store
 
@@ -293,7 +293,7 @@ def test_temporary_files_of_dead_writers_are_reclaimed(store):
     Path(store.root, "a", ".tegula-2-cd.tmp").write_bytes(b"?")
     alive = Path(store.root, "a", ".tegula-3-ef.tmp")
     with alive.open("wb") as file:
-        directories.acquire(file.fileno())
+        directories.acquire(file.fileno(), str(alive))
         assert [*store.list()] == []
         store.set("a/b", b"1")
         assert files(store.root) == [".tegula-1-ab.tmp", "a", "a/.tegula-3-ef.tmp", "a/b"]
@@ -445,14 +445,14 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
 
 
 def test_without_locks_on_directories_a_hidden_lock_file_serves(tmp_path, monkeypatch):
-    acquire = directories.acquire
+    acquire = open_files.acquire
 
-    def refuse_directories(fd, *, wait=True):
+    def refuse_directories(fd, path, *, wait=True):
         if os.path.isdir(f"/proc/self/fd/{fd}"):
             raise OSError(errno.EBADF, "as NFS does")
-        return acquire(fd, wait=wait)
+        return acquire(fd, path, wait=wait)
 
-    monkeypatch.setattr(directories, "acquire", refuse_directories)
+    monkeypatch.setattr(open_files, "acquire", refuse_directories)
     count = iter(range(1000))
     check_store(lambda: LocalStore(tmp_path / str(next(count))))
     store = LocalStore(tmp_path / "last")
@@ -470,10 +470,10 @@ def test_without_paths_relative_to_directories(tmp_path, monkeypatch):
 
 
 def test_without_any_locks_only_conditional_writes_are_refused(store, monkeypatch):
-    def refuse(fd, *, wait=True):
+    def refuse(fd, path, *, wait=True):
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(directories, "acquire", refuse)
+    monkeypatch.setattr(open_files, "acquire", refuse)
     store.set("a/b", b"1")
     assert store.get("a/b") == b"1"
     with pytest.raises(StoreError, match="no locks"):

@@ -494,7 +494,7 @@ def test_offsets_beyond_four_gigabytes(path):
     with ZipStore(path, "w") as store:
         store.set("a", b"1")
         store.flush()
-        store._state[0]._stop = 5 << 30  # leaving a hole
+        store._session.contents[0]._stop = 5 << 30  # leaving a hole
         with open(path, "r+b") as file:
             file.truncate(5 << 30)
         store.set("b", b"2")

@@ -132,8 +132,8 @@ def test_formats_found_out() -> None:
         ts.open("memory://none/", context=context).result()
     with pytest.raises(ValueError, match="create mode not compatible with format auto-detection"):
         ts.open("memory://none/", create=True, context=context).result()
-    spec = {"driver": "zarr3", "kvstore": "memory://zarr/"}
-    ts.open(spec, create=True, dtype=ts.uint8, shape=[3], context=context).result()
+    both = ts.KvStore.open("memory://", context=context).result()
+    both["zarr/zarr.json"] = both["zarr3/zarr.json"]
     with pytest.raises(ValueError, match=r'Multiple possible formats detected for "zarr/": \{zarr2, zarr3\}'):
         ts.open("memory://zarr/", context=context).result()
 

@@ -1,7 +1,7 @@
 //! What an array is, as far as its bytes go: how it is cut, what its chunks are called, and how they become bytes.
 
 use crate::codecs::{Blocks, Codec};
-use crate::memory::with_scratch;
+use crate::memory::{extend, gathered, reserved, with_scratch};
 use crate::plan::Cut;
 use crate::{Error, Result, strided};
 
@@ -184,8 +184,7 @@ impl Sharding {
         with_scratch(16 * count, |raw| {
             self.index.decode_content(data, raw)?;
             let number = |half: &[u8]| half.try_into().map_or(EMPTY, u64::from_le_bytes);
-            let entries: Vec<(u64, u64)> =
-                raw.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..]))).collect();
+            let entries = gathered(raw.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..]))))?;
             let outside = entries.iter().fold(false, |outside, &(offset, length)| {
                 let missing = offset == EMPTY && length == EMPTY;
                 outside | !(missing | (offset <= limit && length <= limit - offset))
@@ -197,10 +196,10 @@ impl Sharding {
         })
     }
 
-    /// Make the bytes of an index.
-    pub fn encode_index(&self, entries: &[(u64, u64)]) -> Result<Vec<u8>> {
-        let mut raw: Vec<u8> = Vec::with_capacity(16 * entries.len());
-        for (offset, length) in entries {
+    /// Make the bytes of an index of `count` entries.
+    pub fn encode_index(&self, count: usize, entries: impl Iterator<Item = (u64, u64)>) -> Result<Vec<u8>> {
+        let mut raw: Vec<u8> = reserved(count.saturating_mul(16))?;
+        for (offset, length) in entries.take(count) {
             raw.extend_from_slice(&offset.to_le_bytes());
             raw.extend_from_slice(&length.to_le_bytes());
         }
@@ -291,7 +290,7 @@ impl Chain {
 pub fn encode(codecs: &[Box<dyn Codec>], content: &[u8], threads: usize, out: &mut Vec<u8>) -> Result<()> {
     let Some((first, rest)) = codecs.split_first() else {
         out.clear();
-        out.extend_from_slice(content);
+        extend(out, content)?;
         return Ok(());
     };
     first.encode_by(content, threads, out)?;
@@ -307,7 +306,7 @@ pub fn encode(codecs: &[Box<dyn Codec>], content: &[u8], threads: usize, out: &m
 pub fn decode_up_to(codecs: &[Box<dyn Codec>], data: &[u8], most: usize, out: &mut Vec<u8>) -> Result<()> {
     let Some((last, before)) = codecs.split_last() else {
         out.clear();
-        out.extend_from_slice(data);
+        extend(out, data)?;
         return Ok(());
     };
     last.decode_up_to(data, most, out)?;

@@ -91,7 +91,7 @@ impl fmt::Display for Error {
             Error::Conflict => out.write_str("the value kept changing"),
             Error::Absent => out.write_str("there is no value"),
             Error::Unusual => out.write_str("this needs the store's own way"),
-            Error::Memory { bytes } => write!(out, "no {bytes} bytes of memory are to be had"),
+            Error::Memory { bytes } => write!(out, "there is not enough memory for {bytes} bytes"),
             Error::Foreign(_) => out.write_str("a store failed"),
             Error::At(key, error) => write!(out, "{error} (key {key:?})"),
         }

@@ -1,5 +1,6 @@
 //! Where the elements of one chunk are in memory: in the chunk's content on one side, in the work buffer on the other.
 
+use crate::memory::{gathered, repeated};
 use crate::plan::{Item, Place, Select};
 use crate::stores::Parts;
 use crate::strided::{Dim, Walk};
@@ -64,20 +65,24 @@ impl<'i> Placing<'i> {
     ///
     /// Axis `i` of `stored` is the chunk's axis `order[i]`; `size` is that of an element. `points` is memory for the
     /// places of points, which the result borrows.
+    ///
+    /// # Errors
+    ///
+    /// `Memory` if there is not enough for these.
     pub fn new(
-        item: &'i Item<'_, '_>,
+        item: &Item<'i>,
         order: Option<&[usize]>,
         stored: &[u64],
         size: usize,
         points: &'i mut Vec<i64>,
-    ) -> Placing<'i> {
+    ) -> Result<Placing<'i>> {
         let axis_of = |position: usize| order.map_or(position, |order| order[position]);
         let mut strides = vec![0_i64; stored.len()];
         let mut stride = size as i64;
         let mut in_one_piece = item.group.is_none();
         for position in (0..stored.len()).rev() {
             strides[position] = stride;
-            if let Some(part) = item.parts[axis_of(position)] {
+            if let Some(part) = &item.parts[axis_of(position)] {
                 let whole = matches!(&part.select, Select::Run { first: 0, count, step }
                     if *count == stored[position] && (*step == 1 || *count == 1));
                 let placed = stored[position] == 1 || part.stride as i64 == stride;
@@ -87,20 +92,20 @@ impl<'i> Placing<'i> {
         }
         let (mut source, mut target, mut count) = (0_i64, 0_isize, 1_usize);
         let mut dims = Vec::with_capacity(stored.len() + 1);
-        if let Some((axes, group)) = item.group {
-            points.resize(group.count(), 0);
-            for (&axis, offsets) in axes.iter().zip(&group.offsets) {
+        if let Some(group) = item.group {
+            *points = repeated(group.count(), 0)?;
+            for (&axis, offsets) in group.axes().iter().zip(group.offsets()) {
                 let stride = (0..stored.len()).find(|&position| axis_of(position) == axis).map_or(0, |at| strides[at]);
                 for (point, offset) in points.iter_mut().zip(offsets.iter()) {
                     *point += offset * stride;
                 }
             }
             count = count.saturating_mul(group.count());
-            let walk = place(&group.place, group.stride, &mut target);
+            let walk = place(group.place(), group.stride(), &mut target);
             dims.push(Dim { count: group.count(), source: Walk::Listed(points, 1), target: walk });
         }
         for (position, &stride) in strides.iter().enumerate() {
-            let Some(part) = item.parts[axis_of(position)] else { continue };
+            let Some(part) = &item.parts[axis_of(position)] else { continue };
             let from = match &part.select {
                 Select::Run { first, step, .. } => {
                     source += *first as i64 * stride;
@@ -108,13 +113,13 @@ impl<'i> Placing<'i> {
                 }
                 Select::List(list) => Walk::Listed(list, stride as isize),
             };
-            let to = place(&part.place, part.stride, &mut target);
+            let to = place(part.place, part.stride, &mut target);
             count = count.saturating_mul(part.count());
             if part.count() != 1 || matches!(from, Walk::Listed(..)) || matches!(to, Walk::Listed(..)) {
                 dims.push(Dim { count: part.count(), source: from, target: to });
             }
         }
-        Placing { source: source as usize, target, dims, count, in_one_piece }
+        Ok(Placing { source: source as usize, target, dims, count, in_one_piece })
     }
 
     /// The dimensions for copying from the work buffer to the chunk.
@@ -181,12 +186,12 @@ impl<'i> Placing<'i> {
     }
 
     /// The blocks of `length` bytes each that hold what is taken, of `count` blocks in all; in order.
-    pub fn blocks(&self, length: usize, count: usize, size: usize) -> Vec<Needed> {
+    pub fn blocks(&self, length: usize, count: usize, size: usize) -> Result<Vec<Needed>> {
         let spans: Vec<Span> = (0..=self.dims.len()).map(|depth| self.inner(depth, size)).collect();
-        let mut marked: Vec<Needed> = (0..count).map(|block| Needed { block, low: usize::MAX, high: 0 }).collect();
+        let mut marked = gathered((0..count).map(|block| Needed { block, low: usize::MAX, high: 0 }))?;
         self.mark(0, self.source as i64, length as i64, &spans, &mut marked);
         marked.retain(|needed| needed.low < needed.high);
-        marked
+        Ok(marked)
     }
 
     fn mark(&self, depth: usize, start: i64, length: i64, spans: &[Span], marked: &mut [Needed]) {
@@ -223,10 +228,10 @@ fn step(walk: Walk<'_>, i: usize) -> i64 {
     }
 }
 
-fn place<'i>(place: &'i Place<'_>, stride: isize, base: &mut isize) -> Walk<'i> {
+fn place<'i>(place: Place<'i>, stride: isize, base: &mut isize) -> Walk<'i> {
     match place {
         Place::From(start) => {
-            *base += *start as isize * stride;
+            *base += start as isize * stride;
             Walk::Even(stride)
         }
         Place::At(list) => Walk::Listed(list, stride),

@@ -1,10 +1,15 @@
-//! What a selection touches, chunk by chunk: one small table for each axis, and lists of points.
+//! What a selection touches, chunk by chunk: one table for each axis, and a table of points.
 //!
 //! The product over the axes is never spelled out: chunk `i` of a plan is found by dividing `i` by the tables' lengths.
-//! The same tables serve twice: for the chunks of an array, and, made anew by [`Part::refine`], for the inner chunks of a
+//! Nor are the rows of a run, which are computed when they are asked for, so that a plan takes no memory for the number
+//! of its chunks. The tables of indices and of points take a few words for each index that was given.
+//! The same tables serve twice: for the chunks of an array, and, made anew by [`Item::refine`], for the inner chunks of a
 //! shard.
 
-use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::Result;
+use crate::memory::{gathered, push, repeated};
 
 /// How an axis is cut into chunks.
 #[derive(Clone, Debug)]
@@ -12,7 +17,7 @@ pub enum Cut {
     /// All of one length.
     Regular(u64),
     /// Where each begins, and where the last ends.
-    Varying(Vec<u64>),
+    Varying(Arc<[u64]>),
 }
 
 impl Cut {
@@ -20,7 +25,7 @@ impl Cut {
     pub fn locate(&self, index: u64) -> u64 {
         match self {
             Cut::Regular(length) => index / length,
-            Cut::Varying(starts) => (starts.partition_point(|&start| start <= index) - 1) as u64,
+            Cut::Varying(starts) => locate(starts, index),
         }
     }
 
@@ -41,8 +46,12 @@ impl Cut {
     }
 }
 
+fn locate(starts: &[u64], index: u64) -> u64 {
+    (starts.partition_point(|&start| start <= index) - 1) as u64
+}
+
 /// What is taken of one axis of a chunk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Select<'a> {
     /// `first`, `first + step`, … , `count` of them.
     Run {
@@ -54,20 +63,20 @@ pub enum Select<'a> {
         step: i64,
     },
     /// The indices listed.
-    List(Cow<'a, [i64]>),
+    List(&'a [i64]),
 }
 
 /// Where that is along the work buffer's axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// From this index on, one after the other.
     From(u64),
     /// At the indices listed.
-    At(Cow<'a, [i64]>),
+    At(&'a [i64]),
 }
 
 /// What is taken of one axis of a chunk, and where it goes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// What is taken.
     pub select: Select<'a>,
@@ -80,7 +89,7 @@ pub struct Part<'a> {
 }
 
 /// One row of an axis' table: the chunk's number along the axis, and what is taken of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// The chunk's number.
     pub number: u64,
@@ -88,48 +97,298 @@ pub struct Row<'a> {
     pub part: Part<'a>,
 }
 
-/// Points of one chunk that have coordinates on several axes together.
+/// What is taken of one axis: a row for each chunk touched.
 #[derive(Clone, Debug)]
-pub struct Group<'a> {
-    /// The chunk's numbers along the plan's `point_axes`.
+pub enum Table {
+    /// An index or a slice.
+    Run(Run),
+    /// A list of indices.
+    List(List),
+}
+
+impl Table {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Table::Run(run) => run.rows,
+            Table::List(list) => list.numbers.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of the rows.
+    pub fn row(&self, index: usize) -> Row<'_> {
+        match self {
+            Table::Run(run) => run.row(index as u64),
+            Table::List(list) => list.row(index),
+        }
+    }
+}
+
+/// The indices `first, first + step, …` of an axis, divided among its chunks.
+#[derive(Clone, Debug)]
+pub struct Run {
+    first: u64,
+    step: i64,
+    count: u64,
+    /// Index in the work buffer of the first, and bytes between neighbours there.
+    start: u64,
+    stride: isize,
+    /// Length of the axis.
+    size: u64,
+    division: Division,
+    rows: usize,
+}
+
+/// How the indices of a run are divided among chunks.
+#[derive(Clone, Debug)]
+enum Division {
+    /// Among chunks of one length.
+    Regular(u64),
+    /// Among chunks that begin at the first list's members; row `i` has the run's indices from `bounds[i]` on.
+    Varying { starts: Arc<[u64]>, bounds: Vec<u64> },
+}
+
+impl Run {
+    /// Divide `count` indices of an axis of length `size`, which go to the work buffer from `start` on.
+    ///
+    /// # Errors
+    ///
+    /// `Memory` if a table of chunks of varying lengths does not fit; regular ones take none.
+    pub fn new(
+        (first, step, count): (u64, i64, u64),
+        (start, stride): (u64, isize),
+        cut: &Cut,
+        size: u64,
+    ) -> Result<Run> {
+        let mut run = Run { first, step, count, start, stride, size, division: Division::Regular(1), rows: 0 };
+        match cut {
+            Cut::Regular(length) => run.divide(*length),
+            Cut::Varying(starts) => {
+                let (mut bounds, mut done) = (Vec::new(), 0);
+                while done < count {
+                    push(&mut bounds, done)?;
+                    let number = locate(starts, run.index(done)) as usize;
+                    let edge = if step > 0 { starts[number + 1] - 1 } else { starts[number] };
+                    done = run.first_beyond(edge);
+                }
+                run.rows = bounds.len();
+                run.division = Division::Varying { starts: Arc::clone(starts), bounds };
+            }
+        }
+        Ok(run)
+    }
+
+    /// Divide as `new` does, among chunks of one length.
+    fn regular((first, step, count): (u64, i64, u64), (start, stride): (u64, isize), length: u64, size: u64) -> Run {
+        let mut run = Run { first, step, count, start, stride, size, division: Division::Regular(length), rows: 0 };
+        run.divide(length);
+        run
+    }
+
+    fn divide(&mut self, length: u64) {
+        self.division = Division::Regular(length);
+        let rows = if self.count == 0 || self.step.unsigned_abs() >= length {
+            self.count
+        } else {
+            (self.index(self.count - 1) / length).abs_diff(self.first / length) + 1
+        };
+        self.rows = usize::try_from(rows).unwrap_or(usize::MAX);
+    }
+
+    /// The index at a position of the run.
+    fn index(&self, position: u64) -> u64 {
+        self.first.wrapping_add_signed(self.step.wrapping_mul(position as i64))
+    }
+
+    /// The first position of which the index lies beyond `edge`, in the direction of the run; `count` at most.
+    fn first_beyond(&self, edge: u64) -> u64 {
+        let distance = if self.step > 0 { edge.checked_sub(self.first) } else { self.first.checked_sub(edge) };
+        let position = match self.step.unsigned_abs() {
+            1 => distance.map_or(0, |distance| distance.saturating_add(1)),
+            step => distance.map_or(0, |distance| distance / step + 1),
+        };
+        position.min(self.count)
+    }
+
+    fn row(&self, row: u64) -> Row<'static> {
+        let (number, begin, length, from, to);
+        match &self.division {
+            Division::Regular(chunk) => {
+                length = *chunk;
+                if self.step.unsigned_abs() >= length {
+                    number = self.index(row) / length;
+                    begin = number * length;
+                    (from, to) = (row, row + 1);
+                } else if self.step > 0 {
+                    number = self.first / length + row;
+                    begin = number * length;
+                    from = if row == 0 { 0 } else { self.first_beyond(begin - 1) };
+                    to = self.first_beyond(begin + (length - 1));
+                } else {
+                    number = self.first / length - row;
+                    begin = number * length;
+                    from = if row == 0 { 0 } else { self.first_beyond(begin + length) };
+                    to = self.first_beyond(begin);
+                }
+            }
+            Division::Varying { starts, bounds } => {
+                from = bounds[row as usize];
+                to = bounds.get(row as usize + 1).copied().unwrap_or(self.count);
+                number = locate(starts, self.index(from));
+                begin = starts[number as usize];
+                length = starts[number as usize + 1] - begin;
+            }
+        }
+        let count = to - from;
+        let part = Part {
+            select: Select::Run { first: self.index(from) - begin, count, step: if count > 1 { self.step } else { 1 } },
+            place: Place::From(self.start + from),
+            stride: self.stride,
+            whole: count == length.min(self.size - begin),
+        };
+        Row { number, part }
+    }
+}
+
+/// Indices of an axis in lists, sorted by chunk.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// For each row the chunk's number along the axis.
     pub numbers: Vec<u64>,
-    /// For each of these axes, each point's index within the chunk.
-    pub offsets: Vec<Cow<'a, [i64]>>,
-    /// Where the points go.
-    pub place: Place<'a>,
+    /// Row `i` has the members `bounds[i]` to `bounds[i + 1]` of the lists below.
+    pub bounds: Vec<usize>,
+    /// For each row whether its offsets follow each other, and whether they are every index of the chunk within the array.
+    pub traits: Vec<(bool, bool)>,
+    /// The indices within their chunk.
+    pub offsets: Vec<i64>,
+    /// Where each goes; to its own place in the list where there are none.
+    pub positions: Option<Vec<i64>>,
     /// Bytes between neighbours in the work buffer.
     pub stride: isize,
+}
+
+impl List {
+    fn row(&self, row: usize) -> Row<'_> {
+        let (begin, end) = (self.bounds[row], self.bounds[row + 1]);
+        let offsets = &self.offsets[begin..end];
+        let (consecutive, whole) = self.traits[row];
+        let (select, place) = match &self.positions {
+            // a run whose places are listed is a list too
+            Some(positions) => (Select::List(offsets), Place::At(&positions[begin..end])),
+            None if consecutive => (
+                Select::Run { first: offsets[0] as u64, count: offsets.len() as u64, step: 1 },
+                Place::From(begin as u64),
+            ),
+            None => (Select::List(offsets), Place::From(begin as u64)),
+        };
+        Row { number: self.numbers[row], part: Part { select, place, stride: self.stride, whole } }
+    }
+}
+
+/// Points that have coordinates on several axes together, sorted by chunk.
+#[derive(Clone, Debug, Default)]
+pub struct Points {
+    /// The axes.
+    pub axes: Vec<usize>,
+    /// For each group, one after the other, the numbers of its chunk along these axes.
+    pub numbers: Vec<u64>,
+    /// Group `i` has the points `bounds[i]` to `bounds[i + 1]`.
+    pub bounds: Vec<usize>,
+    /// For each group whether it has every place of the chunk that lies within the array, along these axes.
+    pub whole: Vec<bool>,
+    /// For each of the axes each point's index within its chunk.
+    pub offsets: Vec<Vec<i64>>,
+    /// Where each point goes; to its own place in the lists where there are none.
+    pub positions: Option<Vec<i64>>,
+    /// Bytes between neighbours in the work buffer.
+    pub stride: isize,
+}
+
+/// The points of one chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    points: &'a Points,
+    index: usize,
+}
+
+impl<'a> Group<'a> {
+    /// The axes that the points have coordinates on.
+    pub fn axes(&self) -> &'a [usize] {
+        &self.points.axes
+    }
+
+    /// The chunk's numbers along these axes.
+    pub fn numbers(&self) -> &'a [u64] {
+        let count = self.points.axes.len();
+        &self.points.numbers[self.index * count..(self.index + 1) * count]
+    }
+
+    /// For each of these axes, each point's index within the chunk.
+    pub fn offsets(&self) -> impl Iterator<Item = &'a [i64]> + use<'a> {
+        let (begin, end) = self.range();
+        self.points.offsets.iter().map(move |offsets| &offsets[begin..end])
+    }
+
+    /// Where the points go.
+    pub fn place(&self) -> Place<'a> {
+        let (begin, end) = self.range();
+        match &self.points.positions {
+            Some(positions) => Place::At(&positions[begin..end]),
+            None => Place::From(begin as u64),
+        }
+    }
+
+    /// Bytes between neighbours in the work buffer.
+    pub fn stride(&self) -> isize {
+        self.points.stride
+    }
+
     /// Whether they are every place of the chunk that lies within the array, along these axes.
-    pub whole: bool,
+    pub fn whole(&self) -> bool {
+        self.points.whole[self.index]
+    }
+
+    /// How many points there are.
+    pub fn count(&self) -> usize {
+        let (begin, end) = self.range();
+        end - begin
+    }
+
+    fn range(&self) -> (usize, usize) {
+        (self.points.bounds[self.index], self.points.bounds[self.index + 1])
+    }
 }
 
 /// A plan; see the module.
 #[derive(Clone, Debug, Default)]
-pub struct Plan<'a> {
-    /// A table for each axis; an empty one for those of `point_axes`.
-    pub axes: Vec<Vec<Row<'a>>>,
-    /// The axes on which points have their coordinates.
-    pub point_axes: Vec<usize>,
-    /// The points, chunk by chunk; none if there are no such axes.
-    pub groups: Vec<Group<'a>>,
+pub struct Plan {
+    /// A table for each axis; none for those of the points.
+    pub axes: Vec<Option<Table>>,
+    /// The points, if there are any.
+    pub points: Option<Points>,
 }
 
 /// What is taken of one chunk.
 #[derive(Clone, Debug)]
-pub struct Item<'p, 'a> {
+pub struct Item<'p> {
     /// The chunk's position in the grid.
     pub coords: Vec<u64>,
     /// What is taken along each axis; `None` for those of the points.
-    pub parts: Vec<Option<&'p Part<'a>>>,
-    /// The points, and the axes they have coordinates on.
-    pub group: Option<(&'p [usize], &'p Group<'a>)>,
+    pub parts: Vec<Option<Part<'p>>>,
+    /// The points.
+    pub group: Option<Group<'p>>,
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// How many chunks it touches.
     pub fn len(&self) -> usize {
-        let boxes = self.tables().map(Vec::len).fold(1, usize::saturating_mul);
-        if self.point_axes.is_empty() { boxes } else { boxes.saturating_mul(self.groups.len()) }
+        let boxes = self.axes.iter().flatten().map(Table::len).fold(1, usize::saturating_mul);
+        self.points.as_ref().map_or(boxes, |points| boxes.saturating_mul(points.whole.len()))
     }
 
     /// Whether it touches none.
@@ -137,58 +396,59 @@ impl<'a> Plan<'a> {
         self.len() == 0
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Vec<Row<'a>>> {
-        self.axes.iter().enumerate().filter(|(axis, _)| !self.point_axes.contains(axis)).map(|(_, table)| table)
-    }
-
     /// Chunk `index` of the plan.
-    pub fn item(&self, mut index: usize) -> Item<'_, 'a> {
+    pub fn item(&self, mut index: usize) -> Item<'_> {
         let mut coords = vec![0; self.axes.len()];
         let mut parts = vec![None; self.axes.len()];
         for (axis, table) in self.axes.iter().enumerate().rev() {
-            if !table.is_empty() {
-                let row = &table[index % table.len()];
-                index /= table.len();
+            if let Some(table) = table {
+                let length = table.len();
+                let row = if length == 1 { table.row(0) } else { table.row(index % length) };
+                index /= length;
                 coords[axis] = row.number;
-                parts[axis] = Some(&row.part);
+                parts[axis] = Some(row.part);
             }
         }
-        let group = self.groups.get(index).map(|group| {
-            for (&axis, &number) in self.point_axes.iter().zip(&group.numbers) {
+        let group = self.points.as_ref().map(|points| Group { points, index });
+        if let Some(group) = &group {
+            for (&axis, &number) in group.axes().iter().zip(group.numbers()) {
                 coords[axis] = number;
             }
-            (self.point_axes.as_slice(), group)
-        });
+        }
         Item { coords, parts, group }
     }
 }
 
-impl Item<'_, '_> {
+impl Item<'_> {
     /// Whether every element of the chunk that lies within the array is taken.
     pub fn covers(&self) -> bool {
-        self.parts.iter().flatten().all(|part| part.whole) && self.group.is_none_or(|(_, group)| group.whole)
+        self.parts.iter().flatten().all(|part| part.whole) && self.group.is_none_or(|group| group.whole())
     }
 
     /// How many elements are taken.
     pub fn count(&self) -> usize {
-        let points = self.group.map_or(1, |(_, group)| group.count());
-        self.parts.iter().flatten().map(|part| part.count()).fold(points, usize::saturating_mul)
+        let points = self.group.map_or(1, |group| group.count());
+        self.parts.iter().flatten().map(Part::count).fold(points, usize::saturating_mul)
     }
 
     /// What is taken of the chunk's inner chunks of `shape`, in a chunk of which axis `i` is stored as `order[i]`.
-    pub fn refine(&self, order: Option<&[usize]>, shape: &[u64]) -> Plan<'static> {
+    ///
+    /// # Errors
+    ///
+    /// `Memory` if the tables of indices and points don't fit.
+    pub fn refine(&self, order: Option<&[usize]>, shape: &[u64]) -> Result<Plan> {
         let stored = |axis: usize| order.map_or(axis, |order| order[axis]);
-        let mut plan = Plan { axes: Vec::with_capacity(shape.len()), ..Plan::default() };
+        let mut plan = Plan { axes: Vec::with_capacity(shape.len()), points: None };
         for (axis, &length) in shape.iter().enumerate() {
-            plan.axes.push(self.parts[stored(axis)].map_or_else(Vec::new, |part| part.refine(length)));
+            plan.axes.push(self.parts[stored(axis)].map(|part| part.refine(length)).transpose()?);
         }
-        if let Some((axes, group)) = self.group {
+        if let Some(group) = self.group {
             let place = |axis: usize| (0..shape.len()).position(|other| stored(other) == axis).unwrap_or(axis);
-            plan.point_axes = axes.iter().map(|&axis| place(axis)).collect();
-            let lengths: Vec<u64> = plan.point_axes.iter().map(|&axis| shape[axis]).collect();
-            plan.groups = group.refine(&lengths);
+            let axes: Vec<usize> = group.axes().iter().map(|&axis| place(axis)).collect();
+            let lengths: Vec<u64> = axes.iter().map(|&axis| shape[axis]).collect();
+            plan.points = Some(group.refine(axes, &lengths)?);
         }
-        plan
+        Ok(plan)
     }
 }
 
@@ -202,32 +462,29 @@ impl Part<'_> {
     }
 
     /// Divide what is taken among inner chunks of one length.
-    fn refine(&self, length: u64) -> Vec<Row<'static>> {
-        match (&self.select, &self.place) {
-            (&Select::Run { first, count, step }, &Place::From(start)) => {
-                cut_run(first, count, step, start, self.stride, &Cut::Regular(length), u64::MAX)
-            }
-            (select, place) => {
-                let index = |i: usize| match select {
-                    Select::Run { first, step, .. } => *first as i64 + *step * i as i64,
-                    Select::List(list) => list[i],
-                };
-                let mut order: Vec<usize> = (0..self.count()).collect();
-                order.sort_by_key(|&i| index(i) as u64 / length);
-                let mut rows: Vec<Row<'static>> = Vec::new();
-                for run in order.chunk_by(|&a, &b| index(a) as u64 / length == index(b) as u64 / length) {
-                    let number = index(run[0]) as u64 / length;
-                    let start = (number * length) as i64;
-                    let offsets: Vec<i64> = run.iter().map(|&i| index(i) - start).collect();
-                    // what is whole for the array is not for the inner chunk, where that lies partly beyond the array
-                    let whole = hits_all(&offsets, length);
-                    let place = Place::At(Cow::Owned(run.iter().map(|&i| place.index(i)).collect()));
-                    let select = Select::List(Cow::Owned(offsets));
-                    rows.push(Row { number, part: Part { select, place, stride: self.stride, whole } });
-                }
-                rows
-            }
+    fn refine(&self, length: u64) -> Result<Table> {
+        if let (Select::Run { first, count, step }, Place::From(start)) = (self.select, self.place) {
+            let run = Run::regular((first, step, count), (start, self.stride), length, u64::MAX);
+            return Ok(Table::Run(run));
         }
+        let index = |i: usize| match self.select {
+            Select::Run { first, step, .. } => (first as i64 + step * i as i64) as u64,
+            Select::List(list) => list[i] as u64,
+        };
+        let order = sorted(self.count(), |&i| index(i) / length)?;
+        let mut list = List { stride: self.stride, ..List::default() };
+        list.offsets = gathered(order.iter().map(|&i| (index(i) % length) as i64))?;
+        list.positions = Some(gathered(order.iter().map(|&i| self.place.index(i)))?);
+        push(&mut list.bounds, 0)?;
+        for run in order.chunk_by(|&a, &b| index(a) / length == index(b) / length) {
+            let begin = list.bounds[list.numbers.len()];
+            // what is whole for the array is not for the inner chunk, where that lies partly beyond the array
+            let whole = fills(&[&list.offsets[begin..begin + run.len()]], &[length])?;
+            push(&mut list.numbers, index(run[0]) / length)?;
+            push(&mut list.bounds, begin + run.len())?;
+            push(&mut list.traits, (false, whole))?;
+        }
+        Ok(Table::List(list))
     }
 }
 
@@ -241,90 +498,58 @@ impl Place<'_> {
 }
 
 impl Group<'_> {
-    /// How many points there are.
-    pub fn count(&self) -> usize {
-        self.offsets.first().map_or(0, |offsets| offsets.len())
-    }
-
     /// Divide the points among inner chunks.
-    fn refine(&self, lengths: &[u64]) -> Vec<Group<'static>> {
-        let numbers =
-            |i: usize| self.offsets.iter().zip(lengths).map(move |(offsets, &length)| offsets[i] as u64 / length);
-        let mut order: Vec<usize> = (0..self.count()).collect();
-        order.sort_by(|&a, &b| numbers(a).cmp(numbers(b)));
-        let mut groups = Vec::new();
+    fn refine(&self, axes: Vec<usize>, lengths: &[u64]) -> Result<Points> {
+        let offsets: Vec<&[i64]> = self.offsets().collect();
+        let numbers = |i: usize| offsets.iter().zip(lengths).map(move |(offsets, &length)| offsets[i] as u64 / length);
+        let mut order = gathered(0..self.count())?;
+        order.sort_unstable_by(|&a, &b| numbers(a).cmp(numbers(b)).then(a.cmp(&b)));
+        let mut points = Points { axes, stride: self.stride(), ..Points::default() };
+        for (list, &length) in offsets.iter().zip(lengths) {
+            points.offsets.push(gathered(order.iter().map(|&i| (list[i] as u64 % length) as i64))?);
+        }
+        let place = self.place();
+        points.positions = Some(gathered(order.iter().map(|&i| place.index(i)))?);
+        push(&mut points.bounds, 0)?;
         for run in order.chunk_by(|&a, &b| numbers(a).eq(numbers(b))) {
-            let numbers: Vec<u64> = numbers(run[0]).collect();
-            let offsets: Vec<Cow<'static, [i64]>> = (0..lengths.len())
-                .map(|axis| {
-                    let start = (numbers[axis] * lengths[axis]) as i64;
-                    Cow::Owned(run.iter().map(|&i| self.offsets[axis][i] - start).collect())
-                })
-                .collect();
-            groups.push(Group {
-                whole: fills(&offsets, lengths),
-                numbers,
-                offsets,
-                place: Place::At(Cow::Owned(run.iter().map(|&i| self.place.index(i)).collect())),
-                stride: self.stride,
-            });
+            let begin = points.bounds[points.whole.len()];
+            let end = begin + run.len();
+            let here: Vec<&[i64]> = points.offsets.iter().map(|list| &list[begin..end]).collect();
+            let whole = fills(&here, lengths)?;
+            push(&mut points.whole, whole)?;
+            push(&mut points.bounds, end)?;
+            for number in numbers(run[0]) {
+                push(&mut points.numbers, number)?;
+            }
         }
-        groups
+        Ok(points)
     }
 }
 
-/// Divide the indices `index, index + step, …` of an axis among its chunks, or what of them lies below `size`.
-pub fn cut_run(
-    first: u64,
-    count: u64,
-    step: i64,
-    start: u64,
-    stride: isize,
-    cut: &Cut,
-    size: u64,
-) -> Vec<Row<'static>> {
-    let mut rows = Vec::new();
-    let (mut index, mut done) = (first, 0);
-    while done < count {
-        let number = cut.locate(index);
-        let begin = cut.start(number);
-        let end = begin.saturating_add(cut.length(number)).min(size);
-        let distance = step.unsigned_abs();
-        let room = if step > 0 { (end - 1 - index) / distance } else { (index - begin) / distance };
-        let here = (room + 1).min(count - done);
-        rows.push(Row {
-            number,
-            part: Part {
-                select: Select::Run { first: index - begin, count: here, step: if here > 1 { step } else { 1 } },
-                place: Place::From(start + done),
-                stride,
-                whole: here == end - begin,
-            },
-        });
-        done += here;
-        if done < count {
-            index = index.wrapping_add_signed(step.wrapping_mul(here as i64));
-        }
+/// The numbers below `count`, sorted by a key, those of one key in order.
+fn sorted(count: usize, key: impl Fn(&usize) -> u64) -> Result<Vec<usize>> {
+    let mut order = gathered(0..count)?;
+    if !order.is_sorted_by_key(&key) {
+        order.sort_unstable_by_key(|i| (key(i), *i)); // in place, as no stable sort is
     }
-    rows
-}
-
-/// Whether the offsets hit every index below `length`.
-fn hits_all(offsets: &[i64], length: u64) -> bool {
-    fills(&[Cow::Borrowed(offsets)], &[length])
+    Ok(order)
 }
 
 /// Whether points, which all lie in a box, hit every place of it.
-pub fn fills(offsets: &[Cow<'_, [i64]>], lengths: &[u64]) -> bool {
+///
+/// # Errors
+///
+/// `Memory` if there is not enough for a mark at each place, of which there are no more than points.
+pub fn fills(offsets: &[&[i64]], lengths: &[u64]) -> Result<bool> {
     let count = offsets.first().map_or(0, |list| list.len());
     let volume = lengths.iter().try_fold(1_u64, |volume, &length| volume.checked_mul(length)).unwrap_or(u64::MAX);
-    if (count as u64) < volume {
-        return false;
+    if (count as u64) < volume || volume <= 1 {
+        return Ok(count > 0 && volume == 1);
     }
-    let mut hit = vec![false; volume as usize];
+    let mut hit = repeated(volume as usize, false)?;
     for i in 0..count {
         let flat = offsets.iter().zip(lengths).fold(0, |flat, (list, &length)| flat * length + list[i] as u64);
         hit[flat as usize] = true;
     }
-    !hit.contains(&false)
+    Ok(!hit.contains(&false))
 }

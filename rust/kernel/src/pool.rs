@@ -11,6 +11,7 @@ use helpers::Pool;
 use job::Job;
 
 pub use helpers::after_fork;
+pub use job::given_up;
 
 /// How much time lies between two polls.
 const POLL: Duration = Duration::from_millis(50);

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use tegula_kernel::Error;
 use tegula_kernel::stores::Store;
 use tegula_kernel::stores::local::LocalFiles;
 
@@ -47,6 +48,40 @@ fn a_writer_waits_while_another_has_the_directory_locked() {
         assert!(lock(&directory, libc::LOCK_EX | libc::LOCK_NB), "the lock was given up");
         assert!(lock(&directory, libc::LOCK_UN));
     }
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_long_wait_is_left_to_the_slow_way() {
+    let (path, store) = place();
+    let directory = fs::File::open(&path).unwrap();
+    assert!(lock(&directory, libc::LOCK_EX));
+    assert!(matches!(store.set("a", &[b"x"], None), Err(Error::Unusual)));
+    assert!(lock(&directory, libc::LOCK_UN));
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0, "nothing is left");
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_value_that_stays_locked_can_be_changed_all_the_same() {
+    let (path, store) = place();
+    store.set("a", &[b"x"], None).unwrap();
+    let file = fs::File::open(path.join("a")).unwrap();
+    assert!(lock(&file, libc::LOCK_EX));
+    let value = store.open_for_change("a").unwrap().unwrap();
+    store.set("a", &[b"y"], Some(&value.generation().unwrap())).unwrap();
+    assert_eq!(fs::read(path.join("a")).unwrap(), b"y");
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_rounded_time_is_left_to_the_slow_way() {
+    let (path, store) = place();
+    store.set("a", &[b"x"], None).unwrap();
+    assert!(store.open("a").unwrap().unwrap().generation().is_ok());
+    let whole = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    fs::File::options().write(true).open(path.join("a")).unwrap().set_modified(whole).unwrap();
+    assert!(matches!(store.open("a").unwrap().unwrap().generation(), Err(Error::Unusual)));
     fs::remove_dir_all(path).unwrap();
 }
 

@@ -1,6 +1,7 @@
 //! Arrays: what `tegula.engine.kernel` keeps of each, and calls for each operation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
@@ -17,11 +18,13 @@ use tegula_kernel::{Error, array};
 use crate::description;
 use crate::errors::{exception, foreign};
 use crate::output::{View, new_array, scalar};
-use crate::selection::{Dimensions, Pick, basic, plan, rows};
+use crate::selection::{Dimensions, Pick, basic, plan, table};
 use crate::stores::Source;
 
 /// Results of this size do not stay in the caches.
 const FAR: usize = 1 << 23;
+/// So many chunks are looked for before signals are.
+const AT_ONCE: usize = 1 << 14;
 /// Larger results are left to Python, which knows how much memory there is.
 const LARGEST: u128 = 1 << 33;
 
@@ -73,8 +76,13 @@ impl Array {
         Ok(Array { array, source: Source::new(store)?, prefix, content, dtype: dtype.unbind(), scalars })
     }
 
-    /// Read a selection of ints and slices; `None` if that has to go another way.
-    fn get<'py>(&self, selection: &Bound<'py, PyAny>, threads: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// Read a selection of ints and slices; `None` if that has to go another way. `look` is called as for `read`.
+    fn get<'py>(
+        &self,
+        selection: &Bound<'py, PyAny>,
+        threads: usize,
+        look: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = selection.py();
         let Some((picks, point)) = basic(selection, &self.array.shape) else { return Ok(None) };
         let lengths = picks.iter().filter_map(|pick| match pick {
@@ -95,14 +103,15 @@ impl Array {
             return new_array(py, &shape, dtype).map(Some);
         }
         let mut stride = size as isize;
-        let mut axes = vec![Vec::new(); picks.len()];
+        let mut axes = vec![None; picks.len()];
         for (axis, &pick) in picks.iter().enumerate().rev() {
-            axes[axis] = rows(pick, &self.array.cuts[axis], self.array.shape[axis], stride);
+            let made = table(pick, &self.array.cuts[axis], self.array.shape[axis], stride);
+            axes[axis] = Some(made.map_err(|error| exception(py, error))?);
             if let Pick::Span { count, .. } = pick {
                 stride = stride.saturating_mul(count as isize);
             }
         }
-        let plan = Plan { axes, ..Plan::default() };
+        let plan = Plan { axes, points: None };
         if point {
             let mut small = [0_u64; 8];
             let mut large = Vec::new();
@@ -115,28 +124,30 @@ impl Array {
             };
             let work = Work { start: data.as_mut_ptr(), offset: 0, size, far: false };
             // SAFETY: the one element of the plan has its place at the start of `data`.
-            unsafe { self.run_read(py, &plan, work, threads)? };
+            unsafe { self.run_read(&plan, work, threads, look)? };
             return scalar(py, data, dtype).map(Some);
         }
         let out = new_array(py, &shape, dtype)?;
         let work = Work { start: View::new(&out)?.start(), offset: 0, size, far: bytes >= FAR };
         // SAFETY: the strides are those of an array of that shape in C order, which nobody else has seen yet.
-        unsafe { self.run_read(py, &plan, work, threads)? };
+        unsafe { self.run_read(&plan, work, threads, look)? };
         Ok(Some(out))
     }
 
     /// Read what tables select into `out`; of each element the bytes that a field takes. Return whether that is done:
     /// not if elements of `out` may share memory, where several threads would be in each other's way.
+    ///
+    /// `look` is called once at the end if a chunk was absent, to see that the array is still there.
     #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn read(
         &self,
-        py: Python<'_>,
         tables: &Bound<'_, PyList>,
         points: Option<&Bound<'_, PyTuple>>,
         axes: Vec<isize>,
         out: &Bound<'_, PyAny>,
         offset: usize,
         threads: usize,
+        look: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let view = View::new(out)?;
         if !view.is_writeable() {
@@ -147,15 +158,23 @@ impl Array {
         }
         let (plan, work) = self.understand(tables, points, &axes, &view, offset)?;
         // SAFETY: the plan has been checked against the buffer's shape and the array's; no two of its places are one.
-        unsafe { self.run_read(py, &plan, work, threads)? };
+        unsafe { self.run_read(&plan, work, threads, look)? };
         Ok(true)
     }
 
     /// Whether any chunk of a box has a value; `None` if that has to be found out another way.
     fn any_stored(&self, py: Python<'_>, bounds: Vec<(u64, u64)>) -> PyResult<Option<bool>> {
         self.check_bounds(&bounds)?;
-        let keys = array::Coords::new(bounds).map(|coords| self.array.keys.encode(&coords));
-        usual(py, py.detach(|| self.source.any(keys)))
+        let mut keys = array::Coords::new(bounds).map(|coords| self.array.keys.encode(&coords)).peekable();
+        while keys.peek().is_some() {
+            py.check_signals()?;
+            let some = keys.by_ref().take(AT_ONCE);
+            match usual(py, py.detach(|| self.source.any(some)))? {
+                Some(false) => {}
+                found => return Ok(found),
+            }
+        }
+        Ok(Some(false))
     }
 
     /// Delete the chunks of a box as long as `holds` says so; `None` if that has to be done another way.
@@ -184,7 +203,7 @@ impl Array {
     ) -> PyResult<()> {
         let view = View::new(values)?;
         let (plan, work) = self.understand(tables, points, &axes, &view, offset)?;
-        self.run(py, plan.len(), |store, call| {
+        self.run(py, plan.len(), &AtomicBool::new(false), |store, call| {
             let call = Call { threads, keep_empty, ..call };
             // SAFETY: the plan has been checked against the buffer's shape and the array's.
             unsafe { write(store, &self.array, &plan, work, call) }
@@ -207,7 +226,7 @@ impl Array {
         axes: &[isize],
         view: &View<'_>,
         offset: usize,
-    ) -> PyResult<(Plan<'static>, Work)> {
+    ) -> PyResult<(Plan, Work)> {
         let size = view.item_size();
         let total = self.array.fill.len();
         let swapped = self.array.chain.innermost().swap > 1;
@@ -224,11 +243,16 @@ impl Array {
     /// # Safety
     ///
     /// As for `tegula_kernel::read::read`.
-    unsafe fn run_read(&self, py: Python<'_>, plan: &Plan<'_>, work: Work, threads: usize) -> PyResult<()> {
-        self.run(py, plan.len(), |store, call| {
+    unsafe fn run_read(&self, plan: &Plan, work: Work, threads: usize, look: &Bound<'_, PyAny>) -> PyResult<()> {
+        let absent = AtomicBool::new(false);
+        self.run(look.py(), plan.len(), &absent, |store, call| {
             // SAFETY: as above.
             unsafe { read(store, &self.array, plan, work, Call { threads, ..call }) }
-        })
+        })?;
+        if absent.load(Ordering::Relaxed) {
+            look.call0()?;
+        }
+        Ok(())
     }
 
     /// Do something without the interpreter's lock; signals are looked for now and then.
@@ -236,6 +260,7 @@ impl Array {
         &self,
         py: Python<'_>,
         chunks: usize,
+        absent: &AtomicBool,
         work: impl FnOnce(&dyn Store, Call<'_>) -> tegula_kernel::Result<()> + Send,
     ) -> PyResult<()> {
         let work = AssertUnwindSafe(work);
@@ -250,7 +275,7 @@ impl Array {
             };
             catch_unwind(AssertUnwindSafe(|| {
                 let work = work;
-                let call = Call { threads: 1, keep_empty: false, poll: &mut poll };
+                let call = Call { threads: 1, keep_empty: false, poll: &mut poll, absent };
                 self.source.with(&self.prefix, self.content, chunks > 2, |store| (work.0)(store, call))
             }))
             .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))

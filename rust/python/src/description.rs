@@ -96,7 +96,7 @@ pub fn cut(description: &Bound<'_, PyAny>, size: u64) -> PyResult<Cut> {
         match starts.as_slice() {
             [0] if size == 0 => return Ok(Cut::Regular(1)), // there is nothing to cut
             [0, .., end] if *end >= size && known(*end) && starts.is_sorted_by(|a, b| a < b) => {
-                return Ok(Cut::Varying(starts));
+                return Ok(Cut::Varying(starts.into()));
             }
             _ => {}
         }

@@ -50,6 +50,12 @@ fn trim() {
     memory::trim();
 }
 
+/// Return whether this thread helps with an operation that has failed elsewhere.
+#[pyfunction]
+fn given_up() -> bool {
+    pool::given_up()
+}
+
 /// To be called in a child process after a fork.
 #[pyfunction]
 fn after_fork() {
@@ -71,5 +77,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(codec_names, module)?)?;
     module.add_function(wrap_pyfunction!(trim, module)?)?;
+    module.add_function(wrap_pyfunction!(given_up, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)
 }

@@ -39,7 +39,10 @@ pub fn new_array<'py>(
     let size = size.filter(|&size| size <= isize::MAX as usize).ok_or_else(|| PyMemoryError::new_err("too large"))?;
     let mut dims: Vec<npy_intp> = shape.iter().map(|&count| count as npy_intp).collect();
     let block = if size >= LARGE {
-        Some(Block::new(size).map_err(|_| PyMemoryError::new_err(format!("no {size} bytes are to be had")))?)
+        Some(
+            Block::new(size)
+                .map_err(|_| PyMemoryError::new_err(format!("there is not enough memory for {size} bytes")))?,
+        )
     } else {
         None
     };

@@ -1,12 +1,13 @@
 //! Selections: those of ints and slices as Python gives them, all others as tables that `tegula.indexing` has made.
 
-use std::borrow::Cow;
-
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{Element, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyTuple};
-use tegula_kernel::plan::{Cut, Group, Part, Place, Plan, Row, Select, cut_run, fills};
+use tegula_kernel::memory::{gathered, push, repeated, reserved};
+use tegula_kernel::plan::{Cut, List, Plan, Points, Run, Table, fills};
+
+use crate::errors::exception;
 
 /// What is taken of one axis.
 #[derive(Clone, Copy, Debug)]
@@ -96,17 +97,11 @@ fn member(slice: &Bound<'_, PySlice>, name: &str) -> Option<Option<i64>> {
 }
 
 /// Make the table of an axis.
-pub fn rows(pick: Pick, cut: &Cut, size: u64, stride: isize) -> Vec<Row<'static>> {
-    match pick {
-        Pick::Span { start, step, count } => cut_run(start, count, step, 0, stride, cut, size),
-        Pick::Index(index) => {
-            let number = cut.locate(index);
-            let start = cut.start(number);
-            let whole = cut.length(number) == 1 || size - start == 1;
-            let select = Select::Run { first: index - start, count: 1, step: 1 };
-            vec![Row { number, part: Part { select, place: Place::From(0), stride: 0, whole } }]
-        }
-    }
+pub fn table(pick: Pick, cut: &Cut, size: u64, stride: isize) -> tegula_kernel::Result<Table> {
+    Ok(Table::Run(match pick {
+        Pick::Span { start, step, count } => Run::new((start, step, count), (0, stride), cut, size)?,
+        Pick::Index(index) => Run::new((index, 1, 1), (0, 0), cut, size)?,
+    }))
 }
 
 /// The work buffer as far as a plan has to know it: which axis each dimension stands for (-1 for the points), how long
@@ -134,26 +129,27 @@ pub fn plan(
     dimensions: &Dimensions<'_>,
     shape: &[u64],
     cuts: &[Cut],
-) -> PyResult<Plan<'static>> {
+) -> PyResult<Plan> {
     if tables.len() != shape.len() || dimensions.axes.len() != dimensions.shape.len() {
         return Err(outside());
     }
-    let mut plan = Plan { axes: Vec::with_capacity(shape.len()), ..Plan::default() };
+    let mut plan = Plan { axes: Vec::with_capacity(shape.len()), points: None };
     for (axis, table) in tables.iter().enumerate() {
         if table.is_none() {
-            plan.axes.push(Vec::new());
+            plan.axes.push(None);
             continue;
         }
         let (room, stride) = dimensions.of(axis as isize).unwrap_or((1, 0));
-        plan.axes.push(table_rows(table.cast::<PyTuple>()?, &cuts[axis], shape[axis], room, stride)?);
+        plan.axes.push(Some(understood(table.cast::<PyTuple>()?, &cuts[axis], shape[axis], room, stride)?));
     }
     if let Some(points) = points {
         let (room, stride) = dimensions.of(-1).ok_or_else(outside)?;
-        (plan.point_axes, plan.groups) = groups(points, shape, cuts, room, stride)?;
+        plan.points = Some(self::points(points, shape, cuts, room, stride)?);
     }
-    for axis in 0..shape.len() {
-        let owners = plan.point_axes.iter().filter(|&&other| other == axis).count();
-        if usize::from(tables.get_item(axis)?.is_none()) != owners {
+    let point_axes = plan.points.as_ref().map_or(&[][..], |points| &points.axes);
+    for (axis, table) in plan.axes.iter().enumerate() {
+        let owners = point_axes.iter().filter(|&&other| other == axis).count();
+        if usize::from(table.is_none()) != owners {
             return Err(outside());
         }
     }
@@ -164,64 +160,85 @@ fn outside() -> PyErr {
     PyValueError::new_err("a plan does not keep to its array and its buffer")
 }
 
-fn table_rows(
-    table: &Bound<'_, PyTuple>,
-    cut: &Cut,
-    size: u64,
-    room: usize,
-    stride: isize,
-) -> PyResult<Vec<Row<'static>>> {
-    match table.len() {
+fn understood(table: &Bound<'_, PyTuple>, cut: &Cut, size: u64, room: usize, stride: isize) -> PyResult<Table> {
+    let py = table.py();
+    let pick = match table.len() {
         1 => {
             let index: u64 = table.get_item(0)?.extract()?;
-            if index >= size { Err(outside()) } else { Ok(rows(Pick::Index(index), cut, size, stride)) }
-        }
-        3 if !table.get_item(0)?.is_instance_of::<PyList>() => {
-            let (start, step, count): (u64, i64, u64) = table.extract()?;
-            if count == 0 {
-                return Ok(Vec::new());
-            }
-            let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
-            if start >= size || last < 0 || last >= i128::from(size) || count > room as u64 || step == 0 {
+            if index >= size {
                 return Err(outside());
             }
-            Ok(rows(Pick::Span { start, step, count }, cut, size, stride))
+            Pick::Index(index)
         }
-        _ => {
-            type Lookup<'py> =
-                (Vec<(u64, usize, usize, bool, bool)>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray1<i64>>>);
-            let (lines, offsets, positions): Lookup<'_> = table.extract()?;
-            let offsets = offsets.try_readonly()?;
-            let offsets = offsets.as_slice().map_err(|_| outside())?;
-            let positions = positions.map(|positions| positions.try_readonly()).transpose()?;
-            let positions = positions.as_ref().map(|list| list.as_slice()).transpose().map_err(|_| outside())?;
-            check_order(lines.iter().map(|line| (line.1, line.2)))?;
-            check_distinct(positions, room)?;
-            lines
-                .into_iter()
-                .map(|(number, begin, end, consecutive, whole)| {
-                    let within = offsets.get(begin..end).filter(|list| !list.is_empty()).ok_or_else(outside)?;
-                    let extent = check_offsets(within, number, cut, size)?;
-                    let whole = whole && fills(&[Cow::Borrowed(within)], &[extent]);
-                    let select = if consecutive {
-                        if !within.windows(2).all(|pair| pair[1] == pair[0] + 1) {
-                            return Err(outside());
-                        }
-                        Select::Run { first: within[0] as u64, count: within.len() as u64, step: 1 }
-                    } else {
-                        Select::List(Cow::Owned(within.to_vec()))
-                    };
-                    let place = place(positions, begin, end, room)?;
-                    // a run whose places are listed is a list too
-                    let select = match (select, &place) {
-                        (Select::Run { .. }, Place::At(_)) => Select::List(Cow::Owned(within.to_vec())),
-                        (select, _) => select,
-                    };
-                    Ok(Row { number, part: Part { select, place, stride, whole } })
-                })
-                .collect()
+        3 => {
+            let (start, step, count): (u64, i64, u64) = table.extract()?;
+            let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
+            let fits = start < size && last >= 0 && last < i128::from(size) && count <= room as u64 && step != 0;
+            if count > 0 && !fits {
+                return Err(outside());
+            }
+            Pick::Span { start, step, count }
         }
+        _ => return Ok(Table::List(list(table, cut, size, room, stride)?)),
+    };
+    self::table(pick, cut, size, stride).map_err(|error| exception(py, error))
+}
+
+/// `(numbers, bounds, consecutive, whole, offsets, positions)` of `tegula.indexing.arrays.Lookup`.
+fn list(table: &Bound<'_, PyTuple>, cut: &Cut, size: u64, room: usize, stride: isize) -> PyResult<List> {
+    type Lookup<'py> = (
+        Bound<'py, PyArray1<i64>>,
+        Bound<'py, PyArray1<i64>>,
+        Bound<'py, PyArray1<bool>>,
+        Bound<'py, PyArray1<bool>>,
+        Bound<'py, PyArray1<i64>>,
+        Option<Bound<'py, PyArray1<i64>>>,
+    );
+    let py = table.py();
+    let (numbers, bounds, consecutive, whole, offsets, positions): Lookup<'_> = table.extract()?;
+    let (consecutive, whole) = (copied(&consecutive)?, copied(&whole)?);
+    let mut list = List {
+        numbers: copied(&numbers)?.into_iter().map(|number| number as u64).collect(), // in its own memory
+        bounds: self::bounds(&bounds)?,
+        traits: Vec::new(),
+        offsets: copied(&offsets)?,
+        positions: positions.map(|positions| copied(&positions)).transpose()?,
+        stride,
+    };
+    let rows = list.numbers.len();
+    if consecutive.len() != rows || whole.len() != rows || list.bounds.len() != rows + 1 {
+        return Err(outside());
     }
+    check_places(py, &list.bounds, list.positions.as_deref(), room)?;
+    list.traits = reserved(rows).map_err(|error| exception(py, error))?;
+    for row in 0..rows {
+        let range = list.bounds[row]..list.bounds[row + 1];
+        let within = list.offsets.get(range).filter(|list| !list.is_empty()).ok_or_else(outside)?;
+        let extent = check_offsets(within, list.numbers[row], cut, size)?;
+        if consecutive[row] && !within.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+            return Err(outside());
+        }
+        let whole = whole[row] && fills(&[within], &[extent]).map_err(|error| exception(py, error))?;
+        list.traits.push((consecutive[row], whole));
+    }
+    Ok(list)
+}
+
+/// Copy a list, so that it stays what has been checked.
+fn copied<T: Element + Copy>(list: &Bound<'_, PyArray1<T>>) -> PyResult<Vec<T>> {
+    let view = list.try_readonly()?;
+    let slice = view.as_slice().map_err(|_| outside())?;
+    gathered(slice.iter().copied()).map_err(|error| exception(list.py(), error))
+}
+
+/// Copy a list of where ranges begin and the last ends, none of which may share something: two chunks at once would be
+/// read to one place.
+fn bounds(list: &Bound<'_, PyArray1<i64>>) -> PyResult<Vec<usize>> {
+    let bounds = copied(list)?;
+    if bounds.first() != Some(&0) || !bounds.is_sorted() {
+        return Err(outside());
+    }
+    Ok(bounds.into_iter().map(|bound| bound as usize).collect()) // in its own memory
 }
 
 /// Refuse what does not lie within chunk `number`, or beyond the array; return how much of the chunk is within it.
@@ -239,25 +256,14 @@ fn check_offsets(offsets: &[i64], number: u64, cut: &Cut, size: u64) -> PyResult
     if offsets.iter().all(within) { Ok(extent) } else { Err(outside()) }
 }
 
-/// Refuse ranges that share something: two chunks at once would be read to one place.
-fn check_order(ranges: impl Iterator<Item = (usize, usize)>) -> PyResult<()> {
-    let mut done = 0;
-    for (begin, end) in ranges {
-        if begin < done {
-            return Err(outside());
-        }
-        done = end;
-    }
-    Ok(())
-}
-
-/// Refuse positions that are not within the buffer, or there twice, for the same reason.
-fn check_distinct(positions: Option<&[i64]>, room: usize) -> PyResult<()> {
-    let Some(positions) = positions else { return Ok(()) };
-    if positions.len() > room {
+/// Refuse positions that are not within the buffer, or there twice: two chunks at once would be read to one place.
+fn check_places(py: Python<'_>, bounds: &[usize], positions: Option<&[i64]>, room: usize) -> PyResult<()> {
+    let end = bounds.last().copied().unwrap_or(0);
+    let Some(positions) = positions else { return if end <= room { Ok(()) } else { Err(outside()) } };
+    if positions.len() > room || end > positions.len() {
         return Err(outside());
     }
-    let mut taken = vec![false; room];
+    let mut taken = repeated(room, false).map_err(|error| exception(py, error))?;
     for &position in positions {
         let place = usize::try_from(position).ok().and_then(|position| taken.get_mut(position)).ok_or_else(outside)?;
         if std::mem::replace(place, true) {
@@ -267,63 +273,58 @@ fn check_distinct(positions: Option<&[i64]>, room: usize) -> PyResult<()> {
     Ok(())
 }
 
-fn place(positions: Option<&[i64]>, begin: usize, end: usize, room: usize) -> PyResult<Place<'static>> {
-    match positions {
-        None if end <= room => Ok(Place::From(begin as u64)),
-        None => Err(outside()),
-        Some(list) => {
-            let list = list.get(begin..end).ok_or_else(outside)?;
-            Ok(Place::At(Cow::Owned(list.to_vec())))
-        }
-    }
-}
-
 /// `(axes, numbers, bounds, offsets, positions)` of `tegula.indexing.arrays.Points`.
-fn groups(
-    points: &Bound<'_, PyTuple>,
+fn points(
+    description: &Bound<'_, PyTuple>,
     shape: &[u64],
     cuts: &[Cut],
     room: usize,
     stride: isize,
-) -> PyResult<(Vec<usize>, Vec<Group<'static>>)> {
-    type Points<'py> = (
+) -> PyResult<Points> {
+    type Parts<'py> = (
         Vec<usize>,
         Bound<'py, PyArray2<i64>>,
         Bound<'py, PyArray1<i64>>,
         Vec<Bound<'py, PyArray1<i64>>>,
         Option<Bound<'py, PyArray1<i64>>>,
     );
-    let (axes, numbers, bounds, offsets, positions): Points<'_> = points.extract()?;
+    let py = description.py();
+    let refused = |error| exception(py, error);
+    let (axes, numbers, bounds, offsets, positions): Parts<'_> = description.extract()?;
     if axes.len() != offsets.len() || axes.is_empty() || axes.iter().any(|&axis| axis >= shape.len()) {
         return Err(outside());
     }
-    let (numbers, bounds) = (numbers.to_vec()?, bounds.to_vec()?);
-    let offsets = offsets.iter().map(|list| list.to_vec()).collect::<Result<Vec<_>, _>>()?;
-    let positions = positions.map(|list| list.to_vec()).transpose()?;
-    check_order(bounds.windows(2).map(|bound| (bound[0] as usize, bound[1] as usize)))?;
-    check_distinct(positions.as_deref(), room)?;
-    let count = axes.len();
-    bounds
-        .windows(2)
-        .enumerate()
-        .map(|(group, bound)| {
-            let (begin, end) = (bound[0] as usize, bound[1] as usize);
-            let numbers = numbers.get(group * count..(group + 1) * count).ok_or_else(outside)?;
-            let (mut lists, mut extents) = (Vec::with_capacity(count), Vec::with_capacity(count));
-            for (place, &axis) in axes.iter().enumerate() {
-                let list = offsets[place].get(begin..end).filter(|list| !list.is_empty()).ok_or_else(outside)?;
-                let number = u64::try_from(numbers[place]).map_err(|_| outside())?;
-                extents.push(check_offsets(list, number, &cuts[axis], shape[axis])?);
-                lists.push(Cow::Owned(list.to_vec()));
-            }
-            Ok(Group {
-                numbers: numbers.iter().map(|&number| number as u64).collect(),
-                whole: fills(&lists, &extents),
-                offsets: lists,
-                place: place(positions.as_deref(), begin, end, room)?,
-                stride,
-            })
-        })
-        .collect::<PyResult<Vec<_>>>()
-        .map(|groups| (axes, groups))
+    let numbers = numbers.try_readonly()?;
+    let numbers = numbers.as_slice().map_err(|_| outside())?;
+    let mut points = Points {
+        axes,
+        numbers: reserved(numbers.len()).map_err(refused)?,
+        bounds: self::bounds(&bounds)?,
+        whole: Vec::new(),
+        offsets: offsets.iter().map(copied).collect::<PyResult<_>>()?,
+        positions: positions.map(|positions| copied(&positions)).transpose()?,
+        stride,
+    };
+    for &number in numbers {
+        points.numbers.push(u64::try_from(number).map_err(|_| outside())?);
+    }
+    let groups = points.bounds.len() - 1;
+    if points.numbers.len() != groups.saturating_mul(points.axes.len()) {
+        return Err(outside());
+    }
+    check_places(py, &points.bounds, points.positions.as_deref(), room)?;
+    let (mut lists, mut extents) = (Vec::with_capacity(points.axes.len()), Vec::with_capacity(points.axes.len()));
+    for group in 0..groups {
+        lists.clear();
+        extents.clear();
+        for (place, &axis) in points.axes.iter().enumerate() {
+            let range = points.bounds[group]..points.bounds[group + 1];
+            let list = points.offsets[place].get(range).filter(|list| !list.is_empty()).ok_or_else(outside)?;
+            let number = points.numbers[group * points.axes.len() + place];
+            extents.push(check_offsets(list, number, &cuts[axis], shape[axis])?);
+            lists.push(list);
+        }
+        push(&mut points.whole, fills(&lists, &extents).map_err(refused)?).map_err(refused)?;
+    }
+    Ok(points)
 }

@@ -59,10 +59,12 @@ impl LocalFiles {
 /// Have `hook` asked before each system call that the kernel makes for local files; for tests.
 ///
 /// It is given the call's name and the path that it is about, and answers `None` for it to go ahead, `("fail", errno)`
-/// or `("short", bytes)`. Without a hook none is asked any more.
+/// or `("short", bytes)`. Without a hook none is asked any more. With `clock` the clock stands still at that time.
 #[pyfunction]
-#[pyo3(signature = (hook=None))]
-pub fn faults(hook: Option<Py<PyAny>>) {
+#[pyo3(signature = (hook=None, clock=None))]
+pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {
+    #[cfg(target_os = "linux")]
+    local::faults::set_clock(clock);
     #[cfg(target_os = "linux")]
     local::faults::set_hook(hook.map(|hook| -> local::faults::Hook {
         Arc::new(move |call, path| {
@@ -75,7 +77,7 @@ pub fn faults(hook: Option<Py<PyAny>>) {
         })
     }));
     #[cfg(not(target_os = "linux"))]
-    drop(hook);
+    drop((hook, clock));
 }
 
 #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any, ClassVar
 
@@ -20,12 +20,36 @@ from tegula.bcolz.iteration import Going, each, hits, limited, rows_where
 from tegula.bcolz.printing import array2string, describe
 from tegula.bcolz.rows import Rows
 from tegula.bcolz.selecting import as_selection, assign, selected
+from tegula.creation import completing
 from tegula.errors import MetadataError, SelectionError, TegulaError
 from tegula.formats.bcolz1 import automatic_chunklen
 
 __all__ = ["carray"]
 
 _MAX_ROW = 2**31
+
+
+class NewRows:
+    """The rows of a new carray where these are not in memory: no other process sees the carray without them.
+
+    Parameters
+    ----------
+    like : ndarray
+        An array without rows, of their type and shape.
+    blocks : iterable of ndarray
+        The rows, one block after the other.
+    defaults : int
+        Without blocks: the number of rows, all of which hold the carray's `dflt`.
+    """
+
+    def __init__(self, like: npt.NDArray[Any], blocks: Iterable[npt.NDArray[Any]] = (), defaults: int = 0) -> None:
+        self.like = like
+        self.blocks = blocks
+        self.defaults = defaults
+
+    def __bool__(self) -> bool:
+        """Whether there are rows, as far as is known."""
+        return bool(self.blocks or self.defaults)
 
 
 class carray:
@@ -118,6 +142,9 @@ class carray:
             cparams = parameters.cparams()
         if not isinstance(cparams, parameters.cparams):
             raise MetadataError(f"cparams must be an instance of cparams, not {cparams!r:.80}", field="cparams")
+        given = array if isinstance(array, NewRows) else None
+        if given is not None:
+            array = given.like
         source = array if isinstance(array, carray) and dtype is None else None
         if source is not None and self._rootdir is not None and os.path.lexists(self._rootdir):
             array, source = source[:], None  # which may be in what is to be replaced
@@ -134,19 +161,24 @@ class carray:
         if not isinstance(expectedlen, (int, float, np.number, type(None))):
             raise KindError(f"expectedlen must be a number, not {expectedlen!r:.80}", field="expectedlen")
         expectedlen = length if expectedlen is None else int(expectedlen)
-        if self._rootdir is not None and self._mode == "r" and length:
+        if self._rootdir is not None and self._mode == "r" and (length or given):
             raise ModeError("rows can't be stored: the mode is 'r'", path=os.fspath(self._rootdir))
         chunklen = automatic_chunklen(expectedlen, row_nbytes) if chunklen is None else chunklen
         options = {"cparams": cparams, "fill_value": as_default(dflt, element), "expectedlen": expectedlen}
         if self._rootdir is not None and os.path.lexists(self._rootdir):
             storage.create(None, inner, element, chunklen, **options)  # nothing is deleted for what can't be made
             storage.clear(self._rootdir, self._mode)
-        stored = storage.create(self._rootdir, inner, element, chunklen, **options)
-        self._attach(Rows(stored, chunklen))
-        blocks = [rows] if source is None else (block for _, block in source._rows.blocks(0, length))
-        for block in blocks:
-            self._rows.append(block)
-        self._rows.settle()
+        blocks: Iterable[Any] = [rows] if source is None else (block for _, block in source._rows.blocks(0, length))
+        if given is not None:
+            blocks = given.blocks
+        with completing(storage.create(self._rootdir, inner, element, chunklen, **options)) as stored:
+            created = Rows(stored, chunklen)
+            for block in blocks:
+                created.append(block)
+            created.settle()
+            if given is not None and given.defaults:
+                stored.resize((given.defaults, *inner))
+        self._attach(created)
 
     def _attach(self, rows: Rows, kept: dict[str, Any] | None = None) -> None:
         self._rows = rows

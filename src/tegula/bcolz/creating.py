@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat, takewhile
 from math import ceil
 from operator import length_hint
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.bcolz.carrays import carray
+from tegula.bcolz.carrays import NewRows, carray
 from tegula.bcolz.converting import as_default, as_dtype
 from tegula.bcolz.ctables import ctable
 from tegula.bcolz.errors import MissingError, ModeError
@@ -23,6 +23,7 @@ __all__ = ["arange", "fill", "fromiter", "iterblocks", "ones", "open", "walk", "
 
 _TOGETHER = 8  # blocks that are read at once
 _PART = 2**17  # numbers that are made at once
+_PART_BYTES = 2**20  # of elements that are taken from an iterable at once
 
 
 def open(rootdir: Any, mode: str = "a", allow_pickle: bool | None = None) -> Any:
@@ -113,10 +114,13 @@ def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> 
     source = iter(iterable)
     element = np.dtype(as_dtype(dtype))
     kwargs.setdefault("expectedlen", length_hint(source, -1) if count == -1 else count)
-    made = (carray if element.names is None else ctable)(np.empty(0, element), **kwargs)
-    chunklen = made.chunklen if isinstance(made, carray) else min(made[name].chunklen for name in made.names)
-    while len(rows := np.fromiter(islice(source, chunklen), element)):
-        made.append(rows)
+    size = max(1, _PART_BYTES // max(1, element.itemsize))
+    rows = takewhile(len, (np.fromiter(islice(source, size), element) for _ in repeat(None)))
+    if element.names is None:
+        return carray(NewRows(np.empty(0, element), rows), **kwargs)
+    made = ctable(np.empty(0, element), **kwargs)
+    for block in rows:
+        made.append(block)
     made.flush()
     return made
 
@@ -149,9 +153,8 @@ def fill(shape: Any, dflt: Any = None, dtype: Any = float, **kwargs: Any) -> Any
         raise ModeError("rows can't be stored: the mode is 'r'", path=os.fspath(kwargs["rootdir"]))
     if element.names is not None and len(lengths) == 1:
         return _filled_table(length, dflt, element, kwargs)
-    made = carray(np.empty((0, *lengths[1:]), element), dtype=element.base, dflt=dflt, **kwargs)
-    made.resize(length)
-    return made
+    like = np.empty((0, *lengths[1:]), element)
+    return carray(NewRows(like, defaults=length), dtype=element.base, dflt=dflt, **kwargs)
 
 
 def _filled_table(length: int, dflt: Any, element: np.dtype[Any], kwargs: dict[str, Any]) -> Any:
@@ -207,12 +210,9 @@ def arange(
     if step == 0:
         raise MetadataError("the step can't be 0", field="step")
     kwargs.setdefault("expectedlen", int(stop))
-    made = carray(np.empty(0, element), **kwargs)
     count = max(0, ceil((stop - first) / step))
-    for begin in range(0, count, _PART):
-        made.append(_part(first, step, element, begin, min(count, begin + _PART)))
-    made.flush()
-    return made
+    parts = (_part(first, step, element, begin, min(count, begin + _PART)) for begin in range(0, count, _PART))
+    return carray(NewRows(np.empty(0, element), parts), **kwargs)
 
 
 def _part(first: float, step: float, element: np.dtype[Any], begin: int, end: int) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from tegula.bcolz.errors import NotImplementedHereError
 from tegula.bcolz.parameters import checked_flavor, defaults
 from tegula.chunking import whole_chunks
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
-from tegula.expressions import REDUCTIONS, Expression, compile_expression
+from tegula.expressions import REDUCTIONS, Expression, compile_expression, compile_tree
 
 __all__ = ["eval", "evaluate", "mask_of", "scope_of_table"]
 
@@ -116,7 +116,7 @@ def evaluate(
         return _unpacked(expression.evaluate(variables, vm=machine))
     if machine == "python" and expression.reduces and max(map(np.ndim, variables.values())) > 1:
         text = ast.unparse(_AlongFirstAxis().visit(ast.parse(text.strip(), mode="eval")))
-        expression = compile_expression(text)
+        expression = compile_tree(ast.parse(text, mode="eval").body, text)
     combine = _combining(expression, text)
     if expression.reduces and combine is None:
         return _unpacked(expression.evaluate({name: _part(v, 0, length) for name, v in variables.items()}, vm=machine))

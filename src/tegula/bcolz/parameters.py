@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-import numcodecs.blosc
 import numpy as np
 
 import tegula
 from tegula import config
+from tegula.codecs.stages import library
 from tegula.errors import MetadataError
 
 __all__ = [
@@ -59,7 +59,7 @@ def blosc_compressor_list() -> list[str]:
     >>> "lz4" in blosc_compressor_list()
     True
     """
-    return [*numcodecs.blosc.list_compressors()]
+    return [*library("numcodecs.blosc").list_compressors()]
 
 
 def blosc_version() -> tuple[str, str]:
@@ -70,7 +70,8 @@ def blosc_version() -> tuple[str, str]:
     >>> blosc_version()[0].split(".")[0]
     '1'
     """
-    return numcodecs.blosc.VERSION_STRING, numcodecs.blosc.VERSION_DATE
+    blosc = library("numcodecs.blosc")
+    return blosc.VERSION_STRING, blosc.VERSION_DATE
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def create(
     fill_value: Any,
     expectedlen: int,
 ) -> tegula.Array:
-    """Create an array without rows.
+    """Create an array without rows, which the caller adds within `tegula.creation.completing`.
 
     Parameters
     ----------
@@ -86,6 +86,7 @@ def create(
         format=_FORMAT,
         allow_pickle=objects,
         extra=extra,
+        filled=False,
     )
 
 

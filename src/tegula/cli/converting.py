@@ -32,7 +32,10 @@ class _Format(StrEnum):
 def convert(
     source: Annotated[str, typer.Argument(metavar="SOURCE", show_default=False, help="What to convert.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", show_default=False, help="Where to.")],
-    format: Annotated[_Format, typer.Option(help="The format of the target.")] = _Format.zarr3,
+    format: Annotated[
+        _Format | None,
+        typer.Option(help="The format of the target. [default: that of the suffix of TARGET, or zarr3]"),
+    ] = None,
     chunks: Annotated[
         str | None,
         typer.Option(metavar="N,N,...|auto", help="Shape of the chunks; -1 for a whole axis. [default: as they are]"),
@@ -55,6 +58,10 @@ def convert(
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Unpickle the source, which can run any code it holds.")
     ] = False,
+    consolidated: Annotated[
+        bool | None,
+        typer.Option(help="Write consolidated metadata. [default: where the source has them]", show_default=False),
+    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
 ) -> None:
@@ -65,7 +72,7 @@ def convert(
     --verify.
     """
     options = {
-        "format": format.value,
+        "format": None if format is None else format.value,
         "chunks": _parsed(parse_lengths, chunks, "--chunks"),
         "shards": _parsed(parse_lengths, shards, "--shards"),
         "codecs": _parsed(parse_codecs, codecs, "--codecs"),
@@ -74,6 +81,7 @@ def convert(
         "overwrite": overwrite,
         "dry_run": dry_run,
         "verify": verify,
+        "consolidated": "auto" if consolidated is None else consolidated,
     }
     store, inner = split_place(target)
     if path is not None and inner:
@@ -143,6 +151,9 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
         for item in report.arrays:
             for note in item.notes:
                 tell("note", f"/{item.path}: {note}")
+        for name, notes in report.notes.items():
+            for note in notes:
+                tell("note", f"/{name}: {note}")
     for name, reason in report.failed.items():
         tell("error", f"/{name}: {reason}")
     for item in report.arrays:

@@ -67,6 +67,7 @@ def _group_facts(group: Group) -> dict[str, Any]:
         "path": group.path,
         "arrays": [name for name, node in members if isinstance(node, Array)],
         "groups": [name for name, node in members if isinstance(node, Group)],
+        "tables": [name for name, node in members if isinstance(node, Table)],
         "attributes": group.attrs.asdict(),
     }
 
@@ -100,12 +101,21 @@ def tree(
             typer.echo(f"/{node.path} {node.shape} {node.metadata.data_type}")
 
 
-def _branch(name: str, node: Node, depth: int | None) -> dict[str, Any]:
-    facts = _short_facts(name, node)
-    if not isinstance(node, Array) and depth != 0:
-        below = None if depth is None else depth - 1
-        facts["members"] = [_branch(inner, node[inner], below) for inner in _names(node)]
-    return facts
+def _branch(name: str, root: Node, depth: int | None) -> dict[str, Any]:
+    branch = _short_facts(name, root)
+    pending: list[tuple[dict[str, Any], Node, int | None]] = [(branch, root, depth)]
+    while pending:
+        facts, node, levels = pending.pop()
+        if isinstance(node, Array) or levels == 0:
+            continue
+        below = None if levels is None else levels - 1
+        members = facts["members"] = []
+        for inner in _names(node):
+            member = node[inner]
+            members.append(_short_facts(inner, member))
+            if not isinstance(member, Array):
+                pending.append((members[-1], member, below))
+    return branch
 
 
 def _names(node: Group | Table) -> list[str]:
@@ -113,17 +123,20 @@ def _names(node: Group | Table) -> list[str]:
 
 
 def _short_facts(name: str, node: Node) -> dict[str, Any]:
-    if isinstance(node, Group):
-        return {"name": name, "kind": "group"}
-    if isinstance(node, Table):
-        return {"name": name, "kind": "table", "shape": node.shape}
-    return {"name": name, "kind": "array", "shape": node.shape, "dtype": str(node.metadata.data_type)}
+    facts: dict[str, Any] = {"name": name, "kind": type(node).__name__.lower(), "format": node.format}
+    if not isinstance(node, Group):
+        facts["shape"] = node.shape
+    if isinstance(node, Array):
+        facts["dtype"] = str(node.metadata.data_type)
+    return facts
 
 
 def ls(
     place: Place,
     recursive: Annotated[bool, typer.Option("-r", "--recursive", help="Also what is in groups below.")] = False,
-    long: Annotated[bool, typer.Option("-l", "--long", help="With kind, shape, data type and bytes stored.")] = False,
+    long: Annotated[
+        bool, typer.Option("-l", "--long", help="With kind, format, shape, data type and bytes stored.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the names of a group's members, or of a table's columns."""
@@ -152,16 +165,21 @@ def ls(
 
 def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node | TegulaError]]:
     """Yield the members, for one that can't be opened the reason."""
-    for name in _names(group):
-        try:
-            node: Node = group[name]
-        except TegulaError as error:
-            yield name, error
+    stack = [("", group, iter(_names(group)))]
+    while stack:
+        above, parent, names = stack[-1]
+        name = next(names, None)
+        if name is None:
+            stack.pop()
             continue
-        yield name, node
+        try:
+            node: Node = parent[name]
+        except TegulaError as error:
+            yield above + name, error
+            continue
+        yield above + name, node
         if recursive and not isinstance(node, Array):
-            for below, member in _members(node, recursive):
-                yield f"{name}/{below}", member
+            stack.append((f"{above}{name}/", node, iter(_names(node))))
 
 
 def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> None:
@@ -177,5 +195,6 @@ def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> No
     for item in found:
         stored = item["nbytes_stored"]
         size = "-" if stored is None else human_bytes(stored)
-        rows.append([item["kind"], str(item.get("shape", "-")), item.get("dtype", "-"), size, item["name"]])
-    typer.echo(columns(rows, right=[3]))
+        shape, dtype = str(item.get("shape", "-")), item.get("dtype", "-")
+        rows.append([item["kind"], item["format"], shape, dtype, size, item["name"]])
+    typer.echo(columns(rows, right=[4]))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tegula.cli.values import plain
+from tegula.errors import UnsupportedError
 
 __all__ = ["AsJson", "columns", "print_json", "tell"]
 
@@ -22,7 +23,11 @@ def tell(kind: str, message: object) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value to standard output as strict JSON."""
-    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    try:
+        text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    except RecursionError:
+        raise UnsupportedError("it is nested too deeply for JSON; print fewer levels, or without --json") from None
+    typer.echo(text)
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

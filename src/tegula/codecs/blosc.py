@@ -7,7 +7,9 @@ library sees it: the three lengths of its header against the facts, and the tabl
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct, unpack_from
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +42,14 @@ _CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 _MAX_TYPESIZE: Final = 255
 _NEEDS_KERNEL: Final = "only tegula's compiled kernel can read it"
+
+
+def _numcodecs() -> ModuleType:
+    """Return the library, with what it imports itself at its first use, and where it is no good time for that."""
+    found = library("numcodecs.blosc")
+    with suppress(UnsupportedError):
+        library("multiprocessing.synchronize")
+    return found
 
 
 class Blosc(BufferCodec):
@@ -75,14 +85,17 @@ class Blosc(BufferCodec):
         typesize = self.given if self.given <= _MAX_TYPESIZE else 1  # c-blosc does not shuffle larger elements
         return "blosc", self.cname, clevel, shuffle, blocksize, typesize
 
+    def load(self) -> None:
+        _numcodecs()
+
     def encode(self, data: Data) -> Data:
         if self.cname == "snappy":
             raise UnsupportedError("Blosc with snappy is only read; use lz4 or zstd", codec=self.name)
-        return library("numcodecs.blosc").compress(data, *self.settings)
+        return _numcodecs().compress(data, *self.settings)
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
         name = self.name
-        decompress: Callable[[Data], bytes] = library("numcodecs.blosc").decompress
+        decompress: Callable[[Data], bytes] = _numcodecs().decompress
 
         def decode(data: Data) -> Data:
             if check_frame(data, size, limit, name):

@@ -7,6 +7,7 @@ needs it. Any other codec registered with numcodecs goes by ``numcodecs.<id>``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -24,8 +25,9 @@ from tegula.codecs.stages import (
     Serializer,
     Shape,
     flat,
+    library,
 )
-from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedError
+from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedError, out_of_memory
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
@@ -83,6 +85,17 @@ class CodecChain:
         """
         return describe(self._arrays, self._serializer, self._buffers)
 
+    def load(self) -> None:
+        """Import the libraries of all codecs; one that can't be imported is reported when it is used.
+
+        A thread does this before it hands chunks to others. While one of those imports a library, a fork would leave
+        the child with the lock on that import, and without the thread that releases it.
+        """
+        codecs: list[Serializer | BufferCodec] = [self._serializer, *self._buffers]
+        for codec in codecs:
+            with suppress(UnsupportedError):
+                codec.load()
+
     def encode(self, chunk: Chunk) -> Data:
         """Make the bytes of a chunk.
 
@@ -109,6 +122,8 @@ class CodecChain:
             return data if type(data) is bytes else flat(data)
         except TegulaError as error:
             raise error.within(codec=self._names[self._encoders.index(step)]) from error.__cause__
+        except MemoryError as error:
+            raise out_of_memory(error).within(codec=self._names[self._encoders.index(step)]) from error
         except Exception as error:
             name = self._names[self._encoders.index(step)]
             raise CodecError(f"a chunk could not be encoded: {error}", codec=name) from error
@@ -141,6 +156,8 @@ class CodecChain:
                 value = step(value)
         except TegulaError as error:
             raise error.within(codec=self._names[-1 - plan.index(step)]) from error.__cause__
+        except MemoryError as error:
+            raise out_of_memory(error).within(codec=self._names[-1 - plan.index(step)]) from error
         except Exception as error:
             name = self._names[-1 - plan.index(step)]
             raise CodecError(f"a chunk could not be decoded: {error}", codec=name) from error
@@ -304,7 +321,9 @@ def known_codecs() -> list[str]:
     >>> {"bytes", "zstd", "numcodecs.delta"} <= {*known_codecs()}
     True
     """
-    registry = import_module("numcodecs.registry").codec_registry
+    registry: Mapping[str, Any] = {}
+    with suppress(UnsupportedError):
+        registry = library("numcodecs.registry").codec_registry
     return sorted({*_ARRAYS, *_SERIALIZERS, *_BUFFERS, *(_PREFIX + name for name in registry)})
 
 

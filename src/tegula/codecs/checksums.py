@@ -57,6 +57,10 @@ class Checksum(BufferCodec):
     def native(self) -> Native:
         return self.name.removeprefix("numcodecs."), self.at_start
 
+    def load(self) -> None:
+        if self.function is _crc32c:
+            library("google_crc32c")
+
     def size(self, size: int) -> int:
         return size + 4
 

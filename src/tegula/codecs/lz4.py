@@ -36,6 +36,9 @@ class Lz4(BufferCodec):
     def native(self) -> Native:
         return "lz4", self.acceleration
 
+    def load(self) -> None:
+        library("numcodecs.lz4")
+
     def encode(self, data: Data) -> Data:
         return library("numcodecs.lz4").compress(data, self.acceleration)
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-import numcodecs.registry
 import numpy as np
-from numcodecs.errors import UnknownCodecError
-from numcodecs.pickles import Pickle
 
 from tegula.codecs.native import filter_native
 from tegula.codecs.stages import (
@@ -27,6 +24,7 @@ from tegula.codecs.stages import (
     Shape,
     exportable,
     flat,
+    library,
     wrong_size,
 )
 from tegula.errors import CodecError, MetadataError, UnsupportedError
@@ -39,7 +37,6 @@ _TYPED: Final = {"delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dty
 """Filters that need the type of their input, by the option that gives it."""
 
 _CHECKSUMS: Final = frozenset({"fletcher32", "jenkins_lookup3"})
-_get_codec: Any = numcodecs.registry.get_codec
 _SAME_SIZE: Final = frozenset({"shuffle", "bitround"})
 
 
@@ -53,15 +50,16 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
         options.setdefault("elementsize", 4 if dtype is None else dtype.itemsize)
         if type(options["elementsize"]) is not int:
             raise MetadataError("elementsize must be an integer", field="codecs.elementsize", codec=spec.name)
+    registry, errors, pickles = (library(f"numcodecs.{part}") for part in ("registry", "errors", "pickles"))
     try:
-        codec = _get_codec({"id": name, **options})
-    except UnknownCodecError as error:
+        codec = registry.get_codec({"id": name, **options})
+    except errors.UnknownCodecError as error:
         raise UnsupportedError(f"no codec {name!r:.80} is registered with numcodecs", field="codecs") from error
     except ImportError as error:
         raise UnsupportedError(f"the codec needs a package that is not installed: {error}", codec=spec.name) from error
     except Exception as error:
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error
-    if isinstance(codec, Pickle) and not context.allow_pickle:
+    if isinstance(codec, pickles.Pickle) and not context.allow_pickle:
         raise UnsupportedError(
             "unpickling runs code that the data brings along; pass allow_pickle=True", codec=spec.name
         )

@@ -9,14 +9,24 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, between, known_options, option
-from tegula.errors import CodecError, UnsupportedError
+from tegula.codecs.stages import (
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Serializer,
+    Shape,
+    between,
+    known_options,
+    library,
+    option,
+)
+from tegula.errors import CodecError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
@@ -163,10 +173,7 @@ def _are_separators(value: Any) -> bool:
 
 def _msgpack(spec: CodecSpec) -> tuple[Callable[[list[Any]], bytes], Callable[[bytes], Any]]:
     known_options(spec, "use_single_float", "use_bin_type", "raw", "encoding")
-    try:
-        msgpack = import_module("msgpack")
-    except ImportError as error:
-        raise UnsupportedError("the codec needs the package msgpack: pip install msgpack", codec=spec.name) from error
+    msgpack = library("msgpack")
     usual: Mapping[str, bool] = {"use_single_float": False, "use_bin_type": True, "raw": False}
     flags = {name: option(spec, name, value, lambda value: isinstance(value, bool)) for name, value in usual.items()}
     raw = flags.pop("raw")

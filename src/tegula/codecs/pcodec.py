@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import BufferCodec, Chunk, Context, Data, Decoder, Serializer, Shape, flat, nbytes
+from tegula.codecs.stages import BufferCodec, Chunk, Context, Data, Decoder, Serializer, Shape, flat, library, nbytes
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
@@ -19,10 +18,8 @@ _NAME: Final = "numcodecs.pcodec"
 
 def _decompress(data: Data, out: Chunk) -> Chunk:
     """Decompress into exactly `out`."""
-    standalone = import_module("pcodec.standalone")
-
     try:
-        progress = standalone.simple_decompress_into(bytes(data), out)
+        progress = library("pcodec.standalone").simple_decompress_into(bytes(data), out)
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # Rust's panics are no Exceptions
             raise CodecError(f"the pcodec data is damaged: {error}", codec=_NAME) from error
@@ -74,11 +71,9 @@ class PcodecFilter(BufferCodec):
 def _codec(spec: CodecSpec, dtype: np.dtype[Any]) -> Any:
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise MetadataError(f"pcodec can't compress elements of type {dtype}", field="codecs", codec=_NAME)
-    try:
-        import_module("pcodec")
-        codec = import_module("numcodecs.pcodec").PCodec
-    except ImportError as error:
-        raise UnsupportedError("the codec needs the package pcodec: pip install pcodec", codec=_NAME) from error
+    for name in ("pcodec", "pcodec.standalone"):  # the thread that opens the array imports them
+        library(name)
+    codec = library("numcodecs.pcodec").PCodec
     try:
         return codec(**{name: value for name, value in spec.configuration.items() if name != "id"})
     except (TypeError, ValueError) as error:

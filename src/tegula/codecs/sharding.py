@@ -56,6 +56,9 @@ class InnerChain(Protocol):
     def native(self) -> Native | None:
         """The chain for the kernel, if it has all of it."""
 
+    def load(self) -> None:
+        """Import the libraries of all codecs."""
+
     def encode(self, chunk: Chunk) -> Data:
         """Make the bytes of a chunk."""
 
@@ -193,19 +196,22 @@ class Sharding(Serializer):
         grid = self.grid_shape(shard_shape)
         offset = self.index_nbytes(shard_shape) if self.index_at_start else 0
         parts: list[Data] = []
-        table: list[tuple[int, int]] = []
-        for coords in product(*map(range, grid)):
+        table = np.full((prod(grid), 2), EMPTY, np.uint64)
+        for number, coords in enumerate(product(*map(range, grid))):
             value = entries.get(coords)
             if value is None:
-                table.append((EMPTY, EMPTY))
                 continue
             length = len(value)
-            table.append((offset, length))
+            table[number] = offset, length
             parts.append(value)
             offset += length
-        index = self.encode_index(np.array(table, np.uint64), shard_shape)
+        index = self.encode_index(table, shard_shape)
         parts.insert(0 if self.index_at_start else len(parts), index)
         return b"".join(parts)
+
+    def load(self) -> None:
+        self.inner.load()
+        self.index.load()
 
     def encode(self, chunk: Chunk) -> bytes:
         """Encode a whole shard; inner chunks equal to the fill value are left out unless they are to be kept."""

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import CodecError, MetadataError
+from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED, DataType
 from tegula.metadata.nodes import CodecSpec
 
@@ -102,6 +102,10 @@ class Serializer(ABC):
         """Return how many bytes a chunk of `shape` takes, ``None`` if that depends on its values."""
         return None
 
+    def load(self) -> None:
+        """Import what encoding and decoding need; raises as `library` does."""
+        return
+
     @abstractmethod
     def encode(self, chunk: Chunk) -> Data:
         """Encode a chunk without changing it."""
@@ -136,6 +140,10 @@ class BufferCodec(ABC):
         """Return how many bytes at the end of `data` decoding takes no notice of."""
         return 0
 
+    def load(self) -> None:
+        """Import what encoding and decoding need; raises as `library` does."""
+        return
+
     @abstractmethod
     def encode(self, data: Data) -> Data:
         """Encode a buffer without changing it."""
@@ -150,8 +158,24 @@ Codec: TypeAlias = ArrayCodec | Serializer | BufferCodec
 
 @cache
 def library(name: str) -> ModuleType:
-    """Import a library when it is first needed, which it is not where the kernel does the work."""
-    return import_module(name)
+    """Import a library when it is first needed, which it is not where the kernel does the work.
+
+    Raises
+    ------
+    UnsupportedError
+        If it can't be imported; names the package, and what went wrong.
+    """
+    package = name.partition(".")[0]
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name == package:
+            raise UnsupportedError(f"the codec needs the package {package}: pip install {package}") from error
+        raise UnsupportedError(f"the codec needs the package {package}, which can't be imported: {error}") from error
+    except Exception as error:
+        raise UnsupportedError(
+            f"the codec needs the package {package}, which can't be imported: {type(error).__name__}: {error}"
+        ) from error
 
 
 def flat(data: Data) -> bytes | memoryview:

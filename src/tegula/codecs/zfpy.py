@@ -6,13 +6,12 @@ checked here against the chunk, and the stream is followed by as many zero bytes
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape
+from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, library
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
@@ -83,10 +82,11 @@ def build(spec: CodecSpec, context: Context) -> Zfpy:
     dtype = context.data_type.numpy
     if dtype.kind not in "if" or dtype.itemsize not in (4, 8) or not 0 < context.ndim <= 4:
         raise MetadataError("zfp takes 32-bit and 64-bit numbers in 1 to 4 dimensions", field="codecs", codec=_NAME)
+    library("zfpy")
     try:
-        codec = import_module("numcodecs.zfpy").ZFPY
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedError("the codec needs the package zfpy: pip install zfpy", codec=_NAME) from error
+        codec = library("numcodecs.zfpy").ZFPY
+    except AttributeError as error:  # numcodecs refuses some versions of it
+        raise UnsupportedError("numcodecs can't use the installed version of zfpy", codec=_NAME) from error
     try:
         return Zfpy(codec(**{name: value for name, value in spec.configuration.items() if name != "id"}), dtype)
     except (TypeError, ValueError, AttributeError) as error:

@@ -43,6 +43,9 @@ class Zstd(BufferCodec):
     def native(self) -> Native:
         return "zstd", *self.settings
 
+    def load(self) -> None:
+        library("numcodecs.zstd")
+
     def encode(self, data: Data) -> Data:
         return library("numcodecs.zstd").compress(data, *self.settings)
 

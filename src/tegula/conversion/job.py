@@ -10,12 +10,12 @@ from tegula import engine
 from tegula.array import Array
 from tegula.columns import ORDER, column_names, with_names
 from tegula.conversion.report import ConvertedArray, ConvertReport
-from tegula.conversion.rewriting import rewrite, same_values
+from tegula.conversion.rewriting import check_amount, rewrite, same_values
 from tegula.conversion.targets import Axis, Options, keeps_codecs, selected_axes, target_metadata
-from tegula.creation import create_node, delete_node, new_array_of, new_group
+from tegula.creation import completing, create_node, delete_node, new_array_of, new_group
 from tegula.engine import can_copy_chunks, copy_chunks
 from tegula.errors import CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
-from tegula.group import Group
+from tegula.group import Group, open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.table import Table
@@ -42,10 +42,23 @@ class Job:
         self._store = store
         self._path = path
         self._options = options
+        self._root: Group | None = None
+        self._named: dict[str, bool] = {}
+        self._to_consolidate: list[str] = []
         self.report = report
+        self._made: set[str] = set()  # groups, by their path below the target
 
     def hierarchy(self, root: Group | Table) -> None:
         """Convert a group or a table with all below it; what can't be converted is reported."""
+        self._root = root if isinstance(root, Group) else None
+        self._nodes(root)
+        if not self._options.dry_run:
+            for name in reversed(self._to_consolidate):
+                found = open_node(self._store, self._place(name), self._options.item.name, read_only=False)
+                if isinstance(found, Group):
+                    found.consolidate()
+
+    def _nodes(self, root: Group | Table) -> None:
         tables: dict[str, Mapping[str, Array]] = {}
         self._container(root, "", tables)
         if isinstance(root, Table):
@@ -79,24 +92,65 @@ class Job:
         """Convert one array, its path below the source being `name`."""
         options, store, path = self._options, self._store, self._place(name)
         axes = selected_axes(select, source.shape)
-        metadata, found = target_metadata(source, axes, options)
-        notes = (*notes, *found)
-        allowed = {"allow_pickle": source._allow_pickle}
+        planned = target_metadata(source, axes, options, self._names(source, name))
+        metadata, notes = planned.metadata, (*notes, *planned.notes, *self._reserved(name))
+        allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
+        if planned.complete:
+            allowed["write_empty"] = True
+        draft = Array(engine.stored_array(store, path, metadata, **allowed), path, read_only=True)
+        check_amount(source, draft)
         if options.dry_run:
-            draft = Array(engine.stored_array(store, path, metadata, **allowed), path, read_only=True)
             before = source.nbytes_stored()
             return ConvertedArray(name, draft.shape, draft.chunks, draft.nbytes, before, 0, None, notes)
-        target = new_array_of(store, path, options.item, metadata, options.overwrite, filled=False, **allowed)
+        allowed |= {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
+        target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
         try:
-            copied, before, after = self._move(source, axes, target, name)
+            with completing(target):
+                copied, before, after = self._move(source, axes, target, name)
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # half an array would look like a whole one
             raise
-        verified = same_values(source, axes, target) if options.verify else None
+        verified = same_values(source, axes, target, metadata.attributes) if options.verify else None
         return ConvertedArray(name, target.shape, target.chunks, target.nbytes, before, after, verified, notes, copied)
+
+    def _reserved(self, name: str) -> list[str]:
+        """Say that the target's format reserves a name, which has been kept."""
+        item, last = self._options.item, name.rpartition("/")[2]
+        prefix = item.reserved_prefix
+        if not prefix or not last.startswith(prefix):
+            return []
+        return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
+
+    def _names(self, source: Array, name: str) -> tuple[str | None, ...] | None:
+        """Return the names of an array's axes; one without axes has them where the arrays around it do.
+
+        Zarr v3 has no place for the names of no axes, but xarray expects even those in the attributes of Zarr v2.
+        """
+        names = source.dimension_names
+        if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
+            return ()
+        return names
+
+    def _has_names(self, root: Group, name: str) -> bool:
+        """Return whether arrays beside a node have names for their axes, or where there are none those further up."""
+        parent = name.rpartition("/")[0]
+        if parent not in self._named:
+            lost: dict[str, str] = {}
+            group = root[parent] if parent else root
+            arrays = (node for _, node in group.members(lost) if isinstance(node, Array) and node.ndim)
+            first = next(arrays, None)
+            if first is None:
+                self._named[parent] = bool(parent) and self._has_names(root, parent)
+            else:
+                self._named[parent] = first.dimension_names is not None or any(node.dimension_names for node in arrays)
+        return self._named[parent]
 
     def _place(self, name: str) -> str:
         return f"{self._path}/{name}".strip("/")
+
+    def _has_parent(self, name: str) -> bool:
+        """Return whether this conversion has made the group that a node lies in."""
+        return bool(name) and name.rpartition("/")[0] in self._made
 
     def _move(self, source: Array, axes: list[Axis | int], target: Array, name: str) -> tuple[int, int, int]:
         """Bring the values over; return how many chunks were copied as they are, and the bytes stored of both."""
@@ -107,6 +161,8 @@ class Job:
             for nbytes in rewrite(source, axes, target):
                 done += nbytes
                 self._tell(name, done, target)
+            if done < target.nbytes:  # parts of which nothing is stored
+                self._tell(name, target.nbytes, target)
             return 0, source.nbytes_stored(), target.nbytes_stored()
         for moved in copy_chunks(old, new):
             done, copied = done + moved.nbytes, copied + moved.copied
@@ -128,6 +184,11 @@ class Job:
             attributes.pop(ORDER, None)
         metadata = self._new_container(name, attributes, columns is not None)
         self.report.groups.append(name)
+        if metadata is not None and self._options.item.has_groups:
+            self._made.add(name)
+        notes = [*self._reserved(name), *self._consolidated(node, name)]
+        if notes:
+            self.report.notes[name] = notes
         if not name:  # what is below is new, unless the format has no groups
             options = self._options
             self._options = replace(options, overwrite=options.overwrite and not options.item.has_groups)
@@ -141,6 +202,18 @@ class Job:
             else:
                 engine.update_documents(self._store, self._place(name), metadata, lambda new: with_names(new, names))
 
+    def _consolidated(self, node: Group | Table, name: str) -> list[str]:
+        """Remember a group whose copy will hold consolidated metadata; if the source's get lost, say so."""
+        wanted = self._options.consolidated
+        has = isinstance(node, Group) and node._is_consolidated()
+        if has and wanted is False:
+            return ["the consolidated metadata are left out"]
+        if has and self._options.item.consolidate is None:
+            return [f"the consolidated metadata are left out, since {self._options.item.name} has none"]
+        if has or (wanted is True and not name):
+            self._to_consolidate.append(name)
+        return []
+
     def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
         item, path, overwrite = self._options.item, self._place(name), self._options.overwrite
         if not item.has_groups and not (table and item.has_tables):
@@ -150,9 +223,10 @@ class Job:
         if self._options.dry_run:
             return None
         if item.has_groups:
-            return new_group(self._store, path, attributes=attributes, format=item.name, overwrite=overwrite)
+            options = {"overwrite": overwrite, "reserved": True, "has_parent": self._has_parent(name)}
+            return new_group(self._store, path, attributes=attributes, format=item.name, **options)
         metadata = GroupMetadata(attributes=attributes, format=item.name, members=())
-        create_node(self._store, path, item, metadata, overwrite)
+        create_node(self._store, path, item, metadata, overwrite, reserved=True)
         return metadata
 
     def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:

@@ -55,6 +55,8 @@ class ConvertReport:
         Paths of the groups that were created.
     failed : dict of str to str
         Path and reason of each array of a hierarchy that could not be converted.
+    notes : dict of str to list of str
+        Path of groups, and what could not be kept of them as it was.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class ConvertReport:
     arrays: list[ConvertedArray] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

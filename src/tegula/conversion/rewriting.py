@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterator, Mapping
 from math import isnan, prod
 from typing import Any, Final
 
@@ -11,59 +10,146 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
-from tegula.conversion.targets import Axis, attributes_of
+from tegula.conversion.targets import Axis
+from tegula.engine.copying import part_of
+from tegula.engine.visiting import cells, check_number, is_inside
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.data_types import DataType
 
-__all__ = ["rewrite", "same_values"]
+__all__ = ["check_amount", "rewrite", "same_values"]
 
 _BLOCK_BYTES: Final = 2**26
+_BLOCK_CHUNKS: Final = 2**13
+_WINDOW: Final = 2**15  # blocks that are kept in memory to visit them in order, and each once
+
+Coords = tuple[int, ...]
+
+
+def check_amount(source: Array, target: Array) -> None:
+    """Refuse a conversion that would have to store more than ``max_chunks`` chunks, whatever the source has stored.
+
+    Raises
+    ------
+    UnsupportedError
+        If the target stores every chunk, or holds another value than the source where nothing was written.
+    """
+    old, new = source._stored, target._stored
+    if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target)):
+        check_number(new, target.nchunks, "storing every chunk")
 
 
 def rewrite(source: Array, axes: list[Axis | int], target: Array) -> Iterator[int]:
     """Write the selected values of an array into another, and yield the bytes of each block."""
-    for block in _blocks(source, target):
+    for block in _blocks(source, axes, target, sparse=not target._stored.keeps_empty, compared=False):
         values = _read_block(source, axes, block)
         target[block] = values
         yield values.nbytes
 
 
-def same_values(source: Array, axes: list[Axis | int], target: Array) -> bool:
-    """Return whether an array holds the selected values of another, and its attributes."""
+def same_values(source: Array, axes: list[Axis | int], target: Array, attributes: Mapping[str, Any]) -> bool:
+    """Return whether an array holds the selected values of another, and these attributes."""
     written = Array(target._stored, target.path, read_only=True)
-    for block in _blocks(source, written):
+    for block in _blocks(source, axes, written, sparse=True, compared=True):
         old = _read_block(source, axes, block)
         new = np.asarray(written[block])
         if not _identical(old, new):
             return False
-    return all(_equal(written.attrs.get(name), value) for name, value in attributes_of(source, axes).items())
+    return all(_equal(written.attrs.get(name), value) for name, value in attributes.items())
 
 
-def _blocks(source: Array, target: Array) -> Iterator[tuple[slice, ...]]:
+def _blocks(
+    source: Array, axes: list[Axis | int], target: Array, *, sparse: bool, compared: bool
+) -> Iterator[tuple[slice, ...]]:
+    """Yield the parts of the target to go through.
+
+    Where both hold one value as far as nothing is stored, and little is, these are the parts in which the source has
+    something stored, or if they are `compared` the target; otherwise, and where it is not `sparse`, all parts.
+    """
+    grid = _block_grid(source, target)
+    counts = grid.counts(target.shape)
+    number = prod(counts)
+    stored = [source._stored, *([target._stored] if compared else [])]
+    sparse = sparse and _same_fill(source, target) and all(array.is_sparse(number) for array in stored)
+
+    def found() -> Iterator[Coords]:
+        same: list[Axis | int] = [(0, 1, size) for size in target.shape]
+        yield from _blocks_of(source, axes, grid)
+        if compared:
+            yield from _blocks_of(target, same, grid)
+
+    for coords in _in_order(found) if sparse else cells([(0, count) for count in counts]):
+        starts = [axis.start(number) for axis, number in zip(grid.axes, coords)]
+        ends = [start + axis.length(number) for axis, number, start in zip(grid.axes, coords, starts)]
+        yield tuple(slice(start, min(end, size)) for start, end, size in zip(starts, ends, target.shape))
+
+
+def _block_grid(source: Array, target: Array) -> ChunkGrid:
     """Cut the target into boxes of whole stored chunks, joined up to the size of the source's where memory allows."""
-    if not target.shape:
-        yield ()
-        return
-    if not target.metadata.grid.is_regular:
-        axes = target.metadata.grid.axes
-        spans = [
-            [slice(axis.start(n), min(size, axis.start(n) + axis.length(n))) for n in range(axis.count(size))]
-            for axis, size in zip(axes, target.shape)
-        ]
-        yield from product(*spans)
-        return
+    if not target.shape or not target.metadata.grid.is_regular:
+        return target.metadata.grid
     block = list(target.metadata.grid.largest_chunk())
     if source.ndim == target.ndim:
         reach = source.metadata.grid.largest_chunk()
         wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
-        if prod(wider) * target.dtype.itemsize <= _BLOCK_BYTES:
+        if prod(wider) * target.dtype.itemsize <= _BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
             block = wider
-    itemsize = target.dtype.itemsize
+    itemsize, chunk = target.dtype.itemsize, prod(target.metadata.grid.largest_chunk())
     for axis in reversed(range(len(block))):  # as many chunks in a row as fit
         room = max(1, _BLOCK_BYTES // max(1, prod(block) * itemsize))
+        room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
         block[axis] *= max(1, min(room, -(-target.shape[axis] // block[axis])))
-    ranges = [range(0, size, step) for size, step in zip(target.shape, block)]
-    for starts in product(*ranges):
-        yield tuple(slice(s, min(s + b, size)) for s, b, size in zip(starts, block, target.shape))
+    return regular_grid(block)
+
+
+def _blocks_of(array: Array, axes: list[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
+    """Yield the coordinates of the blocks that the stored chunks of an array lie in, some of them several times."""
+    for coords, _ in array._stored.stored_chunks():
+        if not is_inside(array._stored, coords):
+            continue
+        box: list[tuple[int, int]] = []
+        cuts = iter(grid.axes)
+        for part, axis in zip(part_of(array._stored, coords), axes):
+            if isinstance(axis, int):
+                if not part.start <= axis < part.stop:
+                    break
+                continue
+            start, step, size = axis
+            low, high = (part.start, part.stop - 1) if step > 0 else (part.stop - 1, part.start)
+            first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
+            cut = next(cuts)
+            if first > last:
+                break
+            box.append((int(cut.locate(first)), int(cut.locate(last)) + 1))
+        else:
+            yield from cells(box)
+
+
+def _in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
+    """Yield coordinates in order, each once; of very many a window at a time, so that memory stays bounded."""
+    last: Coords = ()
+    while True:
+        window: set[Coords] = set()
+        ceiling: Coords | None = None
+        for coords in found():
+            if coords > last and (ceiling is None or coords <= ceiling):
+                window.add(coords)
+            if len(window) > 2 * _WINDOW:
+                window = {*sorted(window)[:_WINDOW]}
+                ceiling = max(window)
+        yield from sorted(window)
+        if ceiling is None:
+            return
+        last = max(window)
+
+
+def _same_fill(source: Array, target: Array) -> bool:
+    """Return whether two arrays hold the same value where nothing is stored."""
+    old, new = source._stored.fill.reshape(1), target._stored.fill.reshape(1)
+    return _identical(_as_text(old) if _is_text(source) else old, _as_text(new) if _is_text(target) else new)
+
+
+def _is_text(array: Array) -> bool:
+    return array.metadata.data_type == DataType(np.dtype(object), "string")
 
 
 def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...]) -> npt.NDArray[Any]:
@@ -78,7 +164,7 @@ def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...])
         first, stop = start + part.start * step, start + part.stop * step
         selection.append(slice(first, None if stop < 0 else stop, step))
     values = np.asarray(source[tuple(selection)])
-    return _as_text(values) if source.metadata.data_type == DataType(np.dtype(object), "string") else values
+    return _as_text(values) if _is_text(source) else values
 
 
 def _as_text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tegula.array import Array
+from tegula.conversion.masks import keep_mask
 from tegula.creation import array_metadata, codec_specs, sharded, with_checksum
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
@@ -17,7 +18,7 @@ from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
-__all__ = ["Axis", "Options", "Progress", "attributes_of", "keeps_codecs", "selected_axes", "target_metadata"]
+__all__ = ["Axis", "Options", "Progress", "Target", "keeps_codecs", "selected_axes", "target_metadata"]
 
 Progress = Callable[[str, int, int], None]
 Axis = tuple[int, int, int]  # first index, step, number of indices
@@ -36,6 +37,26 @@ class Options:
     dry_run: bool
     verify: bool
     progress: Progress | None
+    consolidated: bool | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an array becomes.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        Its metadata in the target's format.
+    notes : tuple of str
+        What could not be kept.
+    complete : bool
+        Whether chunks have to be stored that the source does not store, because its fill value has not been kept.
+    """
+
+    metadata: ArrayMetadata
+    notes: tuple[str, ...]
+    complete: bool
 
 
 def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
@@ -69,8 +90,10 @@ def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
     return out
 
 
-def target_metadata(source: Array, axes: list[Axis | int], options: Options) -> tuple[ArrayMetadata, list[str]]:
-    """Describe the new array, and say what could not be kept."""
+def target_metadata(
+    source: Array, axes: list[Axis | int], options: Options, names: tuple[str | None, ...] | None
+) -> Target:
+    """Describe the new array; `names` are those of the source's axes."""
     item, old = options.item, source.metadata
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
@@ -96,23 +119,21 @@ def target_metadata(source: Array, axes: list[Axis | int], options: Options) -> 
         codecs = (*order, *_object_codecs(codecs), *given)
     if options.checksum:
         codecs = with_checksum(codecs)
-    names = old.dimension_names
     draft = replace(
         old,
         shape=shape,
         grid=grid,
         codecs=codecs,
-        attributes=attributes_of(source, axes),
+        attributes=source.attrs.asdict(),
         dimension_names=None if names is None else tuple(names[position] for position in kept),
         extra=old.extra if item.name == old.format and shape == old.shape else {},
         documents={},
     )
+    draft, complete = keep_mask(source, draft, item, notes)
     adapted = _adapted(item, draft, options, notes)
-    if names is not None and adapted.dimension_names is None:
-        notes.append("the names of the dimensions have no place in the format")
     if old.fill_value is None and adapted.fill_value is not None:
-        notes.append(f"the fill value was undefined and is now {adapted.fill_value[()]}")
-    return (sharded(item, adapted, shards) if shards else adapted), notes
+        notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
+    return Target(sharded(item, adapted, shards) if shards else adapted, tuple(notes), complete)
 
 
 def keeps_codecs(source: Array, metadata: ArrayMetadata, options: Options) -> bool:
@@ -149,15 +170,6 @@ def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
             options["endian"] = "little"
         out.append(replace(codec, configuration=options))
     return tuple(out)
-
-
-def attributes_of(source: Array, axes: list[Axis | int]) -> dict[str, Any]:
-    """Return the attributes; that in which xarray keeps the names of the axes loses those that are selected away."""
-    attributes = source.attrs.asdict()
-    names = attributes.get("_ARRAY_DIMENSIONS")
-    if isinstance(names, list) and len(names) == len(axes):
-        attributes["_ARRAY_DIMENSIONS"] = [name for name, axis in zip(names, axes) if not isinstance(axis, int)]
-    return attributes
 
 
 def _adapted(item: Format, draft: ArrayMetadata, options: Options, notes: list[str]) -> ArrayMetadata:

@@ -11,10 +11,10 @@ from tegula.engine.documents import (
     update_documents,
 )
 from tegula.engine.executors import read, write
-from tegula.engine.futures import Future, start
+from tegula.engine.futures import Future, start, wait_for
 from tegula.engine.kernel import empty, get
-from tegula.engine.resizing import cut_off, make_room
-from tegula.engine.rows import append_rows, level_rows, resize_rows
+from tegula.engine.resizing import cut_off, grown, make_room, resize
+from tegula.engine.rows import append_rows, complete_rows, level_rows, resize_rows
 from tegula.engine.stored import StoredArray, physical_memory, stored_array
 from tegula.engine.verifying import verify_chunk
 
@@ -25,12 +25,14 @@ __all__ = [
     "append_rows",
     "back_off",
     "can_copy_chunks",
+    "complete_rows",
     "copy_chunks",
     "create_documents",
     "cut_off",
     "empty",
     "fetch_documents",
     "get",
+    "grown",
     "has_node",
     "implicit_group",
     "level_rows",
@@ -38,10 +40,12 @@ __all__ = [
     "physical_memory",
     "read",
     "read_metadata",
+    "resize",
     "resize_rows",
     "start",
     "stored_array",
     "update_documents",
     "verify_chunk",
+    "wait_for",
     "write",
 ]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tegula.codecs import EMPTY, CodecChain, Sharding, equals_fill
 from tegula.codecs.sharding import InnerChain
+from tegula.engine.visiting import batches
 from tegula.errors import CodecError
 from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
@@ -28,6 +29,8 @@ Field = str | list[str] | None
 GetRange = Callable[[ByteRange], bytes | None]
 
 _GAP: Final = 2**15  # bytes read in vain rather than asking a second time
+_SMALL: Final = 2**8  # bytes
+_AT_ONCE: Final = 2**14  # inner chunks that are looked up before they are read
 _SPAN: Final = 2**23  # bytes asked for at once, so that a whole shard need not be in memory
 
 
@@ -139,7 +142,7 @@ def _merge_shard(
     entries: dict[tuple[int, ...], Any] = {} if old is None else _inner_chunks(sharding, memoryview(old), shape)
     inner_shape = sharding.inner_shape
     for coords, inner_selection, work, covers in refine(selection, shape, regular_grid(inner_shape)):
-        entries[coords] = merge_chunk(
+        new = merge_chunk(
             sharding.inner,
             entries.get(coords),
             inner_shape,
@@ -148,6 +151,8 @@ def _merge_shard(
             field,
             keep_empty,
         )
+        # a view keeps an array in memory, which is more than a few bytes
+        entries[coords] = bytes(new) if new is not None and len(new) <= _SMALL else new
     if keep_empty and old is None:
         blank = None
         for coords in np.ndindex(*sharding.grid_shape(shape)):
@@ -206,28 +211,35 @@ def read_inner_chunks(
         raise CodecError(f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed")
     index = sharding.decode_index(raw, shape, None)
     inner_shape = sharding.inner_shape
-    wanted = []
-    for coords, inner_selection, work, _ in refine(selection, shape, regular_grid(inner_shape)):
-        offset, nbytes = (int(value) for value in index[coords])
-        if offset == EMPTY:
-            fill_out(out, work, fill if field is None else fill[field])
-        else:
-            wanted.append((offset, nbytes, inner_selection, work))
-    wanted.sort(key=lambda item: item[0])
-    for run in _runs(wanted, nested=sharding.inner.sharding is not None):
-        start = run[0][0]
-        stop = max(offset + nbytes for offset, nbytes, _, _ in run)
-        if sharding.inner.sharding is not None:
-            _read_nested(sharding.inner.sharding, get, run[0], inner_shape, out, fill, field)
-            continue
-        data = get((start, stop - start))
-        if data is None or len(data) != stop - start:
-            raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
-        view = memoryview(data)
-        for offset, nbytes, inner_selection, work in run:
-            chunk = sharding.inner.decode(view[offset - start : offset - start + nbytes], inner_shape)
-            copy_out(out, work, chunk, inner_selection, field)
+    plan = refine(selection, shape, regular_grid(inner_shape))
+    for part in batches(plan, _AT_ONCE):
+        wanted = []
+        for coords, inner_selection, work, _ in part:
+            offset, nbytes = (int(value) for value in index[coords])
+            if offset == EMPTY:
+                fill_out(out, work, fill if field is None else fill[field])
+            else:
+                wanted.append((offset, nbytes, inner_selection, work))
+        wanted.sort(key=lambda item: item[0])
+        for run in _runs(wanted, nested=sharding.inner.sharding is not None):
+            _read_run(sharding, get, run, out, fill, field)
     return True
+
+
+def _read_run(sharding: Sharding, get: GetRange, run: list[Any], out: Array, fill: Array, field: Field) -> None:
+    """Read inner chunks that lie close together by one request."""
+    start = run[0][0]
+    stop = max(offset + nbytes for offset, nbytes, _, _ in run)
+    if sharding.inner.sharding is not None:
+        _read_nested(sharding.inner.sharding, get, run[0], sharding.inner_shape, out, fill, field)
+        return
+    data = get((start, stop - start))
+    if data is None or len(data) != stop - start:
+        raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
+    view = memoryview(data)
+    for offset, nbytes, inner_selection, work in run:
+        chunk = sharding.inner.decode(view[offset - start : offset - start + nbytes], sharding.inner_shape)
+        copy_out(out, work, chunk, inner_selection, field)
 
 
 def _runs(wanted: list[Any], nested: bool) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from itertools import islice
 from math import prod
 from time import perf_counter
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.engine.executors import read, write
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
+from tegula.engine.visiting import cells, check_number, is_inside
 from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic
 
@@ -23,12 +24,14 @@ Coords = tuple[int, ...]
 _FIRST: Final = 4  # chunks by which to see how long one takes
 _QUICK: Final = 0.001  # seconds
 _BATCH_BYTES: Final = 2**26  # of elements
+_BATCH: Final = 2**14  # chunks
 
 
 def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     """Return whether the stored chunks of one array hold the values of the other, but for containers and checksums.
 
     Both must have one shape, one grid, chains that decode alike, and one fill value where chunks may be missing.
+    They may not be missing in the target if it is dense, or if it was opened to store all of them.
     """
     old, new = source.metadata, target.metadata
     return (
@@ -37,8 +40,12 @@ def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
         and source.chain.sharding is None
         and target.chain.sharding is None
         and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
-        and (old.dense or new.dense or _same_fill(source, target))
+        and (old.dense or _stores_all(target) or _same_fill(source, target))
     )
+
+
+def _stores_all(target: StoredArray) -> bool:
+    return target.metadata.dense or target.write_empty is True
 
 
 def _same_fill(source: StoredArray, target: StoredArray) -> bool:
@@ -66,27 +73,48 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
 
     A chunk is decoded and encoded if its length is not what it should be, if the target stores it in another way, or if
     it is the last one of a dense array and the target stores whole chunks: then the fill value goes behind the end.
-    Missing chunks stay missing, unless the target is dense.
+    Missing chunks stay missing, unless the target stores all; where few are stored, only those are visited.
 
     Raises
     ------
+    UnsupportedError
+        If more than ``max_chunks`` chunks of a dense target would have to be filled.
     CodecError, StoreError
         If a chunk can't be read, decoded or written; says which.
     """
     mover = _Mover(source, target)
-    counts = source.metadata.grid.counts(source.metadata.shape)
-    cells: Iterator[Coords] = product(*map(range, counts))
+    visited = _visited(source, target)
+    total = prod(source.metadata.shape) * source.dtype.itemsize
     size, parallel = _FIRST, False
-    while batch := [*islice(cells, size)]:
+    while batch := [*islice(visited, size)]:
         start = perf_counter()
-        for_each(mover, batch, parallel)
+        try:
+            for_each(mover, batch, parallel, [source.chain, target.chain])
+        except MemoryError as error:
+            raise source.out_of_memory(error) from error
         # moving small values is so quick that threads only wait for each other
         parallel = perf_counter() - start > _QUICK * len(batch)
-        size = max(1, _BATCH_BYTES // max(1, source.chunk_nbytes))
+        size = min(_BATCH, max(1, _BATCH_BYTES // max(1, source.chunk_nbytes)))
         copied = sum(kept for kept, _, _ in mover.moved)
         read, stored = (sum(part) for part in zip(*(sizes for _, *sizes in mover.moved))) if mover.moved else (0, 0)
         mover.moved.clear()
-        yield Moved(_nbytes(source, batch), copied, read, stored)
+        nbytes = _nbytes(source, batch)
+        total -= nbytes
+        yield Moved(nbytes, copied, read, stored)
+    source.check_exists()  # an array that is gone has no chunks, which must not be taken for the fill value
+    if total:  # what the chunks hold that were not visited
+        yield Moved(total, 0, 0, 0)
+
+
+def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:
+    """Return the chunks to look at: all of the grid, or where few are stored those."""
+    counts = source.metadata.grid.counts(source.metadata.shape)
+    number = prod(counts)
+    if _stores_all(target) and not source.metadata.dense:
+        check_number(target, number, "filling an array that stores every chunk")
+    elif source.is_sparse(number):
+        return (coords for coords, _ in source.stored_chunks() if is_inside(source, coords))
+    return cells([(0, count) for count in counts])
 
 
 def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
@@ -144,9 +172,9 @@ class _Mover:
         target = self.target
         if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
             self._decode(coords)
-        elif target.metadata.dense:
-            if self.blank is None:
-                shape = self.source.metadata.grid.chunk_shape(coords)
+        elif _stores_all(target):
+            shape = self.source.metadata.grid.chunk_shape(coords)
+            if self.blank is None or not target.metadata.grid.is_regular:
                 self.blank = target.chain.encode(np.full(shape, self.source.fill, target.dtype))
             self._store(coords, self.blank)
             self.moved.append((False, 0, len(self.blank)))

@@ -13,6 +13,7 @@ from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotF
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
 from tegula.formats.members import with_shape
+from tegula.formats.splicing import Absent, spliced
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, Store
 
@@ -22,6 +23,7 @@ __all__ = [
     "fetch_documents",
     "has_node",
     "implicit_group",
+    "members_of_folder",
     "nodes_below",
     "read_metadata",
     "update_documents",
@@ -154,6 +156,20 @@ def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
     return (child for child in store.list_dir(prefix)[1] if has_node(store, child, item))
 
 
+def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
+    """Yield the prefixes directly below one without documents of its own that hold nodes of any format, sorted."""
+    keys = [key for item in FORMATS.values() for key in item.node_keys if "/" not in key]
+    found = {*store.prefixes_with(prefix, keys)}
+    inner = [item for item in FORMATS.values() if any("/" in key for key in item.node_keys)]
+    for child in store.list_dir(prefix)[1]:
+        if (
+            child in found
+            or any(has_node(store, child, item) for item in inner)
+            or implicit_group(store, child[:-1], None, deep=True) is not None
+        ):
+            yield child
+
+
 def has_node(store: Store, prefix: str, item: Format) -> bool:
     """Return whether a document of the format makes a node of a prefix, without reading it."""
     return any(_has_document(store, prefix, key) for key in item.node_keys)
@@ -170,9 +186,28 @@ def _has_document(store: Store, prefix: str, key: str) -> bool:
 
 
 def create_documents(
-    store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: NodeMetadata,
+    overwrite: bool,
+    documents: dict[str, bytes] | None = None,
 ) -> dict[str, bytes]:
     """Write the documents of a new node; of several creators at once exactly one wins.
+
+    Parameters
+    ----------
+    store, path, item, metadata
+        Where the node is written, in which format, and what it is.
+    overwrite : bool
+        Whether a node that is there is written over.
+    documents : dict of str to bytes, optional
+        What ``item.serialize`` makes of `metadata`, where the caller has it already.
+
+    Returns
+    -------
+    dict of str to bytes
+        What the documents are now.
 
     Raises
     ------
@@ -180,12 +215,17 @@ def create_documents(
         If the node exists and `overwrite` is false.
     """
     prefix = f"{path}/" if path else ""
-    documents = item.serialize(metadata)
+    documents = item.serialize(metadata) if documents is None else documents
     main = next(key for key in item.node_keys if key in documents)
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
     others.sort(key=lambda key: key == item.shape_key)  # as long as no length is known there is nothing to read
     before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
+    if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
+        # left behind by another node: with a new document beside it, it would make a whole array
+        with suppress(ConflictError):
+            store.delete(prefix + item.shape_key, if_generation=before[item.shape_key])
+            before[item.shape_key] = ABSENT
     # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's
     if overwrite:
         store.set(prefix + main, documents[main])
@@ -200,7 +240,7 @@ def create_documents(
     except ConflictError:  # somebody has opened the node already, and set attributes of it
         mine = metadata.attributes
         current = update_documents(
-            store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes})
+            store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes}), item=item
         )
         return {**documents, **current.documents}
     return documents
@@ -230,26 +270,34 @@ def _claim(store: Store, path: str, item: Format, main: str, documents: Mapping[
 def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
     """Return whether there are documents of another node than the one that consists of `documents`."""
     prefix = f"{path}/" if path else ""
-    if any(_has_document(store, prefix, key) for key in item.node_keys if key not in documents):
-        return True
-    others = [other for other in FORMATS.values() if other is not item]
-    return any(has_node(store, prefix, other) and _is_node(store, prefix, other) for other in others)
+    for other in FORMATS.values():
+        found = any(_has_document(store, prefix, key) for key in other.node_keys if key not in documents)
+        if found and (other.name == item.name or _is_node(store, prefix, other)):
+            return True
+    return False
 
 
 def update_documents(
-    store: Store, path: str, metadata: Node, change: Callable[[Node], Node], *, shape_only: bool = False
+    store: Store,
+    path: str,
+    metadata: Node,
+    change: Callable[[Node], Node],
+    *,
+    shape_only: bool = False,
+    item: Format | None = None,
 ) -> Node:
     """Read a node's documents, change the metadata and write what differs, again and again until nobody came between.
 
     With `shape_only` the change is at most one of an array's shape and grid; then, where the documents are still those
-    that `metadata` were read from, they are not parsed again.
+    that `metadata` were read from, they are not parsed again. `item` reads and writes the documents; without it the
+    format of `metadata` does.
 
     Raises
     ------
     NotFoundError
         If the node is gone.
     """
-    item = find_format(metadata.format)
+    item = item or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
     for attempt in range(10_000):
         found = {key: store.get(prefix + key, with_generation=True) for key in item.keys}
@@ -283,9 +331,31 @@ def _changed(
         if raw is not None:
             written = {item.shape_key: raw}
             return replace(new, documents={**documents, **written}), written
+    found = None if shape_only else _with_attributes(item, documents, old, new)
+    if found is not None:
+        return found
     written = item.serialize(new)
     # what JSON makes of it, and whether it can be read back at all
     return item.parse({**documents, **written}), written
+
+
+def _with_attributes(
+    item: Format, documents: dict[str, bytes], old: Node, new: Node
+) -> tuple[Node, dict[str, bytes]] | None:
+    """Do what `_changed` does where a few attributes of many differ; ``None`` where all are to be written anew."""
+    if item.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
+        return None
+    key, chain, fresh = item.attributes_at
+    # what `old` holds was parsed for this change: a value that was changed in place is another object
+    changes = {name: value for name, value in new.attributes.items() if old.attributes.get(name, Absent) is not value}
+    changes |= dict.fromkeys(old.attributes.keys() - new.attributes.keys(), Absent)
+    if key not in documents or not changes.keys().isdisjoint(item.telling):
+        return None
+    found = spliced(documents[key], key, chain, old.attributes, changes, fresh)
+    if found is None:
+        return None
+    raw, attributes = found
+    return replace(new, attributes=attributes, documents={**documents, key: raw}), {key: raw}
 
 
 def back_off(attempt: int) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator
+from concurrent import futures
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from tegula.engine.pool import background
+from tegula.engine import kernel
+from tegula.engine.pool import in_background
+from tegula.engine.stored import StoredArray
+from tegula.errors import TegulaError
+from tegula.stores import Store
 
-if TYPE_CHECKING:
-    from concurrent import futures
-
-__all__ = ["Future", "start"]
+__all__ = ["Future", "start", "wait_for"]
 
 T = TypeVar("T")
+_running: dict[futures.Future[Any], Store] = {}
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_running.clear)  # the threads that run them are the parent's
 
 
 class Future(Generic[T]):
@@ -61,10 +69,37 @@ class Future(Generic[T]):
         awaitable: Generator[Any, None, T] = import_module("asyncio").wrap_future(self._future).__await__()
         return awaitable
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a tegula.Future can't be pickled: its operation runs in this process; pickle its result()")
+
     def __repr__(self) -> str:
         return f"<tegula.Future {'done' if self.done() else 'running'}>"
 
 
-def start(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Run a function in the background."""
-    return Future(background().submit(function, *args))
+def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
+    """Run a function that reads or writes an array in the background; here and now where no thread can be started."""
+    with suppress(TegulaError):  # the function will meet it, too
+        if kernel.handle(array) is None:
+            array.chain.load()
+    waiting: futures.Future[T] = futures.Future()
+
+    def run() -> None:
+        if not waiting.set_running_or_notify_cancel():
+            return
+        try:
+            result = function(*args)
+        except BaseException as error:  # noqa: BLE001 - `Future.result` raises it
+            waiting.set_exception(error)
+        else:
+            waiting.set_result(result)
+
+    _running[waiting] = array.store
+    waiting.add_done_callback(_running.pop)
+    in_background(run)
+    return Future(waiting)
+
+
+def wait_for(store: Store) -> None:
+    """Wait until all work started on a store has ended; the futures keep its errors."""
+    for future in [future for future, used in _running.copy().items() if used is store]:
+        future.exception()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tegula import config, executors
 from tegula.engine.stored import StoredArray
-from tegula.errors import TegulaError, UnsupportedError
+from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.indexing import Plan
 from tegula.indexing.arrays import Lookup, Points
@@ -83,7 +83,7 @@ def _describe(library: ModuleType, array: StoredArray) -> Any:
 
 
 def _store(library: ModuleType, array: StoredArray) -> Any:
-    store = array.store
+    store = array.target
     if type(store) is LocalStore and sys.platform == "linux":
         if store.ignores_case is None:  # as long as no name with letters has been looked for
             store.exists(array.prefix + find_format(array.metadata.format).shape_key)
@@ -108,8 +108,12 @@ def get(array: StoredArray, selection: Any) -> Any:
     if kernel is None:
         return None
     try:
-        return kernel.get(selection, config.current().threads)
+        return kernel.get(selection, config.current().threads, array.check_exists)
+    except MemoryError:
+        return None  # the usual way says what there is no room for
     except TegulaError as error:
+        if array.metadata.dense and isinstance(error, (CodecError, StoreError)):
+            return None  # which looks whether the length has changed
         array.locate(error)
         raise
 
@@ -127,7 +131,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> bool:
     if kernel is None or offset is None or 0 in plan.work_shape:
         return kernel is not None and 0 in plan.work_shape
     try:
-        done: bool = kernel.read(*_tables(array, plan), out, offset, config.current().threads)
+        done: bool = kernel.read(*_tables(plan), out, offset, config.current().threads, array.check_exists)
     except TegulaError as error:
         array.locate(error)
         raise
@@ -147,9 +151,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> bool:
     if kernel is None or offset is None or 0 in plan.work_shape:
         return kernel is not None and 0 in plan.work_shape
     try:
-        kernel.write(
-            *_tables(array, plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty
-        )
+        kernel.write(*_tables(plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty)
     except TegulaError as error:
         array.locate(error)
         raise
@@ -215,20 +217,16 @@ def _offset(array: StoredArray) -> int | None:
     return None if dtype.subdtype is not None or dtype.names is not None else int(offset)
 
 
-def _tables(array: StoredArray, plan: Plan) -> tuple[list[Any], Any, list[int]]:
+def _tables(plan: Plan) -> tuple[list[Any], Any, list[int]]:
     """Return the plan in plain lists and tuples: a table for each axis, the points, what dimensions stand for."""
-    axes = array.metadata.grid.axes
-    tables = [None if table is None else _table(table, axis) for table, axis in zip(plan.axes, axes)]
+    tables = [None if table is None else _table(table) for table in plan.axes]
     return tables, None if plan.points is None else _points(plan.points), [*plan.work_axes]
 
 
-def _table(table: Runs | Lookup, axis: ChunkAxis) -> tuple[Any, ...]:
+def _table(table: Runs | Lookup) -> tuple[Any, ...]:
     if isinstance(table, Lookup):
-        return table.rows, table.offsets, table.positions
-    if table.length is None:
-        number, first, _, _, _, _ = table.rows[0]
-        return (axis.start(number) + first,)
-    return table.span or (0, 1, 0)
+        return table.numbers, table.bounds, table.consecutive, table.whole, table.offsets, table.positions
+    return (table.start,) if table.length is None else (table.start, table.step, table.count)
 
 
 def _points(points: Points) -> tuple[Any, ...]:

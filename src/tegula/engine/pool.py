@@ -10,8 +10,11 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tegula import config
+from tegula.codecs import CodecChain
+from tegula.codecs.sharding import InnerChain
+from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
 
-__all__ = ["background", "for_each"]
+__all__ = ["for_each", "in_background"]
 
 T = TypeVar("T")
 _lock = threading.Lock()
@@ -38,24 +41,42 @@ def _pool(name: str, threads: int) -> ThreadPoolExecutor:
         return known[1]
 
 
-def background() -> ThreadPoolExecutor:
-    """Return the pool on which `Array.read` and `Array.write` run."""
-    return _pool("operation", max(4, config.current().threads))
+def in_background(run: Callable[[], object]) -> None:
+    """Call a function on the pool on which `Array.read` and `Array.write` run.
+
+    Where no thread can be started, as while the interpreter ends, it is called before this returns.
+    """
+    unclaimed = threading.Lock()
+
+    def once() -> None:
+        if unclaimed.acquire(blocking=False):
+            run()
+
+    try:
+        _pool("operation", max(4, config.current().threads)).submit(once)
+    except RuntimeError:  # it may have been queued all the same, for a thread that is busy
+        once()
 
 
-def for_each(work: Callable[[T], None], items: Iterable[T], parallel: bool) -> None:
+def for_each(
+    work: Callable[[T], None], items: Iterable[T], parallel: bool, chains: Iterable[CodecChain | InnerChain] = ()
+) -> None:
     """Call `work` on each item; in parallel, the calling thread and the pool's draw them from one iterator.
 
-    The first exception stops the drawing and is raised when the calls under way have ended.
+    What `work` uses of `chains` is imported before. The first exception stops the drawing and is raised when the calls
+    under way have ended.
     """
     threads = config.current().threads
     if not parallel or threads == 1:
         for item in items:
             work(item)
         return
+    for chain in chains:
+        chain.load()
     source = iter(items)
     drawing = threading.Lock()
     failed = threading.Event()
+    outer = waiting_is_over()
 
     def draw() -> Iterator[T]:
         while not failed.is_set():
@@ -67,12 +88,18 @@ def for_each(work: Callable[[T], None], items: Iterable[T], parallel: bool) -> N
             yield item
 
     def run() -> None:
+        before = waiting_is_over()
+        end_waiting(lambda: failed.is_set() or outer())
         try:
             for item in draw():
                 work(item)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, GaveUp) and failed.is_set():
+                return  # what has failed before is raised
             failed.set()
             raise
+        finally:
+            end_waiting(before)
 
     helpers: list[Future[None]] = []
     with suppress(RuntimeError):  # no threads are to be had while the interpreter ends; the calling one does it all

@@ -23,7 +23,7 @@ __all__ = ["read", "write", "write_chunk"]
 Array = npt.NDArray[Any]
 _PARALLEL_BYTES = 2**18  # below this the threads cost more than they save
 _RETRIES = 10_000
-_MISSING = "the chunk is missing; if the array has been shortened since it was opened, refresh it"
+_MISSING = "the chunk is missing"
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
@@ -33,37 +33,45 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     ------
     CodecError, StoreError
         If a chunk can't be read or decoded; says which.
+    NotFoundError
+        If chunks are absent because the array is.
     """
-    if plan.nchunks == 1:
-        for item in plan:
-            _read_chunk(array, item, out)
-    else:
-        for_each(lambda item: _read_chunk(array, item, out), plan, _is_parallel(array, plan))
+    absent: list[bool] = []
+
+    def work(item: Any) -> None:
+        if not _read_chunk(array, item, out) and not absent:
+            absent.append(True)
+
+    for_each(work, plan, plan.nchunks > 1 and _is_parallel(array, plan), [array.chain])
+    if absent:
+        array.check_exists()
 
 
 def _is_parallel(array: StoredArray, plan: Plan) -> bool:
     return plan.nchunks * array.chunk_nbytes >= _PARALLEL_BYTES or array.metadata.data_type.variable != ""
 
 
-def _read_chunk(array: StoredArray, item: Any, out: Array) -> None:
+def _read_chunk(array: StoredArray, item: Any, out: Array) -> bool:
+    """Read part of a chunk; return whether the store has it, which it has not if the fill value stands for it."""
     coords, selection, work, _ = item
     key = array.key(coords)
     chain, field = array.chain, array.field
     try:
         if chain.sharding is not None:
             if _read_shard(array, key, item, out):
-                return
+                return True
         else:
             data = array.store.get(key) if key else None
             if data is not None:
                 chunk = chain.decode(data, array.stored_shape(coords, data))
                 copy_out(out, work, chunk, selection, field)
-                return
+                return True
         if key and (obstacle := array.store.obstruction(key)):
             raise StoreError(f"the chunk can't be read: {obstacle}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
         fill_out(out, work, array.fill if field is None else array.fill[field])
+        return False
     except TegulaError as error:
         array.locate(error, key)
         raise
@@ -119,13 +127,13 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         coords, selection, place, covers = item
         write_chunk(array, coords, (selection, values[place] if place else values, covers))
 
-    for_each(work, plan, plan.nchunks > 1 and _is_parallel(array, plan))
+    for_each(work, plan, plan.nchunks > 1 and _is_parallel(array, plan), [array.chain])
 
 
 def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, Array, bool]) -> None:
     """Replace part of one chunk; `change` is what `merge_chunk` takes."""
     key = array.key(coords)
-    store, chain, field = array.store, array.chain, array.field
+    store, chain, field = array.target, array.chain, array.field
     shape = array.metadata.grid.chunk_shape(coords)
     keep = array.keeps_empty
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import product
+from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,22 +17,79 @@ from tegula.engine.documents import back_off, read_metadata
 from tegula.engine.executors import read
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
+from tegula.engine.visiting import batches, cells
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
 from tegula.indexing import basic
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 
-__all__ = ["cut_off", "make_room"]
+__all__ = ["cut_off", "grown", "make_room", "resize"]
 
 Coords = tuple[int, ...]
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
 Holds = Callable[[], bool]
+Change = Callable[[ArrayMetadata], ArrayMetadata]
 _RETRIES = 10_000
 _FEW = 64  # chunks that are looked for one by one, however few there were before
 _SHARE = 4  # one of so many chunks, too: asking for one takes longer than finding it in a listing
-_MANY = 2**18  # chunks that are deleted without a look whether they are there, which costs a microsecond each
+_MANY = 2**16  # chunks that are deleted without a look whether they are there, which costs a microsecond each
 _SMALL = 2**22  # bytes that are rather read at one go than looked for
+
+
+def resize(
+    path: str,
+    shape: Callable[[ArrayMetadata], Shape],
+    update: Callable[[Change], StoredArray],
+    restored: Callable[[ArrayMetadata], StoredArray],
+    holds: Callable[[ArrayMetadata], bool] | None = None,
+) -> StoredArray:
+    """Change the shape of an array, so that what is cut off is gone and what is added holds the fill value.
+
+    Parameters
+    ----------
+    path : str
+        Its path in the store.
+    shape : callable
+        Gives the new shape for the metadata that are stored, or raises.
+    update : callable
+        Stores the metadata that a function makes of the present ones, calling it again if they changed in between, and
+        returns the array that they describe.
+    restored : callable
+        Returns the array that metadata describe.
+    holds : callable, optional
+        Says whether the stored shape is still that of some metadata; without it the metadata are read.
+
+    Returns
+    -------
+    StoredArray
+        The array as this call has left it.
+    """
+    before: Shape = ()
+
+    def change(metadata: ArrayMetadata) -> ArrayMetadata:
+        nonlocal before
+        before, new = metadata.shape, shape(metadata)
+        changed = replace(metadata, shape=new, grid=grown(metadata.grid, new))
+        if any(size > old for size, old in zip(new, before)):
+            make_room(restored(metadata), restored(changed), path, holds and partial(holds, metadata))
+        return changed
+
+    stored = update(change)
+    if any(size < old for size, old in zip(stored.metadata.shape, before)):
+        cut_off(stored, path, before, holds and partial(holds, stored.metadata))
+    return stored
+
+
+def grown(grid: ChunkGrid, shape: Shape) -> ChunkGrid:
+    """Add one chunk where a rectilinear axis is to be longer than its chunks."""
+    if grid.is_regular:
+        return grid
+    axes = [
+        VaryingAxis((*axis.edges, size - axis.extent)) if isinstance(axis, VaryingAxis) and size > axis.extent else axis
+        for axis, size in zip(grid.axes, shape)
+    ]
+    return ChunkGrid(tuple(axes))
 
 
 def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None) -> None:
@@ -52,14 +110,14 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
     """
     before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
     boxes = {_chunks(grid, box): box for box in _difference(shape, before)}
-    if not _are_few(boxes, grid.counts(before)):
+    if _is_listed(array, boxes, grid.counts(before)):
         cut_off(array, path, holds=holds)
         return
     boxes = {part: box for part, box in boxes.items() if kernel.any_stored(grown, part) is not False}
     small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
     if boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
-        keys = ((coords, array.key(coords)) for part in boxes for coords in _each(part))
-        _clear(array, path, holds, [(coords, key) for coords, key in keys if array.store.exists(key)])
+        keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
+        _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
 
 
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
@@ -83,21 +141,19 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
     """
     grid, shape = array.metadata.grid, array.metadata.shape
     if before is None:
-        # the listing is complete before anything is deleted from under it
-        _clear(array, path, holds, [*array.stored_chunks()])
+        _clear(array, path, holds, array.stored_chunks())
         return
     outside = [*_difference(tuple(_counts(grid, before)), grid.counts(shape))]
-    found = None if _are_few(outside, (_MANY,)) else [*array.stored_chunks()]
-    many = found is None or len(found) > _number(outside) // _SHARE
-    if many and all(kernel.delete(array, part, lambda: _shape_holds(array, path, holds)) for part in outside):
-        outside, found = [], None
+    number = _number(outside)
+    listed = number > _MANY and array.is_sparse(number)
+    if not listed and all(kernel.delete(array, part, lambda: _shape_holds(array, path, holds)) for part in outside):
+        outside = []
     edges = [_chunks(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
     parts = [*outside, *edges]
-    if found is None and not _are_few(parts, grid.counts(shape)):
-        found = [*array.stored_chunks()]
-    if found is None:
-        found = [(coords, array.key(coords)) for part in parts for coords in _each(part)]
-    _clear(array, path, holds, found)
+    if listed or _is_listed(array, parts, grid.counts(shape)):
+        _clear(array, path, holds, array.stored_chunks())
+    else:
+        _clear(array, path, holds, ((coords, array.key(coords)) for part in parts for coords in cells(part)))
 
 
 def _counts(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
@@ -143,12 +199,10 @@ def _number(parts: Iterable[Box]) -> int:
     return sum(prod(stop - start for start, stop in part) for part in parts)
 
 
-def _are_few(parts: Iterable[Box], counts: Shape) -> bool:
-    return _number(parts) <= max(_FEW, prod(counts) // _SHARE)
-
-
-def _each(part: Box) -> Iterator[Coords]:
-    return product(*(range(start, stop) for start, stop in part))
+def _is_listed(array: StoredArray, parts: Iterable[Box], counts: Shape) -> bool:
+    """Return whether all stored chunks are rather listed than those of some boxes looked for one by one."""
+    number = _number(parts)
+    return number > max(_FEW, prod(counts) // _SHARE) or array.is_sparse(number)
 
 
 def _is_blank(array: StoredArray, box: Box) -> bool:
@@ -162,10 +216,12 @@ def _is_blank(array: StoredArray, box: Box) -> bool:
     return equals_fill(work, array.fill)
 
 
-def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: list[tuple[Coords, str]]) -> None:
+def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: Iterable[tuple[Coords, str]]) -> None:
     grid, shape = array.metadata.grid, array.metadata.shape
-    affected = [item for item in chunks if _reach(grid, item[0], shape) != "inside"]
-    for_each(lambda item: _settle(array, path, holds, *item), affected, parallel=True)
+    affected = (item for item in chunks if _reach(grid, item[0], shape) != "inside")
+    for batch in batches(affected):
+        changes = any(_reach(grid, coords, shape) == "across" for coords, _ in batch)
+        for_each(lambda item: _settle(array, path, holds, *item), batch, True, [array.chain] if changes else [])
 
 
 def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:
@@ -177,7 +233,7 @@ def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:
 
 
 def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, key: str) -> None:
-    store, metadata = array.store, array.metadata
+    store, metadata = array.target, array.metadata
     reach = _reach(metadata.grid, coords, metadata.shape)
     try:
         for attempt in range(_RETRIES):
@@ -206,6 +262,8 @@ def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, 
             except ConflictError:
                 back_off(attempt)
         raise ConflictError("the chunk kept changing while it was cleared")
+    except MemoryError as error:
+        raise array.out_of_memory(error) from error
     except CodecError:
         return  # of a damaged chunk nothing can be seen
     except TegulaError as error:

@@ -19,21 +19,24 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.engine.documents import back_off
+from tegula.engine.lengths import current_length
 from tegula.engine.pool import for_each
 from tegula.engine.resizing import cut_off
 from tegula.engine.stored import StoredArray
-from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
+from tegula.engine.visiting import batches, check_number
+from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError
 from tegula.formats import find_format
-from tegula.indexing import basic
+from tegula.indexing import Projection, basic
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Generation
 
-__all__ = ["append_rows", "level_rows", "resize_rows"]
+__all__ = ["append_rows", "complete_rows", "level_rows", "resize_rows"]
 
 Array = npt.NDArray[Any]
 Column = tuple[StoredArray, str]
 _RETRIES = 10_000
 _PARALLEL_BYTES = 2**18
+_BATCH = 2**12  # chunks that are looked at before they are written
 
 
 @dataclass(slots=True)
@@ -59,10 +62,17 @@ class _Length:
         return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
 
     def change(self, rows: int, added: int = 0) -> _Length:
-        """Write another length, and what that does to the bytes stored."""
+        """Write another length, and what that does to the bytes stored; under creation only take note of it."""
         old = self.array.metadata
         nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
         new = replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
+        if find_format(old.format).is_draft(self.raw):
+            return _Length(replace(self.array, metadata=new), self.path, self.key, self.raw, self.generation)
+        return self.write(new)
+
+    def write(self, new: ArrayMetadata) -> _Length:
+        """Write the document that says the length."""
+        old = self.array.metadata
         item = find_format(old.format)
         raw = item.serialize(new)[item.shape_key]
         generation = self.array.store.set(self.key, raw, if_generation=self.generation)
@@ -104,6 +114,28 @@ def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
     return _retrying(columns, lambda lengths: _resize(lengths, rows))
 
 
+def complete_rows(array: StoredArray, path: str) -> ArrayMetadata:
+    """End the creation of an array: write its length, without which it can't be opened, and return its metadata.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array with the length that it gets; all its chunks are stored.
+    path : str
+        Its path.
+
+    Raises
+    ------
+    MetadataError, NotFoundError
+        If another array has been created at its place, or it has been deleted.
+    """
+
+    def write(lengths: list[_Length]) -> list[_Length]:
+        return [lengths[0].write(array.metadata)]
+
+    return _retrying([(array, path)], write)[0]
+
+
 def level_rows(columns: Sequence[Column]) -> list[ArrayMetadata]:
     """Make arrays as long as the shortest of them, and return what has become of their metadata.
 
@@ -140,24 +172,8 @@ def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Le
 
 def _look(array: StoredArray, path: str) -> _Length:
     """Read how long an array is now, and see that it still is the one that was opened."""
-    old = array.metadata
-    item = find_format(old.format)
-    store, key = array.store, array.prefix + item.shape_key
-    raw, generation = store.get(key, with_generation=True)
-    if raw is None:
-        raise NotFoundError("the array has been deleted", path=f"{store.url}/{path}", key=key)
-    documents = {**old.documents, item.shape_key: raw}
-    for name in item.node_keys:
-        if name in documents and name != item.shape_key:
-            documents[name] = store.get(array.prefix + name) or b""
-    if documents == old.documents:
-        return _Length(array, path, key, raw, generation)
-    found = item.parse(documents)
-    if not isinstance(found, ArrayMetadata):
-        raise MetadataError("the array has been replaced", path=f"{store.url}/{path}")
-    if replace(found, shape=old.shape, attributes=old.attributes) != old or found.shape[1:] != old.shape[1:]:
-        raise MetadataError("the array has been replaced by another one", path=f"{store.url}/{path}")
-    return _Length(replace(array, metadata=found), path, key, raw, generation)
+    found, raw, generation = current_length(array)
+    return _Length(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
 
 
 def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
@@ -166,11 +182,19 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     if any(length.rows < start for length in lengths):
         raise _unequal(lengths)
     writers = [_Writer(length.array, stop, part, start) for length, part in zip(lengths, values)]
-    work = [(writer, item) for writer in writers for item in writer.look()]
-    if not lead.holds():
-        raise ConflictError("somebody else has claimed the length")
+    for writer in writers:
+        check_number(writer.array, writer.plan.nchunks, "adding these rows")
     nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
-    for_each(lambda pair: pair[0].write(*pair[1]), work, len(work) > 1 and nbytes >= _PARALLEL_BYTES)
+    looked = ((writer, writer.look(item)) for writer in writers for item in writer.plan)
+    # Each batch is looked at, and written if the length is still held after that. A writer that takes the length later
+    # looks at the chunks later, too, and of two that have seen the same state of a chunk only one can write it.
+    for work in batches(looked, _BATCH):
+        if not lead.holds():
+            raise ConflictError("another writer has claimed the length")
+        parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
+        for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, [length.array.chain for length in lengths])
+        for writer in writers:
+            writer.count()
     grown = [length.change(stop, writer.added) for length, writer in zip(lengths[1:], writers[1:])]
     return [lead.change(stop, writers[0].added), *grown]
 
@@ -190,24 +214,22 @@ class _Writer:
         self.array = array
         self.values = values
         self.shape = (stop, *array.metadata.shape[1:])
-        self.start = start
-        self._changes: list[int] = []
+        self.plan = basic(slice(start, None), self.shape, array.metadata.grid)
+        self.added = 0  # bytes by which the chunks have grown
+        self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
 
-    @property
-    def added(self) -> int:
-        """Bytes by which the chunks have grown."""
-        return sum(self._changes)
+    def count(self) -> None:
+        """Add up what the chunks of a batch have grown by."""
+        self.added += sum(self._changes)
+        self._changes.clear()
 
-    def look(self) -> list[tuple[Any, bytes | None, Generation]]:
-        """Return the chunks to write, with what has to be kept of them and their generations."""
+    def look(self, item: Projection) -> tuple[Projection, bytes | None, Generation]:
+        """Return a chunk to write, with what has to be kept of it and its generation."""
         array = self.array
-        found = []
-        for item in basic(slice(self.start, None), self.shape, array.metadata.grid):
-            keeps = item[1][0].start > 0
-            old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
-            found.append((item, old if keeps else None, generation))
-        return found
+        keeps = item[1][0].start > 0
+        old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
+        return item, old if keeps else None, generation
 
     def write(self, item: Any, old: bytes | None, generation: Generation) -> None:
         coords, selection, place, _ = item
@@ -215,10 +237,12 @@ class _Writer:
         key = array.key(coords)
         try:
             new = self._encoded(coords, selection, self.values[place], old)
-            array.store.set(key, new, if_generation=generation)
+            array.target.set(key, new, if_generation=generation)
             self._changes.append(len(new) - len(old or b""))
         except ConflictError:
             raise
+        except MemoryError as error:
+            raise array.out_of_memory(error) from error
         except TegulaError as error:
             array.locate(error, key)
             raise
@@ -263,7 +287,7 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
         holder = shorter if not cut else cut[0]
         cut_off(shorter.array, length.path, holds=holder.holds)
         if not rows:  # bcolz does not open an array without it
-            length.array.store.make_prefix(length.array.chunk_prefix)
+            length.array.target.make_prefix(length.array.chunk_prefix)
         cut.append(shorter)
     return cut
 

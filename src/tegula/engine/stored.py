@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -17,13 +19,17 @@ from tegula import config
 from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
 from tegula.engine.chains import chain_of
-from tegula.errors import CodecError, MetadataError, TegulaError
+from tegula.errors import CodecError, MetadataError, NotFoundError, StoreError, TegulaError, out_of_memory
+from tegula.formats import find_format
+from tegula.metadata.fill_values import undefined_fill
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
 __all__ = ["StoredArray", "physical_memory", "stored_array"]
 
 _MAX_INDEX_BYTES = 2**28
+_FEW = 2**12  # chunks that are looked for one by one, however few are stored
+_SHARE = 4  # asking for a chunk takes longer than finding it in a listing
 
 
 @cache
@@ -53,12 +59,14 @@ class StoredArray:
         What a missing chunk is filled with: the fill value, or zeros where the format leaves it undefined.
     chunk_nbytes : int
         Bytes of the largest chunk in memory.
+    document : str or None
+        Key of the document that the array exists by; ``None`` if it was opened without one.
     field : str or list of str, optional
         The fields of a structured type that an operation is about.
     kernel : object
         What the compiled kernel keeps of the array; see `tegula.engine.kernel`.
     shared : dict
-        What it keeps of the store; all descriptions of the array that were made of each other share it.
+        What the kernel and `target` keep of the store; all descriptions of the array made of each other share it.
     """
 
     store: Store
@@ -67,10 +75,21 @@ class StoredArray:
     chain: CodecChain
     fill: npt.NDArray[Any]
     chunk_nbytes: int
+    document: str | None
     write_empty: bool | None = None
     field: str | list[str] | None = None
     kernel: Any = dataclasses.field(default=None, init=False, compare=False, repr=False)
     shared: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def target(self) -> Store:
+        """The store for writing chunks, which makes no directory for an array whose document is gone."""
+        of, target = self.shared.get("target", (None, None))
+        if of is not self.store:
+            target = self.store if self.document is None else self.store.anchored(self.document)
+            self.shared["target"] = self.store, target
+        found: Store = target
+        return found
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -110,9 +129,28 @@ class StoredArray:
             raise CodecError(f"there are {rows} rows where the array has {least}")
         return (rows, *shape[1:])
 
+    def check_exists(self) -> None:
+        """Look whether the array is still there, as every read does once that finds chunks absent.
+
+        Raises
+        ------
+        NotFoundError
+            If the document is gone that the array exists by: then an absent chunk is not the fill value.
+        """
+        if self.document is not None and not self.store.exists(self.document):
+            error = NotFoundError("the array has been deleted or moved since it was opened", key=self.document)
+            self.locate(error)
+            raise error
+
     def locate(self, error: TegulaError, key: str | None = None) -> None:
         """Add the place to an error from a floor that does not know it."""
         error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
+
+    def out_of_memory(self, error: MemoryError) -> StoreError:
+        """Make the error for memory that an operation could not get."""
+        made = out_of_memory(error)
+        self.locate(made)
+        return made
 
     @property
     def chunk_prefix(self) -> str:
@@ -120,6 +158,16 @@ class StoredArray:
         keys = self.metadata.keys
         # the one chunk of a 0-d array stands beside the documents
         return self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
+
+    def is_sparse(self, number: int) -> bool:
+        """Return whether far fewer chunks are stored than `number`, so that listing them is less work than many looks.
+
+        No more are listed than a quarter of `number`, and none where that is small or the format stores every chunk.
+        """
+        if number <= _FEW or self.metadata.dense:
+            return False
+        most = min(number // _SHARE, sys.maxsize)
+        return next(islice(self.stored_chunks(), most, None), None) is None
 
     def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
         """Yield grid coordinates and key of each chunk that has a value, in no particular order."""
@@ -137,8 +185,18 @@ def stored_array(
     *,
     allow_pickle: bool = False,
     write_empty: bool | None = None,
+    document: str | None = None,
 ) -> StoredArray:
     """Look up what an array needs, and refuse what can't be read or is larger than the limits.
+
+    Parameters
+    ----------
+    store, path, metadata
+        Where the array is, and what it is.
+    allow_pickle, write_empty
+        Whether a codec may pickle, and whether chunks equal to the fill value are stored.
+    document : str, optional
+        Key of the document that the array exists by; by default that of its own documents which says the shape.
 
     Raises
     ------
@@ -157,7 +215,7 @@ def stored_array(
         )
     fill = metadata.fill_value
     if fill is None:
-        fill = np.zeros((), dtype)
+        fill = undefined_fill(metadata.data_type)
         if metadata.data_type.variable:
             fill[()] = None
     try:
@@ -173,7 +231,9 @@ def stored_array(
     except TegulaError as error:
         error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise
-    return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, write_empty)
+    if document is None and (own := find_format(metadata.format).shape_key) in metadata.documents:
+        document = prefix + own
+    return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, document, write_empty)
 
 
 def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> None:

@@ -41,6 +41,10 @@ class TextChain:
         self._back = None if order is None else np.argsort(order)
         self._codec = library.Texts(text, buffers)
 
+    def load(self) -> None:
+        """Import the libraries of all codecs; see `CodecChain.load`."""
+        self._chain.load()
+
     def decode(self, data: Any, shape: tuple[int, ...]) -> Chunk:
         """Make the chunk of bytes; see `CodecChain.decode`."""
         stored = shape if self._order is None else tuple([shape[axis] for axis in self._order])

@@ -115,6 +115,8 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
         verdict.add("damaged", f"{where}{error}")
     except UnsupportedError as error:
         verdict.add("unsupported", f"{where}{error}")
+    except StoreError as error:  # the memory for it is missing
+        verdict.add("unreadable", f"{where}{error}")
     except TegulaError as error:
         verdict.add("damaged", f"{where}{error}")
     else:

@@ -6,12 +6,13 @@ is ``parse`` with one, ``adapt`` and ``serialize`` with another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import bcolz1, zarr1, zarr2, zarr3
+from tegula.formats.documents import Style
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = ["FORMATS", "Format", "find_format", "parse"]
@@ -37,8 +38,23 @@ class Format:
         Whether it knows tables: groups that list their columns in order.
     shape_key : str
         The one whose document says the shape of an array.
+    new_draft : callable, optional
+        From a unique text, makes what stands for the document of `shape_key` while the chunks of a new array are
+        written, where each of them has to be stored. Until that is replaced the array can't be opened.
+    is_draft : callable
+        Whether a document was made by `new_draft`.
+    attributes_at : tuple, optional
+        Where a few attributes of many can be changed by themselves: the key of the document, the names of the members
+        that lead to them, and the style of a new document.
+    telling : frozenset of str
+        Names of attributes that `parse` makes more of than an attribute.
     automatic_chunks : callable, optional
         Its own rule for the chunks of a new array: from shape and bytes of an element to chunk shape.
+    reserved_prefix : str
+        What names of nodes must not begin with; those that an older format allowed are read all the same.
+    mask : str
+        Where readers of CF data look for the value that stands for missing ones: ``"fill_value"``, ``"attribute"``, or
+        nowhere.
     """
 
     name: str
@@ -53,9 +69,15 @@ class Format:
     writable: bool = True
     has_tables: bool = False
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None = None
+    new_draft: Callable[[str], bytes] | None = None
+    is_draft: Callable[[bytes], bool] = lambda raw: False
+    reserved_prefix: str = ""
+    mask: str = ""
+    attributes_at: tuple[str, tuple[str, ...], Style] | None = None
+    telling: frozenset[str] = frozenset()
     consolidated_key: str = ""
     consolidated: Callable[[Documents], Mapping[str, Documents] | None] | None = None
-    consolidate: Callable[[GroupMetadata, Mapping[str, Documents]], dict[str, bytes]] | None = None
+    consolidate: Callable[[GroupMetadata, Iterable[tuple[str, Documents]]], dict[str, bytes]] | None = None
 
 
 def _format(module: Any, **options: Any) -> Format:
@@ -67,12 +89,27 @@ def _format(module: Any, **options: Any) -> Format:
 
 _ZARR1 = _format(zarr1, has_groups=False)
 _ZARR2 = _format(
-    zarr2, consolidated_key=zarr2.CONSOLIDATED_KEY, consolidated=zarr2.consolidated, consolidate=zarr2.consolidate
+    zarr2,
+    mask="fill_value",
+    consolidated_key=zarr2.CONSOLIDATED_KEY,
+    consolidated=zarr2.consolidated,
+    consolidate=zarr2.consolidate,
+    attributes_at=(zarr2.KEYS[2], (), zarr2.STYLE),
+    telling=frozenset({"_ARRAY_DIMENSIONS"}),
+)
+_ZARR3 = _format(
+    zarr3,
+    reserved_prefix="__",
+    mask="attribute",
+    consolidated_key=zarr3.SHAPE_KEY,
+    consolidated=zarr3.consolidated,
+    consolidate=zarr3.consolidate,
+    attributes_at=(zarr3.SHAPE_KEY, ("attributes",), zarr3.STYLE),
 )
 FORMATS: Final[Mapping[str, Format]] = {
     item.name: item
     for item in (
-        _format(zarr3, consolidated_key="zarr.json", consolidated=zarr3.consolidated, consolidate=zarr3.consolidate),
+        _ZARR3,
         _ZARR2,
         _ZARR1,
         replace(
@@ -84,7 +121,14 @@ FORMATS: Final[Mapping[str, Format]] = {
             parse=zarr1.parse_old,
             writable=False,
         ),
-        _format(bcolz1, has_groups=False, has_tables=True, automatic_chunks=bcolz1.automatic_chunks),
+        _format(
+            bcolz1,
+            has_groups=False,
+            has_tables=True,
+            automatic_chunks=bcolz1.automatic_chunks,
+            new_draft=bcolz1.new_draft,
+            is_draft=bcolz1.is_draft,
+        ),
     )
 }
 """Every format by name, in the order in which they are looked for."""

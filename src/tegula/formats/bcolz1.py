@@ -19,12 +19,13 @@ import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.bcolz_defaults import default_from_json, default_to_json
+from tegula.formats.dimension_names import attributes_with, names_in
 from tegula.formats.documents import Style, integers, load, member, replace_document, rewrite
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_text
 from tegula.metadata.chunk_grids import RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS
 from tegula.metadata.data_types import EXTENDED, OBJECT, DataType
-from tegula.metadata.fill_values import default_fill
+from tegula.metadata.fill_values import undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "adapt",
     "automatic_chunklen",
     "automatic_chunks",
+    "is_draft",
+    "new_draft",
     "parse",
     "portable",
     "serialize",
@@ -51,6 +54,11 @@ _PICKLE: Final = CodecSpec("bcolz.pickle")
 _QUANTIZE: Final = "numcodecs.quantize"
 _STYLE: Final = Style(indent=None, spaced=True, ending="\n")
 _MIB: Final = 2**20
+_DRAFT: Final = b'{"under_creation": "'
+_INCOMPLETE: Final = (
+    "so it is not known how many rows there are: the array is still being created, or its creator was killed; "
+    "if so, create it again with overwrite=True"
+)
 
 
 def automatic_chunklen(expectedlen: float, row_nbytes: int) -> int:
@@ -78,6 +86,24 @@ def automatic_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Return the chunk shape that bcolz chooses for an array of as many rows as it has."""
     rest = shape[1:]
     return (automatic_chunklen(shape[0], itemsize * math.prod(rest)), *rest) if shape else ()
+
+
+def new_draft(token: str) -> bytes:
+    """Return what stands for ``meta/sizes`` while the chunks of a new array are written.
+
+    bcolz opens no array with it either.
+
+    Examples
+    --------
+    >>> new_draft("7f3a")
+    b'{"under_creation": "7f3a"}\\n'
+    """
+    return _DRAFT + token.encode() + b'"}\n'
+
+
+def is_draft(raw: bytes) -> bool:
+    """Return whether a document is what `new_draft` makes."""
+    return raw.startswith(_DRAFT)
 
 
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
@@ -118,7 +144,9 @@ def _is_name(value: Any) -> bool:
 def _parse_carray(documents: Mapping[str, bytes], attributes: Mapping[str, Any]) -> ArrayMetadata:
     storage = load(documents["meta/storage"], "meta/storage")
     if "meta/sizes" not in documents:
-        raise MetadataError("there is no meta/sizes, so it is not known how many rows there are", key="meta/sizes")
+        raise MetadataError(f"there is no meta/sizes, {_INCOMPLETE}", key="meta/sizes")
+    if is_draft(documents["meta/sizes"]):
+        raise MetadataError(f"meta/sizes says that the array is under creation, {_INCOMPLETE}", key="meta/sizes")
     sizes = load(documents["meta/sizes"], "meta/sizes")
     shape = integers(member(sizes, "shape", "meta/sizes"), "shape", "meta/sizes", least=0)
     if not shape:
@@ -139,6 +167,7 @@ def _parse_carray(documents: Mapping[str, bytes], attributes: Mapping[str, Any])
         codecs=_codecs(member(storage, "cparams", "meta/storage"), data_type),
         fill_value=default_from_json(storage.get("dflt", 0), data_type, shape[1:]),
         attributes=attributes,
+        dimension_names=names_in(attributes, len(shape)),
         format=NAME,
         dense=True,
         stored_nbytes=cbytes if type(cbytes) is int else None,
@@ -227,7 +256,8 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
 
 
 def _sizes(metadata: ArrayMetadata) -> bytes:
-    raw = metadata.documents.get(SHAPE_KEY)
+    documents = {key: raw for key, raw in metadata.documents.items() if key != SHAPE_KEY or not is_draft(raw)}
+    raw = documents.get(SHAPE_KEY)
     if raw is not None and load(raw, SHAPE_KEY)["shape"] == [*metadata.shape]:
         return raw
     row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
@@ -238,7 +268,7 @@ def _sizes(metadata: ArrayMetadata) -> bytes:
         # bcolz counts one uncompressed chunk for the rows at the end
         "cbytes": _chunklen(metadata) * row if nbytes is None else nbytes,
     }
-    return rewrite(metadata.documents, SHAPE_KEY, sizes, _STYLE)
+    return rewrite(documents, SHAPE_KEY, sizes, _STYLE)
 
 
 def _chunklen(metadata: ArrayMetadata) -> int:
@@ -298,7 +328,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         chunklen = 1
     compressor, quantize = _adapted_codecs(metadata, data_type)
     fill = metadata.fill_value
-    fill = default_fill(data_type) if fill is None else fill.astype(data_type.numpy)
+    fill = undefined_fill(data_type) if fill is None else fill.astype(data_type.numpy)
     default_to_json(fill, data_type)
     return ArrayMetadata(
         shape=metadata.shape,
@@ -307,7 +337,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=BCOLZ_KEYS,
         codecs=_chain(data_type, compressor, quantize),
         fill_value=fill,
-        attributes=metadata.attributes,
+        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        dimension_names=metadata.dimension_names,
         format=NAME,
         dense=True,
         extra=extra,

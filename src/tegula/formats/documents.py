@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import chain
+from json import encoder as json_encoder
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tegula.errors import MetadataError
 
-__all__ = ["Style", "depth_of", "dump", "integers", "load", "member", "replace_document", "rewrite", "style_of"]
+__all__ = [
+    "Indenter",
+    "Style",
+    "depth_of",
+    "dump",
+    "dump_members",
+    "integers",
+    "load",
+    "member",
+    "replace_document",
+    "rewrite",
+    "style_of",
+]
 
+Members: TypeAlias = Iterable[tuple[str, Any]]
 MAX_BYTES: Final = 2**28
 MAX_DEPTH: Final = 64
 MAX_NDIM: Final = 32  # NumPy 1 has no more
@@ -30,6 +47,7 @@ class Style:
 
 
 _PLAIN: Final = Style(indent=None)
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def load(raw: bytes, key: str) -> dict[str, Any]:
@@ -58,11 +76,15 @@ def load(raw: bytes, key: str) -> dict[str, Any]:
 
 def depth_of(value: Any) -> int:
     """Return how many levels a JSON value has, or one more than the limit if it has more."""
-    deepest, level = 0, [value]
+    if not isinstance(value, (dict, list)):
+        return 1
+    deepest, level = 1, [value]
     while level and deepest <= MAX_DEPTH:
-        deepest += 1
-        containers = [item for item in level if isinstance(item, (dict, list))]
-        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+        children = chain.from_iterable(item.values() if isinstance(item, dict) else item for item in level)
+        inner = [child for child in children if isinstance(child, (dict, list))]
+        # the last containers are a level themselves, and what is in them is another
+        deepest += 1 if inner or any(level) else 0
+        level = inner
     return deepest
 
 
@@ -74,52 +96,147 @@ def dump(value: Mapping[str, Any], key: str, style: Style) -> bytes:
     MetadataError
         If something in it has no JSON form.
     """
-    separators = (", " if style.spaced else ",", ": " if style.spaced or style.indent is not None else ":")
-    try:
-        encoder = json.JSONEncoder(
-            ensure_ascii=style.ascii, separators=separators, sort_keys=style.sort_keys, default=_plain
-        )
-        text = encoder.encode(value) if style.indent is None else _indented(value, "\n", style, encoder.encode)
+    with _writing(key):
+        if style.indent is None:
+            text = _encoder(style, (", ", ": ") if style.spaced else (",", ":")).encode(value)
+        else:
+            text = Indenter(style).text(value, "\n")
         return (text + style.ending).encode("utf-8")
+
+
+def dump_members(members: Members, key: str, style: Style) -> bytes:
+    """Write a JSON object whose members come one by one, as `dump` writes it, without holding more than its text.
+
+    Parameters
+    ----------
+    members : iterable of (str, Any)
+        The members, in the order in which they are written. A value that is an iterator is such an object itself.
+    key : str
+        The key of the document, for errors.
+    style : Style
+        The style, with an indent.
+
+    Raises
+    ------
+    MetadataError
+        If something in it has no JSON form.
+
+    Examples
+    --------
+    >>> dump_members([("a", 1), ("b", iter([("c", 2)]))], "zarr.json", Style(indent=1))
+    b'{\\n "a": 1,\\n "b": {\\n  "c": 2\\n }\\n}'
+    """
+    out = BytesIO()
+    with _writing(key):
+        for piece in Indenter(style).pieces(members, "\n"):
+            out.write(piece.encode("utf-8"))
+        out.write(style.ending.encode("utf-8"))
+    return out.getvalue()
+
+
+@contextmanager
+def _writing(key: str) -> Iterator[None]:
+    """Turn what goes wrong with a value into an error of a document."""
+    try:
+        yield
     except RecursionError as error:
         raise MetadataError("the value is nested too deeply for JSON", key=key) from error
     except (TypeError, ValueError) as error:
         raise MetadataError(f"the value can't be written as JSON: {error}", key=key) from error
 
 
-def _indented(value: Any, line: str, style: Style, encode: Callable[[Any], str]) -> str:
-    """Write JSON as ``json.dumps`` does with an indent, for which it leaves its fast encoder.
+def _encoder(style: Style, separators: tuple[str, str]) -> json.JSONEncoder:
+    return json.JSONEncoder(
+        ensure_ascii=style.ascii, separators=separators, sort_keys=style.sort_keys, default=_plain
+    )  # fmt: skip
+
+
+class Indenter:
+    """Writes JSON as ``json.dumps`` does with an indent, for which that leaves its fast encoder.
 
     Parameters
     ----------
-    value : Any
-        What to write.
-    line : str
-        What a line of the level around it begins with.
-    style, encode
-        The style, and how to write what has no lines.
+    style : Style
+        The style, with an indent.
+
+    Examples
+    --------
+    >>> print(Indenter(Style(indent=2)).text({"a": [1, 2]}, "\\n"))
+    {
+      "a": [
+        1,
+        2
+      ]
+    }
     """
-    if type(value) is str:
-        return (encode_basestring_ascii if style.ascii else encode_basestring)(value)
-    if type(value) is int:
-        return repr(value)
-    if value is None or isinstance(value, (str, int, float)):
-        return encode(value)
-    if not isinstance(value, (dict, list, tuple)):
-        return _indented(_plain(value), line, style, encode)
-    if not value:
-        return encode(value)
-    deeper = line + " " * (style.indent or 0)
-    if not isinstance(value, dict):
-        return f"[{deeper}{f',{deeper}'.join([_indented(item, deeper, style, encode) for item in value])}{line}]"
-    items = sorted(value.items()) if style.sort_keys else value.items()
-    # a name that is no text is written as the one member of an object, which knows how
-    members = [
-        f"{_indented(name, '', style, encode) if type(name) is str else encode({name: 0})[1:].rpartition(':')[0]}: "
-        f"{_indented(item, deeper, style, encode)}"
-        for name, item in items
-    ]
-    return f"{{{deeper}{f',{deeper}'.join(members)}{line}}}"
+
+    def __init__(self, style: Style) -> None:
+        self._indent = " " * (style.indent or 0)
+        self._style = style
+        self._quote: Callable[[str], str] = encode_basestring_ascii if style.ascii else encode_basestring
+        self._encoders: dict[str, Callable[[Any], str]] = {}
+
+    def text(self, value: Any, line: str) -> str:
+        """Return the text of a value.
+
+        Parameters
+        ----------
+        value : Any
+            What to write.
+        line : str
+            What a line of the level around it begins with.
+        """
+        if type(value) is str:
+            return self._quote(value)
+        if type(value) is int:
+            return repr(value)
+        if value is None or isinstance(value, (str, int, float)):
+            return self._encode(",")(value)
+        if not isinstance(value, (dict, list, tuple)):
+            return self.text(_plain(value), line)
+        if not value:
+            return self._encode(",")(value)
+        deeper = line + self._indent
+        if _SCALARS.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
+            # the fast encoder does it all where a new line is all that there is between members
+            flat = self._encode(f",{deeper}")(value)
+            return f"{flat[0]}{deeper}{flat[1:-1]}{line}{flat[-1]}"
+        if not isinstance(value, dict):
+            return f"[{deeper}{f',{deeper}'.join([self.text(item, deeper) for item in value])}{line}]"
+        items = sorted(value.items()) if self._style.sort_keys else value.items()
+        members = [f"{self.name(name)}: {self.text(item, deeper)}" for name, item in items]
+        return f"{{{deeper}{f',{deeper}'.join(members)}{line}}}"
+
+    def pieces(self, members: Members, line: str) -> Iterator[str]:
+        """Yield the text of an object, whose members come one by one, in pieces; see `dump_members`."""
+        deeper = line + self._indent
+        before = "{"
+        for name, value in members:
+            yield f"{before}{deeper}{self.name(name)}: "
+            if isinstance(value, Iterator):
+                yield from self.pieces(value, deeper)
+            else:
+                yield self.text(value, deeper)
+            before = ","
+        yield f"{line}}}" if before == "," else "{}"
+
+    def name(self, name: Any) -> str:
+        """Return the text of a member's name; one that is no text is written as that of an object, which knows how."""
+        return self._quote(name) if type(name) is str else self._encode(",")({name: 0})[1:].rpartition(":")[0]
+
+    def _encode(self, separator: str) -> Callable[[Any], str]:
+        found = self._encoders.get(separator)
+        if found is None:
+            found = self._encoders[separator] = self._encoder(separator)
+        return found
+
+    def _encoder(self, separator: str) -> Callable[[Any], str]:
+        """Return what writes a value on one line, but for the separators; made once, since making it takes longer."""
+        make: Any = getattr(json_encoder, "c_make_encoder", None)
+        if make is None:  # not CPython
+            return _encoder(self._style, (separator, ": ")).encode
+        pieces = make({}, _plain, self._quote, None, ": ", separator, self._style.sort_keys, False, True)
+        return lambda value: "".join(pieces(value, 0))
 
 
 def _plain(value: Any) -> Any:
@@ -150,12 +267,21 @@ def member(document: Mapping[str, Any], name: str, key: str) -> Any:
         raise MetadataError(f"the document has no {name!r}", key=key, field=name) from None
 
 
-def rewrite(documents: Mapping[str, bytes], key: str, changes: Mapping[str, Any], fresh: Style) -> bytes:
-    """Write a document again with some members changed: byte for byte as it was where nothing is."""
+def rewrite(
+    documents: Mapping[str, bytes],
+    key: str,
+    changes: Mapping[str, Any],
+    fresh: Style,
+    old: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Write a document again with some members changed: byte for byte as it was where nothing is.
+
+    `old` is what the document says now, where the caller has parsed it already.
+    """
     raw = documents.get(key)
     if raw is None:
         return dump(changes, key, fresh)
-    old = load(raw, key)
+    old = load(raw, key) if old is None else old
     new = {**old, **changes}
     return raw if _same(old, new, key) else dump(new, key, style_of(raw))
 

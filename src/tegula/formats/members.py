@@ -74,6 +74,14 @@ class Members:
         found = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
         return [key.decode() for key, is_object in found.items() if is_object]
 
+    def __len__(self) -> int:
+        return len(self._level)
+
+    def place(self, index: int, name: str) -> tuple[int, int, int] | None:
+        """Return where a member begins, and where its value begins and ends; ``None`` if it has another name."""
+        first, last, start, end = self._level[index, :_SUM].tolist()
+        return (first - 1, start, end) if self._raw[first:last] == name.encode("utf-8", "surrogatepass") else None
+
     def parsed(self, *, without: str) -> dict[str, Any]:
         """Return all members but one as `load` does; that one is an empty object."""
         keys = [self._raw[start:end].decode() for start, end in self._level[:, [_KEY, _KEY_END]].tolist()]

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.descriptions import complete, remembering
+from tegula.formats.dimension_names import attributes_with, names_in
 from tegula.formats.documents import Style, integers, load, member, replace_document, rewrite
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, regular_grid
@@ -57,7 +58,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     if raw is None:
         return None
     array = _describe(load(raw, "meta"))
-    return complete(array, load(documents["attrs"], "attrs") if "attrs" in documents else {}, documents, None)
+    attributes = load(documents["attrs"], "attrs") if "attrs" in documents else {}
+    return complete(array, attributes, documents, names_in(attributes, array.ndim))
 
 
 @remembering
@@ -96,6 +98,7 @@ def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     data_type = dtype_from_json(member(meta, "dtype", key), key)
     options = {name: member(meta, name, key) for name in ("cname", "clevel", "shuffle")}
     compressor = _compressor("blosc", options)
+    attributes = load(documents["__zattr__"], "__zattr__") if "__zattr__" in documents else {}
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
@@ -103,7 +106,8 @@ def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         keys=_OLD_CHUNK_KEYS,
         codecs=(byte_order_codec(data_type.numpy), *([compressor] if compressor else [])),
         fill_value=_fill_from_json(member(meta, "fill_value", key), data_type, key),
-        attributes=load(documents["__zattr__"], "__zattr__") if "__zattr__" in documents else {},
+        attributes=attributes,
+        dimension_names=names_in(attributes, len(shape)),
         format=OLD_NAME,
         documents=documents,
     )
@@ -264,7 +268,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=V1_KEYS,
         codecs=tuple(codecs),
         fill_value=fill,
-        attributes=metadata.attributes,
+        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        dimension_names=metadata.dimension_names,
         format=NAME,
     )
 

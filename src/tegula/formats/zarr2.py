@@ -8,7 +8,7 @@ turns the chunk into a buffer (``bytes``, or the object codec, which v2 keeps as
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +17,14 @@ import numpy.typing as npt
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.consolidated import Consolidated
 from tegula.formats.descriptions import complete, remembering
-from tegula.formats.documents import Style, dump, integers, load, member, replace_document, rewrite
+from tegula.formats.dimension_names import attributes_with, names_in
+from tegula.formats.documents import Style, dump, dump_members, integers, load, member, replace_document, rewrite
 from tegula.formats.members import find_members
 from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_grids import RegularAxis, regular_grid
 from tegula.metadata.chunk_keys import v2_keys
 from tegula.metadata.data_types import BYTES, EXTENDED, STRING, DataType, packed
-from tegula.metadata.fill_values import decode_base64, fill_from_json, fill_to_json, scalar_array
+from tegula.metadata.fill_values import decode_base64, fill_from_document, fill_to_json, scalar_array
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "NODE_KEYS",
     "OBJECT_CODECS",
     "SHAPE_KEY",
+    "STYLE",
     "adapt",
     "consolidate",
     "consolidated",
@@ -67,7 +69,7 @@ _ARRAY_CODECS: Final = ("numcodecs.pcodec", "numcodecs.zfpy")
 _COMPRESSORS: Final = frozenset(
     f"numcodecs.{name}" for name in ("blosc", "zlib", "gzip", "bz2", "lzma", "lz4", "zstd", "pcodec", "zfpy")
 )
-_STYLE: Final = Style(indent=4, sort_keys=True)
+STYLE: Final = Style(indent=4, sort_keys=True)
 _LARGE: Final = 2**15
 
 
@@ -82,7 +84,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     if ".zarray" in documents:
         array = _describe(load(documents[".zarray"], ".zarray"))
-        return complete(array, attributes, documents, _dimension_names(attributes, array.ndim))
+        return complete(array, attributes, documents, names_in(attributes, array.ndim))
     if ".zgroup" not in documents:
         return None
     group = load(documents[".zgroup"], ".zgroup")
@@ -123,13 +125,6 @@ def _describe(meta: dict[str, Any]) -> ArrayMetadata:
     )
 
 
-def _dimension_names(attributes: Mapping[str, Any], ndim: int) -> tuple[str | None, ...] | None:
-    """Return the names that xarray's convention keeps in an attribute, if they are a list of that many strings."""
-    names = attributes.get("_ARRAY_DIMENSIONS")
-    fits = isinstance(names, list) and len(names) == ndim and all(isinstance(name, str) for name in names)
-    return tuple(names) if fits and names is not None else None
-
-
 def _codecs(value: Any, field: str) -> list[CodecSpec]:
     if value is None:
         return []
@@ -160,23 +155,25 @@ def _chain(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list
 def _fill_from_json(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
     dtype = data_type.numpy
     if data_type.variable:
+        if data_type.variable != "object" and isinstance(value, (list, dict)):
+            raise MetadataError(f"{value!r:.80} is not a fill value for {data_type}", key=".zarray", field="fill_value")
         # zarr 2 returns the JSON value itself where no chunk is stored, null as None
         out = np.zeros((), object)
         out[()] = decode_base64(value) if data_type.variable == "bytes" and isinstance(value, str) else value
         return out
     if value is None:
         return None
-    if dtype.kind == "b" and value in (0, 1):
-        value = bool(value)
-    elif dtype.kind in "iuMm" and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    elif dtype.kind == "c" and isinstance(value, (int, float, str)):
+    if dtype.kind == "c" and isinstance(value, (int, float, str)):
         value = [value, 0.0]
+    elif dtype.kind in "SU" and isinstance(value, (int, float)):
+        return scalar_array(str(value), data_type)  # as NumPy makes text of it for zarr 2
     elif dtype.kind == "S" and isinstance(value, str):
         return _lenient_bytes(value, data_type)
-    elif dtype.kind in "SV" and value == 0:
+    elif dtype.kind == "V" and value == 0:
         return np.zeros((), dtype)
-    return fill_from_json(value, data_type)
+    elif dtype.names is not None and isinstance(value, str):
+        value = base64.b64encode(decode_base64(value).ljust(dtype.itemsize, b"\0")).decode()
+    return fill_from_document(value, data_type, zarr_format=2)
 
 
 def _lenient_bytes(value: str, data_type: DataType) -> npt.NDArray[Any]:
@@ -199,14 +196,14 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     documents = metadata.documents
     out = {}
     if isinstance(metadata, GroupMetadata):
-        out[".zgroup"] = documents.get(".zgroup") or dump({"zarr_format": 2}, ".zgroup", _STYLE)
+        out[".zgroup"] = documents.get(".zgroup") or dump({"zarr_format": 2}, ".zgroup", STYLE)
     else:
         changes = _document(metadata) if ".zarray" not in documents else {"shape": [*metadata.shape]}
         if ".zarray" in documents and 0 in load(documents[".zarray"], ".zarray")["chunks"] and 0 not in metadata.shape:
             changes["chunks"] = [*metadata.grid.largest_chunk()]  # a length of 0 did while there was nothing to hold
-        out[".zarray"] = rewrite(documents, ".zarray", changes, _STYLE)
+        out[".zarray"] = rewrite(documents, ".zarray", changes, STYLE)
     if metadata.attributes or ".zattrs" in documents:
-        out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, _STYLE)
+        out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, STYLE)
     return out
 
 
@@ -279,10 +276,6 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
     elif not any(codec.name in _ARRAY_CODECS for codec in rest):
         rest.insert(0, byte_order_codec(data_type.numpy))
-    attributes = metadata.attributes
-    names = metadata.dimension_names
-    if names is not None and None not in names and "_ARRAY_DIMENSIONS" not in attributes:
-        attributes = {"_ARRAY_DIMENSIONS": [*names], **attributes}
     fill = metadata.fill_value
     return ArrayMetadata(
         shape=metadata.shape,
@@ -291,8 +284,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=v2_keys(metadata.keys.separator if not metadata.keys.prefix else "."),
         codecs=tuple(order + rest),
         fill_value=None if fill is None else fill.astype(data_type.numpy),
-        attributes=attributes,
-        dimension_names=names,
+        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        dimension_names=metadata.dimension_names,
         format=NAME,
     )
 
@@ -341,17 +334,18 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
     for key, document in entries.items():
         path, _, name = key.rpartition("/")
         if name in KEYS and isinstance(document, dict):
-            nodes.setdefault(path, {})[name] = dump(document, key, _STYLE)
+            nodes.setdefault(path, {})[name] = dump(document, key, STYLE)
     return nodes
 
 
-def consolidate(group: GroupMetadata, members: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
-    """Write ``.zmetadata`` of a group with the documents of all its members by path; its own path is ``""``."""
-    entries = {
-        f"{path}/{name}" if path else name: load(raw, name)
-        for path, documents in members.items()
+def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]]) -> dict[str, bytes]:
+    """Write ``.zmetadata`` of a group with the documents of all its members, its own under the path ``""``."""
+    found = {
+        f"{path}/{name}" if path else name: raw
+        for path, documents in members
         for name, raw in documents.items()
         if name in KEYS
     }
-    content = {"zarr_consolidated_format": 1, "metadata": entries}
-    return {CONSOLIDATED_KEY: dump(content, CONSOLIDATED_KEY, _STYLE)}
+    entries = ((key, load(found[key], key.rpartition("/")[2])) for key in sorted(found))
+    content = [("metadata", entries), ("zarr_consolidated_format", 1)]
+    return {CONSOLIDATED_KEY: dump_members(content, CONSOLIDATED_KEY, STYLE)}

@@ -6,18 +6,19 @@ must be understood and are not known are refused, and the attributes ``must_unde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.consolidated import Consolidated
 from tegula.formats.descriptions import complete, remembering
-from tegula.formats.documents import Style, dump, integers, load, member, rewrite
+from tegula.formats.dimension_names import attributes_without
+from tegula.formats.documents import Style, dump, dump_members, integers, load, member, rewrite
 from tegula.formats.members import Members, find_members
 from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis, VaryingAxis, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json, data_type_to_json, packed
-from tegula.metadata.fill_values import default_fill, fill_from_json, fill_to_json, scalar_array
+from tegula.metadata.fill_values import fill_from_document, fill_to_json, scalar_array, undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "NAME",
     "NODE_KEYS",
     "SHAPE_KEY",
+    "STYLE",
     "adapt",
     "codecs_from_json",
     "consolidate",
@@ -40,7 +42,7 @@ NODE_KEYS: Final = KEYS
 SHAPE_KEY: Final = KEYS[0]
 DEFAULT_COMPRESSORS: Final = (CodecSpec("zstd", {"level": 0, "checksum": False}),)
 _KEY: Final = "zarr.json"
-_STYLE: Final = Style(indent=2)
+STYLE: Final = Style(indent=2)
 _ARRAY_MEMBERS: Final = frozenset(
     "zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value codecs attributes dimension_names"
     " storage_transformers".split()
@@ -125,7 +127,7 @@ def _describe(document: dict[str, Any]) -> ArrayMetadata:
         grid=_grid_from_json(member(document, "chunk_grid", _KEY), shape),
         keys=_keys_from_json(member(document, "chunk_key_encoding", _KEY)),
         codecs=codecs,
-        fill_value=fill_from_json(member(document, "fill_value", _KEY), data_type),
+        fill_value=fill_from_document(member(document, "fill_value", _KEY), data_type),
         dimension_names=_dimension_names(document.get("dimension_names"), len(shape)),
         format=NAME,
     )
@@ -247,23 +249,22 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         If the array is not one that `adapt` returns.
     """
     documents = metadata.documents
+    old = load(documents[_KEY], _KEY) if _KEY in documents else None
     changes: dict[str, Any] = {}
     if isinstance(metadata, GroupMetadata):
-        if _KEY not in documents:
+        if old is None:
             changes = {"attributes": metadata.attributes, "zarr_format": 3, "node_type": "group"}
-    elif _KEY not in documents:
+    elif old is None:
         changes = _document(metadata)
     else:
         changes = {"shape": [*metadata.shape]}
-        if metadata.grid.is_regular and 0 in _chunk_lengths(load(documents[_KEY], _KEY)) and 0 not in metadata.shape:
+        if metadata.grid.is_regular and 0 in _chunk_lengths(old) and 0 not in metadata.shape:
             changes["chunk_grid"] = _grid_to_json(metadata.grid)  # a length of 0 did while there was nothing to hold
-        if not metadata.grid.is_regular:
-            old = load(documents[_KEY], _KEY)
-            if _grid_from_json(old["chunk_grid"], tuple(old["shape"])) != metadata.grid:
-                changes["chunk_grid"] = _grid_to_json(metadata.grid)
-    if _KEY in documents and (metadata.attributes or "attributes" in load(documents[_KEY], _KEY)):
+        if not (metadata.grid.is_regular or _grid_from_json(old["chunk_grid"], tuple(old["shape"])) == metadata.grid):
+            changes["chunk_grid"] = _grid_to_json(metadata.grid)
+    if old is not None and (metadata.attributes or "attributes" in old):
         changes["attributes"] = metadata.attributes
-    return {_KEY: rewrite(documents, _KEY, changes, _STYLE)}
+    return {_KEY: rewrite(documents, _KEY, changes, STYLE, old)}
 
 
 def _chunk_lengths(document: Mapping[str, Any]) -> list[Any]:
@@ -273,7 +274,7 @@ def _chunk_lengths(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _document(metadata: ArrayMetadata) -> dict[str, Any]:
-    fill = metadata.fill_value if metadata.fill_value is not None else default_fill(metadata.data_type)
+    fill = metadata.fill_value if metadata.fill_value is not None else undefined_fill(metadata.data_type)
     document = {
         "shape": [*metadata.shape],
         "data_type": data_type_to_json(metadata.data_type),
@@ -357,6 +358,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if len(middle) > 1:
         raise UnsupportedError("a chunk can be turned into bytes only once", codec=middle[1].name)
     attributes, names = metadata.attributes, metadata.dimension_names
+    if metadata.format != NAME and names is not None:
+        attributes = attributes_without(attributes)  # where the other format keeps them
     fill = metadata.fill_value
     if fill is not None and data_type.variable:
         fill = scalar_array(fill[()], data_type)
@@ -366,7 +369,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         grid=metadata.grid,
         keys=metadata.keys if metadata.format == NAME else default_keys(),
         codecs=(*before, *middle, *after),
-        fill_value=default_fill(data_type) if fill is None else fill.astype(data_type.numpy),
+        fill_value=undefined_fill(data_type) if fill is None else fill.astype(data_type.numpy),
         attributes=attributes,
         dimension_names=names,
         format=NAME,
@@ -440,30 +443,27 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
             "only inline consolidated metadata is known", key=_KEY, field="consolidated_metadata.kind"
         )
     return {
-        path: {_KEY: dump(node, _KEY, _STYLE)} for path, node in content["metadata"].items() if isinstance(node, dict)
+        path: {_KEY: dump(node, _KEY, STYLE)} for path, node in content["metadata"].items() if isinstance(node, dict)
     }
 
 
-def consolidate(group: GroupMetadata, members: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
-    """Write ``zarr.json`` of a group with the documents of all its members inline, by path."""
-    metadata: dict[str, Any] = {}
-    for path, documents in members.items():
-        if path:
-            node = load(documents[_KEY], _KEY)
-            if node.get("node_type") == "group":
-                empty = {"kind": "inline", "must_understand": False, "metadata": {}}
-                node = {
-                    **{k: v for k, v in node.items() if k != "node_type"},
-                    "consolidated_metadata": empty,
-                    "node_type": "group",
-                }
-            metadata[path] = node
-    content = {"kind": "inline", "must_understand": False, "metadata": metadata}
-    document = (
-        load(group.documents[_KEY], _KEY)
-        if _KEY in group.documents
-        else {"attributes": group.attributes, "zarr_format": 3}
-    )
+def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]]) -> dict[str, bytes]:
+    """Write ``zarr.json`` of a group with the documents of all its members inline; they come one by one, with paths."""
+    document: dict[str, Any] = {"attributes": group.attributes, "zarr_format": 3}
+    if _KEY in group.documents:
+        document, _ = _load(group.documents[_KEY])
     node_type = document.pop("node_type", "group")
-    document = {**document, "consolidated_metadata": content, "node_type": node_type}
-    return {_KEY: dump(document, _KEY, _STYLE)}
+    nodes = ((path, _for_copy(documents[_KEY])) for path, documents in members if path)
+    content = iter([("kind", "inline"), ("must_understand", False), ("metadata", nodes)])
+    document = {**document, _COPIES: content, "node_type": node_type}
+    return {_KEY: dump_members(document.items(), _KEY, STYLE)}
+
+
+def _for_copy(raw: bytes) -> dict[str, Any]:
+    """Return what the copy of a document says; that of a group says that it has no copies itself."""
+    node, _ = _load(raw)
+    if node.get("node_type") != "group":
+        return node
+    node_type = node.pop("node_type")
+    empty = {"kind": "inline", "must_understand": False, "metadata": {}}
+    return {**node, _COPIES: empty, "node_type": node_type}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.indexing.runs import Column
+from tegula.indexing.runs import LONG, Column, Entry
 from tegula.metadata.chunk_grids import ChunkAxis
 
 __all__ = ["IntArray", "Lookup", "Points", "lookup", "points"]
@@ -22,57 +22,92 @@ class Lookup:
 
     Attributes
     ----------
-    rows : sequence of (number, begin, end, consecutive, whole)
-        Number of the chunk along the axis; range of `offsets` and `positions`; whether those offsets are consecutive
-        and increasing; whether the row has every index of the chunk that lies within the array.
+    numbers : ndarray of int64
+        For each row the chunk's number along the axis, in increasing order.
+    bounds : ndarray of int64
+        Row ``r`` has the members ``bounds[r]`` to ``bounds[r + 1]`` of `offsets` and `positions`.
+    consecutive, whole : ndarray of bool
+        For each row whether its offsets are consecutive and increasing, and whether it has every index of the chunk
+        that lies within the array.
     offsets : ndarray of int64
         Indices within their chunk, sorted by chunk; those of one chunk are in the order given.
     positions : ndarray of int64 or None
         Index in the work buffer of each offset; ``None`` if it is the offset's own place in `offsets`.
     """
 
-    __slots__ = ("offsets", "positions", "rows")
+    __slots__ = ("bounds", "consecutive", "numbers", "offsets", "positions", "whole")
 
     def __init__(
-        self, rows: list[tuple[int, int, int, bool, bool]], offsets: IntArray, positions: IntArray | None
+        self,
+        numbers: IntArray,
+        bounds: IntArray,
+        traits: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+        offsets: IntArray,
+        positions: IntArray | None,
     ) -> None:
-        self.rows = rows
+        self.numbers = numbers
+        self.bounds = bounds
+        self.consecutive, self.whole = traits
         self.offsets = offsets
         self.positions = positions
 
     @property
     def nchunks(self) -> int:
         """Number of rows."""
-        return len(self.rows)
+        return self.numbers.size
 
     @property
     def length(self) -> int:
         """Length of the axis in the work buffer."""
         return self.offsets.size
 
+    def _rows(self) -> Iterator[tuple[int, int, int, bool, bool]]:
+        """Yield ``(number, begin, end, consecutive, whole)`` of each row, as Python's own numbers."""
+        for first in range(0, self.numbers.size, LONG):
+            part = slice(first, first + LONG)
+            bounds = self.bounds[first : first + LONG + 1].tolist()
+            columns = self.numbers[part].tolist(), self.consecutive[part].tolist(), self.whole[part].tolist()
+            yield from zip(columns[0], bounds, bounds[1:], *columns[1:])
+
     def column(self, as_slices: bool) -> Column:
         """Return the rows as selections, consecutive offsets as slices where that is asked for."""
-        found: Column = []
-        for number, begin, end, consecutive, whole in self.rows:
+        return _column(lambda: self._entries(as_slices), self.nchunks)
+
+    def _entries(self, as_slices: bool) -> Iterator[Entry]:
+        for number, begin, end, consecutive, whole in self._rows():
             inner: Any = self.offsets[begin:end]
             if consecutive and as_slices:
                 first = int(inner[0])
                 inner = slice(first, first + end - begin, 1)
             place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
-            found.append((number, inner, place, whole))
-        return found
+            yield number, inner, place, whole
 
     def mesh(self, shape: tuple[int, ...], as_slices: bool) -> Column:
         """Return the rows as selections that take part in an open mesh; work positions as slices where asked for."""
-        found: Column = []
-        for number, begin, end, _, whole in self.rows:
+        return _column(lambda: self._mesh(shape, as_slices), self.nchunks)
+
+    def _mesh(self, shape: tuple[int, ...], as_slices: bool) -> Iterator[Entry]:
+        for number, begin, end, _, whole in self._rows():
             inner = self.offsets[begin:end].reshape(shape)
             place: Any = slice(begin, end, 1)
             if not as_slices:
                 place = np.arange(begin, end) if self.positions is None else self.positions[begin:end]
                 place = place.reshape(shape)
-            found.append((number, inner, place, whole))
-        return found
+            yield number, inner, place, whole
+
+
+class _Again:
+    """Entries that are made anew each time they are iterated over."""
+
+    def __init__(self, make: Callable[[], Iterator[Entry]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self._make()
+
+
+def _column(make: Callable[[], Iterator[Entry]], count: int) -> Column:
+    return [*make()] if count <= LONG else _Again(make)
 
 
 class Points:
@@ -115,12 +150,14 @@ class Points:
 
     def groups(self) -> Iterator[tuple[list[int], list[IntArray], Any, bool]]:
         """Yield for each chunk its numbers, the offsets along each axis, the place in the work buffer, and `whole`."""
-        bounds = self.bounds.tolist()
-        for group, (numbers, extents) in enumerate(zip(self.numbers.tolist(), self.extents.tolist())):
-            begin, end = bounds[group], bounds[group + 1]
-            offsets = [each[begin:end] for each in self.offsets]
-            place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
-            yield numbers, offsets, place, _fills(offsets, extents)
+        for first in range(0, len(self.numbers), LONG):
+            part = slice(first, first + LONG)
+            bounds = self.bounds[first : first + LONG + 1].tolist()
+            each_group = zip(self.numbers[part].tolist(), self.extents[part].tolist(), bounds, bounds[1:])
+            for numbers, extents, begin, end in each_group:
+                offsets = [each[begin:end] for each in self.offsets]
+                place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
+                yield numbers, offsets, place, _fills(offsets, extents)
 
 
 def _fills(offsets: list[IntArray], extents: list[int]) -> bool:
@@ -137,7 +174,8 @@ def _fills(offsets: list[IntArray], extents: list[int]) -> bool:
 def lookup(index: IntArray, size: int, cut: ChunkAxis) -> Lookup:
     """Make the table of an axis that is selected by an array of indices, each within 0 and `size`."""
     if index.size == 0:
-        return Lookup([], index, None)
+        nothing = np.zeros(0, bool)
+        return Lookup(index, np.zeros(1, np.int64), (nothing, nothing), index, None)
     numbers = cut.locate(index)
     order, bounds = _grouping([numbers])
     if order is not None:
@@ -154,9 +192,8 @@ def lookup(index: IntArray, size: int, cut: ChunkAxis) -> Lookup:
     if (~consecutive & (counts >= extents)).any():
         fresh = np.diff(np.sort(index), prepend=-1) != 0
         whole = np.add.reduceat(fresh, begins, dtype=np.int64) == extents
-    columns = (touched, begins, ends, consecutive, whole)
     offsets = index - np.repeat(starts, counts)
-    return Lookup(list(zip(*[column.tolist() for column in columns])), offsets, order)
+    return Lookup(touched, bounds, (consecutive, whole), offsets, order)
 
 
 def points(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tegula.errors import SelectionError
 from tegula.indexing.arrays import Lookup, Points
-from tegula.indexing.runs import Column, Runs
+from tegula.indexing.runs import Column, Entry, Runs
 
 __all__ = ["Plan", "Projection"]
 
@@ -50,7 +50,7 @@ class Plan:
     >>> from tegula.indexing import basic
     >>> from tegula.metadata.chunk_grids import regular_grid
     >>> plan = basic(slice(None, None, -2), (5,), regular_grid((3,)))
-    >>> plan.axes[0].rows
+    >>> list(plan.axes[0].rows())
     [(1, 1, 1, 1, 0, False), (0, 2, 2, -2, 1, False)]
     >>> [projection[1:3] for projection in plan]
     [((slice(1, 2, 1),), (slice(0, 1, 1),)), ((slice(2, None, -2),), (slice(1, 3, 1),))]
@@ -107,11 +107,30 @@ class Plan:
             return iter(())
         if self.points is not None:
             return self._scattered(self.points)
-        if self.work_axes:
+        if self.axes:
             return self._boxes(self._columns())
-        rows = [table.rows[0] for table in self.axes if table is not None]
-        whole = [row[-1] for row in rows]
-        return iter(((tuple([row[0] for row in rows]), tuple([row[1] for row in rows]), (), False not in whole),))
+        return iter((((), (), (), True),))
+
+    def at(self, coords: tuple[int, ...]) -> Projection | None:
+        """Return what is selected of one chunk by ints and slices, as iterating does; ``None`` if nothing is.
+
+        Examples
+        --------
+        >>> from tegula.indexing import basic
+        >>> from tegula.metadata.chunk_grids import regular_grid
+        >>> plan = basic(slice(2, None), (10**12,), regular_grid((4,)))
+        >>> plan.at((0,)), plan.at((10**12,))
+        (((0,), (slice(2, 4, 1),), (slice(0, 2, 1),), False), None)
+        """
+        if not self.is_basic:
+            raise SelectionError("only a plan of ints and slices tells what it selects of a chunk")
+        entries = [table.find(number) for table, number in zip(self.axes, coords) if isinstance(table, Runs)]
+        return None if None in entries else next(self._boxes([[entry] for entry in entries if entry is not None]))
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether each axis is selected by an int or a slice."""
+        return all(isinstance(table, Runs) for table in self.axes)
 
     def _columns(self) -> list[Column]:
         lookups = [table for table in self.axes if isinstance(table, Lookup)]
@@ -136,7 +155,7 @@ class Plan:
     def _boxes(self, columns: list[Column]) -> Iterator[Projection]:
         order = self.work_axes
         in_order = order == tuple(range(len(columns)))
-        for rows in product(*columns):
+        for rows in _combined(columns):
             coords, inner, work, whole = zip(*rows)
             yield coords, inner, work if in_order else tuple([work[axis] for axis in order]), False not in whole
 
@@ -145,7 +164,7 @@ class Plan:
         for numbers, offsets, place, filled in points.groups():
             for axis, number, each in zip(points.axes, numbers, offsets):
                 columns[axis] = [(number, each, place, filled)]
-            for rows in product(*columns):
+            for rows in _combined(columns):
                 coords, inner, work, whole = zip(*rows)
                 target = tuple([place if axis < 0 else work[axis] for axis in self.work_axes])
                 yield coords, inner, target, False not in whole
@@ -188,7 +207,10 @@ class Plan:
         if array.shape == self.work_shape == self.shape and self._view is None:
             return array
         if array.ndim == 0:
-            return np.broadcast_to(array, self.work_shape)
+            try:
+                return np.broadcast_to(array, self.work_shape)
+            except ValueError as error:
+                raise SelectionError(f"a selection of shape {self.shape} is larger than any array: {error}") from error
         shape = array.shape
         while len(shape) > len(self.shape) and shape[0] == 1:
             shape = shape[1:]
@@ -202,3 +224,16 @@ class Plan:
             split, turn = self._view
             array = array.reshape([split[dim] for dim in turn]).transpose(np.argsort(turn))
         return array.reshape(self.work_shape)
+
+
+def _combined(columns: list[Column]) -> Iterator[tuple[Entry, ...]]:
+    """Return the product of columns; long ones are walked, since `itertools.product` would store them."""
+    for axis, column in enumerate(columns):
+        if type(column) is not list:
+            return _walked(columns, axis)
+    return product(*columns)
+
+
+def _walked(columns: list[Column], axis: int) -> Iterator[tuple[Entry, ...]]:
+    for entry in columns[axis]:
+        yield from _combined([*columns[:axis], [entry], *columns[axis + 1 :]])

@@ -2,80 +2,124 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
 from tegula.errors import SelectionError
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 
-__all__ = ["Column", "Row", "Runs", "fixed", "out_of_bounds", "runs"]
+__all__ = ["Column", "Entry", "Row", "Runs", "fixed", "out_of_bounds", "runs"]
 
 Row: TypeAlias = tuple[int, int, int, int, int, bool]
 
-Column: TypeAlias = list[tuple[int, Any, Any, bool]]
-"""Along one axis, for each chunk: its number, what to select of it, where that is in the work buffer, and `whole`."""
+Entry: TypeAlias = tuple[int, Any, Any, bool]
+"""Of a chunk along one axis: its number, what to select of it, where that is in the work buffer, and `whole`."""
+
+Column: TypeAlias = Iterable[Entry]
+"""The entries of an axis: a list, or where that would be long an iterable that makes them one after the other."""
+
+LONG: Final = 2**12
+"""More rows than this are not kept in memory."""
 
 
 class Runs:
-    """The table of an axis selected by an int or a slice: one row for each chunk touched.
+    """An axis selected by an int or a slice: one row for each chunk touched, computed when it is asked for.
+
+    A row is ``(number, first, count, step, work, whole)``: number of the chunk along the axis; first index within the
+    chunk, number of indices and distance between them (negative when the slice runs backwards, 1 for a single index);
+    first index in the work buffer; whether the row has every index of the chunk that lies within the array.
 
     Attributes
     ----------
-    rows : sequence of (number, first, count, step, work, whole)
-        Number of the chunk along the axis; first index within the chunk, number of indices and distance between them
-        (negative when the slice runs backwards, 1 for a single index); first index in the work buffer; whether the row
-        has every index of the chunk that lies within the array. Made when first asked for.
+    start, step, count : int
+        The selected indices of the array's axis.
     length : int or None
         Length of the axis in the work buffer; ``None`` for an int, which has no axis there.
 
     Examples
     --------
-    >>> runs(slice(2, None, 3), 0, 10, RegularAxis(4)).rows
+    >>> table = runs(slice(2, None, 3), 0, 10, RegularAxis(4))
+    >>> list(table.rows())
     [(0, 2, 1, 1, 0, False), (1, 1, 1, 1, 1, False), (2, 0, 1, 1, 2, False)]
+    >>> table.find(2)
+    (2, slice(0, 1, 1), slice(2, 3, 1), False)
     """
 
-    __slots__ = ("_rows", "_span", "length")
+    __slots__ = ("_cut", "_size", "count", "length", "start", "step")
 
-    def __init__(
-        self, length: int | None, span: tuple[int, int, int, ChunkAxis] | None, rows: list[Row] | None = None
-    ) -> None:
+    def __init__(self, length: int | None, span: tuple[int, int, int], size: int, cut: ChunkAxis) -> None:
         self.length = length
-        self._span = span  # first index, step, size of the array's axis, and how it is cut
-        self._rows = rows
+        self.start, self.step, self.count = span
+        self._size = size
+        self._cut = cut
 
-    @property
-    def rows(self) -> list[Row]:
-        if self._rows is None:
-            self._rows = [] if self._span is None else _cut(self.length or 0, *self._span)
-        return self._rows
-
-    @property
-    def span(self) -> tuple[int, int, int] | None:
-        """First index, step and length of a slice that selects something."""
-        return (*self._span[:2], self.length) if self._span is not None and self.length else None
+    def rows(self) -> Iterator[Row]:
+        """Divide the indices among the chunks, and yield a row for each."""
+        cut, size, step, left = self._cut, self._size, self.step, self.count
+        index, done = self.start, 0
+        chunk = cut.chunk if type(cut) is RegularAxis else 0
+        while left:
+            if type(cut) is RegularAxis:
+                number = index // chunk
+                start = number * chunk
+            else:
+                number = cut.locate(index)
+                start = cut.start(number)
+                chunk = cut.length(number)
+            end = min(start + chunk, size)
+            count = (end - 1 - index) // step + 1 if step > 0 else (index - start) // -step + 1
+            count = min(count, left)
+            yield (number, index - start, count, step if count > 1 else 1, done, count == end - start)
+            done += count
+            left -= count
+            index += count * step
 
     @property
     def nchunks(self) -> int:
         """Number of rows, found without making them where the axis may have very many."""
-        if self._rows is None and self._span is not None and self.length:
-            start, step, _, cut = self._span
-            if type(cut) is RegularAxis:
-                if abs(step) >= cut.chunk:
-                    return self.length
-                return abs((start + (self.length - 1) * step) // cut.chunk - start // cut.chunk) + 1
-        return len(self.rows)
+        count, cut = self.count, self._cut
+        if count <= 1:
+            return count
+        last = self.start + (count - 1) * self.step
+        if type(cut) is RegularAxis:
+            chunk = cut.chunk
+            return count if abs(self.step) >= chunk else abs(last // chunk - self.start // chunk) + 1
+        if abs(self.step) == 1:  # no chunk is left out between the first and the last
+            return abs(int(cut.locate(last)) - int(cut.locate(self.start))) + 1
+        return sum(1 for _ in self.rows())
 
     def column(self) -> Column:
         """Return the rows as selections."""
+        return [*self] if self.nchunks <= LONG else self
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(self._entry, self.rows())
+
+    def find(self, number: int) -> Entry | None:
+        """Return what is selected of a chunk; ``None`` if nothing is."""
+        cut, step, count = self._cut, self.step, self.count
+        if number >= cut.count(self._size):
+            return None
+        start = cut.start(number)
+        end = min(start + cut.length(number), self._size)
+        # the first and the last position of which the index lies in the chunk
+        low, high = (start, end - 1) if step > 0 else (end - 1, start)
+        first = max(0, -((self.start - low) // step))
+        last = min(count - 1, (high - self.start) // step)
+        if first > last:
+            return None
+        here = last - first + 1
+        inner = self.start + first * step - start
+        return self._entry((number, inner, here, step if here > 1 else 1, first, here == end - start))
+
+    def _entry(self, row: Row) -> Entry:
+        number, first, count, step, work, whole = row
         if self.length is None:
-            number, first, _, _, _, whole = self.rows[0]
-            return [(number, first, None, whole)]
-        found: Column = []
-        for number, first, count, step, work, whole in self.rows:
-            stop: int | None = first + (count - 1) * step + (1 if step > 0 else -1)
-            if stop == -1:  # NumPy would count it from the end
-                stop = None
-            found.append((number, slice(first, stop, step), slice(work, work + count, 1), whole))
-        return found
+            return number, first, None, whole
+        stop: int | None = first + (count - 1) * step + (1 if step > 0 else -1)
+        if stop == -1:  # NumPy would count it from the end
+            stop = None
+        return number, slice(first, stop, step), slice(work, work + count, 1), whole
 
 
 def out_of_bounds(index: int, axis: int, size: int) -> SelectionError:
@@ -89,15 +133,7 @@ def fixed(index: int, axis: int, size: int, cut: ChunkAxis) -> Runs:
     at = index + size if index < 0 else index
     if not 0 <= at < size:
         raise out_of_bounds(index, axis, size)
-    if type(cut) is RegularAxis:
-        chunk = cut.chunk
-        number = at // chunk
-        start = number * chunk
-    else:
-        number = cut.locate(at)
-        start = cut.start(number)
-        chunk = cut.length(number)
-    return Runs(None, None, [(number, at - start, 1, 1, 0, chunk == 1 or size - start == 1)])
+    return Runs(None, (at, 1, 1), size, cut)
 
 
 def runs(part: slice, axis: int, size: int, cut: ChunkAxis) -> Runs:
@@ -107,28 +143,8 @@ def runs(part: slice, axis: int, size: int, cut: ChunkAxis) -> Runs:
     except (TypeError, ValueError) as error:
         raise SelectionError(f"a slice is not valid for axis {axis} with size {size}: {error}") from error
     length = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    if length <= 0:
+        return Runs(0, (0, 1, 0), size, cut)
     if length == 1:
         step = 1  # it may be larger than any integer of the machine
-    return Runs(length, (start, step, size, cut)) if length > 0 else Runs(0, None)
-
-
-def _cut(length: int, index: int, step: int, size: int, cut: ChunkAxis) -> list[Row]:
-    """Divide the indices ``index, index + step, …`` among the chunks."""
-    rows = []
-    done = 0
-    chunk = cut.chunk if type(cut) is RegularAxis else 0
-    while done < length:
-        if type(cut) is RegularAxis:
-            number = index // chunk
-            start = number * chunk
-        else:
-            number = cut.locate(index)
-            start = cut.start(number)
-            chunk = cut.length(number)
-        end = min(start + chunk, size)
-        count = (end - 1 - index) // step + 1 if step > 0 else (index - start) // -step + 1
-        count = min(count, length - done)
-        rows.append((number, index - start, count, step if count > 1 else 1, done, count == end - start))
-        done += count
-        index += count * step
-    return rows
+    return Runs(length, (start, step, length), size, cut)

@@ -122,7 +122,9 @@ def check_table(
             exam.find("unlisted-column", place.path, below(place.path, name) + "/", message)
     present = [name for name in names if name in arrays]
     if present:
-        _check_lengths(exam, place, item, present, sound and len(present) == len(names))
+        # of an array that is not listed it is not known whether it is as long as the columns are, as an index is
+        whole = len(present) == len(names) and arrays == {*names}
+        _check_lengths(exam, place, item, present, sound and whole)
 
 
 def _check_lengths(exam: Examination, place: Place, item: Format, names: list[str], sound: bool) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from tegula import engine
-from tegula.columns import ORDER
-from tegula.errors import NotFoundError, StoreError
+from tegula.columns import column_names
+from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format
 from tegula.integrity.arrays import check_arrays
 from tegula.integrity.copies import Copies, copies_of
-from tegula.integrity.documents import ALL_KEYS, Place, look, own_keys
+from tegula.integrity.documents import ALL_KEYS, Place, below, look, own_keys
 from tegula.integrity.examination import Examination, Repair
 from tegula.integrity.lengths import check_table
 from tegula.integrity.names import foreign
@@ -44,6 +45,8 @@ class _Open:
         Names of the nodes directly below it, and whether they are arrays; kept of tables only.
     errors : int
         How many errors there were before it was come to.
+    table : bool
+        Whether it is a table.
     """
 
     place: Place
@@ -53,6 +56,7 @@ class _Open:
     copies: list[Copies] = field(default_factory=list)
     members: list[tuple[str, bool]] = field(default_factory=list)
     errors: int = 0
+    table: bool = False
 
 
 def examine(exam: Examination) -> None:
@@ -91,7 +95,7 @@ def _enter(exam: Examination, place: Place, stack: list[_Open], errors: int) -> 
         if above.item is not first[0] and above.item not in (item for item, _ in place.nodes):
             message = f"a node of {first[0].name} in a group of {above.item.name}, whose readers do not see it"
             exam.find("other-format", path, place.prefix, message)
-        if _is_table(above):
+        if above.table:
             above.members.append((path[len(above.place.prefix) :], isinstance(first[1], ArrayMetadata)))
     for copies in (copies for group in stack for copies in group.copies):
         if place.damaged and not place.nodes:
@@ -112,18 +116,37 @@ def _enter(exam: Examination, place: Place, stack: list[_Open], errors: int) -> 
                 mine.compare(place, metadata, item, reachable)
                 opened.copies.append(mine)
         if first is not None:
-            exam.count(**{"tables" if _is_table(opened) else "groups": 1})
+            opened.table = _is_table(exam, place)
+            exam.count(**{"tables" if opened.table else "groups": 1})
     opened.pending = iter(_members(exam, place))
     stack.append(opened)
 
 
-def _is_table(group: _Open) -> bool:
-    metadata = group.place.nodes[0][1] if group.place.nodes else None
-    return isinstance(metadata, GroupMetadata) and (metadata.members is not None or ORDER in metadata.attributes)
+def _is_table(exam: Examination, place: Place) -> bool:
+    """Return whether a group is a table: one that lists its columns, all of them arrays as far as they are there.
+
+    AnnData lists columns in the same attribute that are groups: of categories, say, or of values and their mask.
+    """
+    item, metadata = place.nodes[0]
+    if not isinstance(metadata, GroupMetadata):
+        return False
+    if metadata.members is not None:
+        return True
+    try:
+        names = column_names(metadata)
+    except MetadataError:
+        return False  # the attribute is one of another program
+    return names is not None and not any(_is_group(exam, below(place.path, name), item) for name in names)
+
+
+def _is_group(exam: Examination, path: str, item: Format) -> bool:
+    with suppress(TegulaError):
+        return isinstance(engine.read_metadata(exam.store, path, item.name), GroupMetadata)
+    return False
 
 
 def _leave(exam: Examination, group: _Open) -> None:
-    if group.item is not None and _is_table(group):
+    if group.item is not None and group.table:
         metadata = group.place.nodes[0][1]
         if isinstance(metadata, GroupMetadata):
             with exam.listing(group.place.path, group.place.prefix):

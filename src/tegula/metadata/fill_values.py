@@ -20,11 +20,21 @@ import numpy.typing as npt
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED, DataType
 
-__all__ = ["decode_base64", "default_fill", "fill_from_json", "fill_to_json", "scalar_array"]
+__all__ = [
+    "decode_base64",
+    "default_fill",
+    "fill_from_document",
+    "fill_from_json",
+    "fill_to_json",
+    "scalar_array",
+    "undefined_fill",
+]
 
 Fill = npt.NDArray[Any]
 _SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _EXTENDED_DTYPES = frozenset(EXTENDED.values())
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def scalar_array(value: Any, data_type: DataType) -> Fill:
@@ -109,6 +119,19 @@ def default_fill(data_type: DataType) -> Fill:
     return scalar_array(0, data_type) if data_type.variable else np.zeros((), data_type.numpy)
 
 
+def undefined_fill(data_type: DataType) -> Fill:
+    """Return what stands for elements that were never written where the fill value is undefined, as in zarr-python.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> undefined_fill(as_data_type("i4")), undefined_fill(as_data_type("M8[s]"))
+    (array(0, dtype=int32), array('NaT', dtype='datetime64[s]'))
+    """
+    kind = data_type.numpy.kind
+    return np.array("NaT", data_type.numpy) if kind in "mM" else default_fill(data_type)
+
+
 def decode_base64(text: Any) -> bytes:
     """Decode standard base64, refusing anything else."""
     try:
@@ -117,8 +140,53 @@ def decode_base64(text: Any) -> bytes:
         raise MetadataError(f"{text!r:.80} is not base64", field="fill_value") from error
 
 
+def fill_from_document(value: Any, data_type: DataType, *, zarr_format: int = 3) -> Fill:
+    """Read the fill value of a document, also in other forms that zarr-python reads.
+
+    A boolean or a string may be given as a number, and too few bytes are completed with zeros. In Zarr v2 a number may
+    also be given as a boolean or in a string; v3 core requires a JSON number there. Text is refused for a boolean,
+    though zarr-python reads it as true.
+
+    Raises
+    ------
+    MetadataError
+        If the JSON value is not one that the data type allows.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> fill_from_document(0, as_data_type("bool"))
+    array(False)
+    >>> fill_from_document("5", as_data_type("i2"), zarr_format=2)
+    array(5, dtype=int16)
+    """
+    if zarr_format == 3 and data_type.numpy.kind in "iufmM" and type(value) in (bool, str):
+        return fill_from_json(value, data_type)
+    return fill_from_json(_usual_form(value, data_type), data_type)
+
+
+def _usual_form(value: Any, data_type: DataType) -> Any:
+    """Return the JSON value that v3 core has for what is meant."""
+    dtype, kind = data_type.numpy, type(value)
+    if data_type.variable:
+        return str(value) if data_type.variable == "string" and kind in (int, float, bool) else value
+    if dtype in _EXTENDED_DTYPES or dtype.names is not None:
+        return value
+    if dtype.kind == "b":
+        return bool(value) if kind in (int, float) or value == "" else value
+    if dtype.kind in "iumM":
+        if kind is bool or (kind is float and value.is_integer()):
+            return int(value)
+        return int(value) if kind is str and dtype.kind in "iu" and _INTEGER.fullmatch(value) else value
+    if dtype.kind == "f":
+        return float(value) if kind is bool or (kind is str and _NUMBER.fullmatch(value)) else value
+    if dtype.kind == "V" and kind is str:
+        return [*decode_base64(value).ljust(dtype.itemsize, b"\0")]
+    return value
+
+
 def fill_from_json(value: Any, data_type: DataType) -> Fill:
-    """Read a fill value of a Zarr v3 document.
+    """Read a fill value in the form of Zarr v3 core.
 
     Raises
     ------

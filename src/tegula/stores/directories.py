@@ -8,19 +8,21 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from types import TracebackType
+from contextlib import suppress
+from functools import partial
 
 from tegula.errors import ConflictError, StoreError
+from tegula.stores.generations import FileGeneration, fine_time, generation_of, is_later, needs_more, new_time
 from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.names import HIDDEN
-from tegula.stores.open_files import acquire, release, sync_file
+from tegula.stores.open_files import Held, acquire, sync_file
 
-__all__ = ["Directory", "generation_of", "make_directories", "remove_directory", "sync_directory"]
+__all__ = ["Directory", "is_temporary", "make_directories", "remove_directory", "sync_directory"]
 
 _RELATIVE = os.open in os.supports_dir_fd
 _TIMES_BY_FD = os.utime in os.supports_fd
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LOCK_FILE = HIDDEN + "lock"
 _NO_LOCKS = {
@@ -33,11 +35,12 @@ _NO_LOCKS = {
     errno.EISDIR,
 }
 _DAY = 86400.0
+_STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: what times of file systems are multiples of
 _ALLOCATES = sys.platform == "linux"
 _MOST_ALLOCATED = 2**22  # where the file system has no such call, it is made up for by writing to each block
 
 
-class Directory:
+class Directory(Held):
     """A directory that is open, for ``with``.
 
     On POSIX everything goes through its file descriptor, so that a directory which is moved or removed meanwhile is
@@ -56,21 +59,21 @@ class Directory:
         If it can't be opened.
     """
 
-    __slots__ = ("_fd", "_path", "_sync")
-
     def __init__(self, path: str, *, sync: bool = False) -> None:
+        super().__init__()
         self._path = path
         self._sync = sync
-        self._fd = os.open(path, _OPEN_DIRECTORY) if _RELATIVE else None
+        self._fd: int | None = None
+        self._lock_fd: int | None = None
 
     def __enter__(self) -> Directory:
+        if _RELATIVE:
+            try:
+                self._fd = self.open(self._path, _OPEN_DIRECTORY)
+            except BaseException:
+                self.close()
+                raise
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
 
     def replace(self, name: str, value: memoryview, expected: Generation | None) -> Generation:
         """Put a file with the contents `value` in the place of `name`, and return its generation.
@@ -82,42 +85,50 @@ class Directory:
         OSError
             If anything fails; what stood there still does, and nothing is left behind.
         """
-        temporary = f"{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp"
-        alive: list[int] = []
+        chance = os.urandom(8)
+        temporary = self._at(f"{HIDDEN}{os.getpid()}-{chance.hex()}.tmp")
+        before = self.mark
         try:
-            generation = self._write(temporary, value, alive, replaces=expected not in (None, ABSENT))
-            with self._locked(required=expected is not None):
-                self._check(name, expected)
-                os.replace(self._at(temporary), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            generation = self._write(temporary, value, chance, replaces=expected not in (None, ABSENT))
+            self._lock(required=expected is not None)
+            old = self._check(name, expected)
+            if old is None and len(generation) > 3:
+                old = self._generation(name)
+            if old is not None:
+                generation = self._later(temporary, generation, old)
+            os.replace(temporary, self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(self._at(temporary), dir_fd=self._fd)
+            try:  # noqa: SIM105 - no signal comes between the exception and this call
+                os.unlink(temporary, dir_fd=self._fd)
+            except OSError:
+                pass
             raise
-        finally:
-            for fd in alive:
-                with suppress(OSError):  # it has been closed before, under its first number
-                    os.close(fd)
+        self._unlock(before)
         self._sync_names()
         return generation
 
     def remove(self, name: str, expected: Generation | None) -> None:
         """Remove the file or link `name` if there is one; a directory is left alone. Raises as `replace` does."""
-        with self._locked(required=expected is not None):
-            self._check(name, expected)
-            self._unlink(name)
+        before = self.mark
+        self._lock(required=expected is not None)
+        self._check(name, expected)
+        self._unlink(name)
+        self._unlock(before)
         self._sync_names()
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Remove several files or links."""
-        with self._locked(required=False):
-            for name in names:
-                self._unlink(name)
+        before = self.mark
+        self._lock(required=False)
+        for name in names:
+            self._unlink(name)
+        self._unlock(before)
         self._sync_names()
 
     def leftovers(self) -> Iterator[str]:
         """Yield the temporary files of writers that died; those still being written are locked by their writer."""
         for name in os.listdir(self._path if self._fd is None else self._fd):
-            if name.startswith(HIDDEN) and name.endswith(".tmp"):
+            if is_temporary(name):
                 with suppress(OSError):
                     if self._is_orphan(name):
                         yield name
@@ -134,18 +145,23 @@ class Directory:
     def remove_lock_file(self) -> None:
         """Remove the lock file, if one had to be made, from a directory that holds nothing else."""
         if os.listdir(self._path if self._fd is None else self._fd) == [_LOCK_FILE]:
-            with self._locked(required=False):
-                self._unlink(_LOCK_FILE)
+            before = self.mark
+            self._lock(required=False)
+            self._unlink(_LOCK_FILE)
+            self._unlock(before)
 
     def _at(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
 
-    def _write(self, name: str, value: memoryview, alive: list[int], *, replaces: bool) -> Generation:
-        """Write a file; with what is added to `alive` ends the lock that tells those who sweep of a living writer."""
-        fd = os.open(self._at(name), _CREATE, 0o666, dir_fd=self._fd)
+    def _write(self, path: str, value: memoryview, chance: bytes, *, replaces: bool) -> FileGeneration:
+        """Write a file; while this object is open, the lock of the file shows that its writer lives."""
+        contents = value
+        opened: list[int] = []
         try:
+            opened.extend(map(partial(os.open, dir_fd=self._fd), (path,), (_CREATE,), (0o666,)))
+            fd = opened[0]
             with suppress(OSError):
-                acquire(fd, wait=False)
+                acquire(fd, path, wait=False)
             if replaces and _ALLOCATES and 0 < value.nbytes <= _MOST_ALLOCATED:
                 # ext4 sends a file that has no blocks yet to the disk before it lets it replace another one
                 os.posix_fallocate(fd, 0, value.nbytes)
@@ -154,28 +170,57 @@ class Directory:
                 if not count:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
                 value = value[count:]
-            # Inode numbers come back soon and the system's clock ticks slowly; an explicit time makes tokens unique.
-            now = time.time_ns()
-            os.utime(fd if _TIMES_BY_FD else self._at(name), ns=(now, now))
+            now = new_time(time.time_ns(), chance)
+            os.utime(fd if _TIMES_BY_FD else path, ns=(now, now))
             if self._sync:
                 sync_file(fd)
             if sys.platform != "win32":  # which renames no open file
                 with suppress(OSError):
-                    alive.append(os.dup(fd))
-            return generation_of(os.fstat(fd))
+                    self.duplicate(fd)
+            return generation_of(os.fstat(fd), fd, contents)
         finally:
-            os.close(fd)  # before the file is put in place, since NFS reports failed writes only here
+            if opened:
+                os.close(opened[0])  # before the file is put in place, since NFS reports failed writes only here
 
-    def _check(self, name: str, expected: Generation | None) -> None:
+    def _check(self, name: str, expected: Generation | None) -> FileGeneration | None:
+        """Compare what stands at `name` with what is expected, if anything is, and return its generation."""
         if expected is None:
-            return
-        try:
-            status = os.stat(self._at(name), dir_fd=self._fd)
-            current = ABSENT if stat.S_ISDIR(status.st_mode) else generation_of(status)
-        except FileNotFoundError:
-            current = ABSENT
-        if current != expected:
+            return None
+        found = self._generation(name)
+        if (ABSENT if found is None else found) != expected:
             raise ConflictError("the value has changed since it was read")
+        return found
+
+    def _generation(self, name: str) -> FileGeneration | None:
+        """Return the generation of what stands at `name`; ``None`` if that is no value."""
+        path = self._at(name)
+        try:
+            status = os.stat(path, dir_fd=self._fd)
+            if stat.S_ISDIR(status.st_mode):
+                return None
+            if not needs_more(status):
+                return generation_of(status, -1)
+            with Held() as held:
+                fd = held.open(path, _READ, dir_fd=self._fd)
+                return generation_of(os.fstat(fd), fd)
+        except FileNotFoundError:
+            return None
+
+    def _later(self, path: str, generation: FileGeneration, old: FileGeneration) -> FileGeneration:
+        """Return the generation of a new file that is to replace an old one, with a later time if it needs that.
+
+        So no state comes back, although inode numbers do, where the clock stands still or goes back, too.
+        """
+        for step in _STEPS:
+            if is_later(generation, old):
+                return generation
+            now = fine_time(old[1] + step)
+            os.utime(path, ns=(now, now), dir_fd=self._fd)
+            status = os.stat(path, dir_fd=self._fd)
+            generation = (status.st_ino, status.st_mtime_ns, status.st_size, *generation[3:])
+        if not is_later(generation, old):
+            raise StoreError(f"the file system of {self._path} keeps no times, which a conditional write needs")
+        return generation
 
     def _unlink(self, name: str) -> None:
         try:
@@ -191,69 +236,68 @@ class Directory:
             os.fsync(self._fd)
 
     def _is_orphan(self, name: str) -> bool:
-        fd = os.open(self._at(name), os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), dir_fd=self._fd)
-        try:
+        path = self._at(name)
+        with Held() as held:
+            fd = held.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), dir_fd=self._fd)
             if sys.platform != "win32":
                 try:
-                    return acquire(fd, wait=False)
+                    return acquire(fd, path, wait=False)
                 except OSError as error:
                     if error.errno not in _NO_LOCKS:
                         raise
             return time.time() - os.fstat(fd).st_mtime > _DAY
-        finally:
-            os.close(fd)
 
-    @contextmanager
-    def _locked(self, *, required: bool) -> Iterator[None]:
+    def _lock(self, *, required: bool) -> None:
         """Keep other writers of this directory out; where no lock can be had, refuse if it is `required`."""
-        fd = self._acquire()
-        if fd is None and required:
-            raise StoreError(f"the file system of {self._path} has no locks, which a conditional write needs")
-        try:
-            yield
-        finally:
-            if fd is not None:
-                release(fd)
-                if fd != self._fd:
-                    os.close(fd)
-
-    def _acquire(self) -> int | None:
         if self._fd is not None:
             try:
-                acquire(self._fd)
+                self.lock(self._fd, self._path)
+                self._lock_fd = self._fd
+                return
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
-            else:
-                return self._fd
-        return self._acquire_lock_file()
+        if not self._lock_file() and required:
+            raise StoreError(f"the file system of {self._path} has no locks, which a conditional write needs")
 
-    def _acquire_lock_file(self) -> int | None:
+    def _unlock(self, mark: int) -> None:
+        """Let other writers in, and give back what was taken since `mark` if the directory stays open for long."""
+        if self._lock_fd is not None:
+            self.unlock(self._lock_fd)
+            self._lock_fd = None
+        if self._sync:
+            self.release(mark)
+
+    def _lock_file(self) -> bool:
+        """Lock a file of its own instead of the directory; return whether files can be locked."""
+        path = self._at(_LOCK_FILE)
         while True:
-            fd = os.open(self._at(_LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o666, dir_fd=self._fd)
+            before = self.mark
+            fd = self.open(path, os.O_RDWR | os.O_CREAT, dir_fd=self._fd)
             try:
-                acquire(fd)
-                if os.path.samestat(os.fstat(fd), os.stat(self._at(_LOCK_FILE), dir_fd=self._fd)):
-                    return fd
+                self.lock(fd, os.path.join(self._path, _LOCK_FILE))
+                self._lock_fd = fd
+                if os.path.samestat(os.fstat(fd), os.stat(path, dir_fd=self._fd)):
+                    return True
             except FileNotFoundError:
                 pass  # removed with the directory while we waited
             except OSError as error:
-                os.close(fd)
-                if error.errno in _NO_LOCKS:
-                    return None
-                raise
-            os.close(fd)
+                if error.errno not in _NO_LOCKS:
+                    raise
+                return False
+            self.release(before)
 
 
-def generation_of(status: os.stat_result) -> Generation:
-    """Return the token for the state of a file."""
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
+def is_temporary(name: str) -> bool:
+    """Return whether a file has the name of one that a writer has not put in its place yet."""
+    return name.startswith(HIDDEN) and name.endswith(".tmp")
 
 
-def make_directories(path: str, *, sync: bool) -> None:
+def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:
     """Make a directory and those above it that are missing; with `sync` their names are on the disk on return.
 
-    Others may remove it again while it is empty.
+    Returns whether it was made, and not there before. Others may remove it again while it is empty. Directories above
+    the file `anchor` are not made.
 
     Raises
     ------
@@ -261,8 +305,10 @@ def make_directories(path: str, *, sync: bool) -> None:
         If one can't be made, or a file stands in the way.
     """
     missing = [path]
-    failures = 0
+    failures, made = 0, False
     while missing:
+        if anchor.startswith(os.path.join(missing[-1], "")) and not os.path.isdir(missing[-1]):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[-1])
         try:
             os.mkdir(missing[-1])
         except FileNotFoundError:
@@ -275,11 +321,14 @@ def make_directories(path: str, *, sync: bool) -> None:
         except FileExistsError:
             if not _is_directory(missing[-1]):
                 raise
+            made = False
         else:
+            made = True
             if sync:
                 with suppress(FileNotFoundError):  # others have removed both again
                     sync_directory(os.path.dirname(missing[-1]))
         missing.pop()
+    return made
 
 
 def _is_directory(path: str) -> bool:
@@ -309,8 +358,5 @@ def remove_directory(path: str) -> bool:
 def sync_directory(path: str) -> None:
     """Bring the names in a directory to the disk; Windows has no way to ask for that."""
     if _RELATIVE:
-        fd = os.open(path, _OPEN_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with Held() as held:
+            os.fsync(held.open(path, _OPEN_DIRECTORY))

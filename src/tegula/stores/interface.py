@@ -192,6 +192,28 @@ class Store(ABC):
         """
         check_prefix(prefix)
 
+    def anchored(self, document: str) -> Store:
+        """Return this store for writing values that belong to a document, such as the chunks of an array.
+
+        Where a store has directories, it makes none for such values once the document is gone: not the one that the
+        document stood in, and none below it. So what is written through an array that has been deleted or moved does
+        not appear at its old place. A store without directories returns itself.
+
+        Raises
+        ------
+        StoreError
+            If `document` is not a valid key.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> store = MemoryStore()
+        >>> store.anchored("a/zarr.json") is store
+        True
+        """
+        check_key(document)
+        return self
+
     def has_prefix(self, prefix: str) -> bool:
         """Return whether `make_prefix` has nothing to do: always, where there is no such thing as a directory.
 
@@ -259,9 +281,19 @@ class Store(ABC):
         check_key(key)
         return nullcontext(False)
 
+    def flush(self) -> None:
+        """Write out what is pending; a store that keeps nothing back, as this one, does nothing.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> MemoryStore().flush()
+        """
+        return
+
     def close(self) -> None:
         """Write out what is pending and release what is held; the store can't be used afterwards."""
-        return
+        self.flush()
 
     def __enter__(self) -> Store:
         return self

@@ -17,11 +17,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Literal
 
-from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
+from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.stores.directories import Directory, make_directories, remove_directory
+from tegula.stores.generations import generation_of
 from tegula.stores.interface import (
     ABSENT,
     ByteRange,
@@ -33,9 +34,9 @@ from tegula.stores.interface import (
     flat_view,
 )
 from tegula.stores.names import file_url, path_of_url
-from tegula.stores.open_files import acquire, read_at
+from tegula.stores.open_files import GaveUp, Held, read_at
 from tegula.stores.root import Root
-from tegula.stores.trees import children, directories, opened, remove_tree, walk
+from tegula.stores.trees import children, directories, holding_temporaries, remove_tree, walk
 
 __all__ = ["LocalStore"]
 
@@ -99,6 +100,7 @@ class LocalStore(Store):
         self.read_only = read_only
         self.durability = durability
         self._sync = durability == "fsync"
+        self._anchor: str | None = None
         self._root = Root(root, follow_symlinks=follow_symlinks)
 
     @classmethod
@@ -160,7 +162,7 @@ class LocalStore(Store):
                             _sweep(path, directory)
                     return True
                 self._root.forget(parent)
-                make_directories(self._root.base + parent, sync=self._sync)
+                self._make_directory(parent)
         return False
 
     @property
@@ -170,39 +172,41 @@ class LocalStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        fd = None
+        opened: list[int] = []  # see `open_files`; a `Held` would take as long as the rest
         try:
-            path = self._root.path(key)
-            if path is not None:
-                fd = os.open(path, _READ_HERE)
-        except FileNotFoundError:
-            pass
-        except StoreError as error:
-            error.within(key=key)
-            raise
-        except (OSError, ValueError) as error:
-            fd = self._open_unusual(key, error)
-        if fd is None:
-            return (None, ABSENT) if with_generation else None
-        try:
-            status = os.fstat(fd)
-            plain = status.st_mode & _TYPE == _REGULAR and self._root.ignores_case is False
-            if not plain and self._is_no_value(key, status):
+            try:
+                path = self._root.path(key)
+                if path is not None:
+                    opened.extend(map(os.open, (path,), (_READ_HERE,)))
+            except FileNotFoundError:
+                pass
+            except StoreError as error:
+                error.within(key=key)
+                raise
+            except (OSError, ValueError) as error:
+                self._open_unusual(key, error, opened)
+            if not opened:
                 return (None, ABSENT) if with_generation else None
-            size = status.st_size
-            start, stop = (0, size) if byte_range is None else clip_range(byte_range, size)
-            value = os.read(fd, size) if stop - start == size else read_at(fd, start, stop)
-            if len(value) != stop - start:
-                value = read_at(fd, start, stop)
-        except StoreError as error:
-            error.within(key=key)
-            raise
-        except (OSError, MemoryError, OverflowError) as error:
-            raise self._failure("read", key, error) from error
+            try:
+                fd = opened[0]
+                status = os.fstat(fd)
+                plain = status.st_mode & _TYPE == _REGULAR and self._root.ignores_case is False
+                if not plain and self._is_no_value(key, status):
+                    return (None, ABSENT) if with_generation else None
+                size = status.st_size
+                start, stop = (0, size) if byte_range is None else clip_range(byte_range, size)
+                value = os.read(fd, size) if stop - start == size else read_at(fd, start, stop)
+                if len(value) != stop - start:
+                    value = read_at(fd, start, stop)
+                return (value, generation_of(status, fd)) if with_generation else value
+            except StoreError as error:
+                error.within(key=key)
+                raise
+            except (OSError, MemoryError, OverflowError) as error:
+                raise self._failure("read", key, error) from error
         finally:
-            with suppress(OSError):  # nothing was written
-                os.close(fd)
-        return (value, (status.st_ino, status.st_mtime_ns, size)) if with_generation else value
+            if opened:
+                os.closerange(opened[0], opened[0] + 1)
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none; raises as `get` does."""
@@ -214,6 +218,21 @@ class LocalStore(Store):
                     status = os.stat(self._root.resolve(path))
                 return None if self._is_no_value(key, status) else status.st_size
         return None
+
+    def exists(self, key: str) -> bool:
+        """Return whether `key` has a value; raises as `get` does."""
+        try:
+            path = self._root.path(key)
+            if path is None:
+                return False
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            return False
+        except (StoreError, OSError, ValueError):
+            return self.size(key) is not None
+        if mode & _TYPE == _REGULAR and self._root.ignores_case is False:
+            return True
+        return self.size(key) is not None
 
     def obstruction(self, key: str) -> str | None:
         """Say that a directory stands in the place of `key`, or another spelling of it; ``None`` if neither does."""
@@ -237,22 +256,31 @@ class LocalStore(Store):
         view = flat_view(value, key)
         parent, _, name = key.rpartition("/")
         try:
-            with self._reporting("write", key):
-                for _ in range(_ATTEMPTS):
-                    if self._root.ignores_case is not False:
-                        self._refuse_twin(key)
-                    path = self._root.directory(parent)
-                    if path is not None:
-                        # Whoever finds a directory empty removes it, so it may be gone before our file is in it.
-                        with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
+            for _ in range(_ATTEMPTS):
+                if self._root.ignores_case is not False:
+                    self._refuse_twin(key)
+                path = self._root.directory(parent)
+                if path is not None:
+                    try:
+                        with Directory(path, sync=self._sync) as directory:
                             if path not in _swept:
                                 _sweep(path, directory)
                             return directory.replace(name, view, if_generation)
+                    except FileNotFoundError:
+                        # Another process may remove the directory while it is still empty.
                         self._root.forget(parent)
-                    make_directories(self._root.base + parent, sync=self._sync)
-        except TegulaError:
-            self._prune(parent)
+                if self._make_directory(parent):  # in a new directory there is nothing to clear away
+                    _note_swept(os.path.join(self._root.base + parent, ""))
+        except NotFoundError as error:  # nothing has been made
+            error.within(key=key)
             raise
+        except TegulaError as error:
+            self._prune(parent)
+            error.within(key=key)
+            raise
+        except (OSError, ValueError) as error:
+            self._prune(parent)
+            raise self._failure("write", key, error) from error
         raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
@@ -275,37 +303,31 @@ class LocalStore(Store):
         if top:
             self._check_writable(top)
             with self._reporting("make", prefix):
-                make_directories(self._root.base + top, sync=self._sync)
+                self._make_directory(top)
+
+    def anchored(self, document: str) -> LocalStore:
+        """Return this store for values that belong to a document: it makes no directories once that is gone.
+
+        See `Store.anchored`; writing raises `NotFoundError` then.
+        """
+        self._root.check(document)
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, _anchor=document)  # shares what is known about the directories
+        return found
 
     def has_prefix(self, prefix: str) -> bool:
         """Return whether there is a directory of that prefix, be it empty; see `Store.has_prefix`."""
         with self._reporting("look at", check_prefix(prefix)):
             return self._listed(prefix) is not None
 
-    @contextmanager
-    def turn(self, key: str) -> Iterator[bool]:
+    def turn(self, key: str) -> AbstractContextManager[bool]:
         """Lock the file of `key`, if there is one, as long as the turn lasts; see `Store.turn`.
 
         The lock ends with its holder, and goes with the file: who has waited for one that was replaced meanwhile waits
         for the new one.
         """
         self._root.check(key)
-        fd, alone = None, False
-        with suppress(OSError, StoreError):  # where files can't be locked
-            path = self._root.path(key)
-            while path is not None and not alone:
-                fd = os.open(path, _READ_HERE)
-                acquire(fd, wait=True)
-                alone = os.fstat(fd).st_ino == os.stat(path).st_ino
-                if not alone:
-                    held, fd = fd, None
-                    os.close(held)
-        try:
-            yield alone
-        finally:
-            if fd is not None:
-                with suppress(OSError):  # nothing was written
-                    os.close(fd)
+        return _Turn(self._root, key)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`, links as links, and the directories that fall empty."""
@@ -376,9 +398,12 @@ class LocalStore(Store):
         check_prefix(prefix)
         with self._reporting("list", prefix):
             top = self._listed(prefix)
-            for path, directory in opened(top) if top is not None else ():
+            for path in holding_temporaries(top) if top is not None else ():
                 inside = path[len(self._root.base) :].replace(os.sep, "/").rstrip("/")
-                for name in directory.leftovers():
+                found: list[str] = []
+                with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
+                    found += directory.leftovers()
+                for name in found:
                     yield f"{inside}/{name}" if inside else name
 
     def reclaim(self, prefix: str = "") -> int:
@@ -401,7 +426,11 @@ class LocalStore(Store):
             raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
         with self._reporting("reclaim", prefix):
             top = self._listed(prefix)
-            return sum(directory.reclaim() for _, directory in opened(top)) if top is not None else 0
+            count = 0
+            for path in holding_temporaries(top) if top is not None else ():
+                with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
+                    count += directory.reclaim()
+            return count
 
     def _has(self, entry: os.DirEntry[str], child: str, name: str) -> bool:
         """Return whether a key directly below a listed prefix has a value; `exists` decides whatever is not plain."""
@@ -429,7 +458,7 @@ class LocalStore(Store):
         except NotADirectoryError:
             return None
 
-    def _open_unusual(self, key: str, error: OSError | ValueError) -> int | None:
+    def _open_unusual(self, key: str, error: OSError | ValueError, opened: list[int]) -> None:
         """Open what could not be opened plainly: a link that leads to a file of the store."""
         path = self._root.base + key
         mode = 0
@@ -437,10 +466,9 @@ class LocalStore(Store):
             mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
             with self._reporting("read", key):
-                return os.open(self._root.resolve(path), _READ)
-        if stat.S_ISDIR(mode) and isinstance(error, PermissionError):  # Windows opens none
-            return None
-        raise self._failure("read", key, error) from error
+                opened.extend(map(os.open, (self._root.resolve(path),), (_READ,)))
+        elif not (stat.S_ISDIR(mode) and isinstance(error, PermissionError)):  # Windows opens none
+            raise self._failure("read", key, error) from error
 
     def _is_no_value(self, key: str, status: os.stat_result) -> bool:
         if not stat.S_ISREG(status.st_mode):
@@ -448,6 +476,18 @@ class LocalStore(Store):
                 return True
             raise StoreError(f"{self._root.base}{key} is not a regular file", key=key)
         return self._root.ignores_case is not False and self._root.is_twin(key, status)
+
+    def _make_directory(self, name: str) -> bool:
+        """Make a directory below the root and those above it, as far as the store's anchor allows.
+
+        Returns whether it was made, and not there before.
+        """
+        anchor = "" if self._anchor is None else self._root.base + self._anchor
+        if self._anchor is not None and not self.exists(self._anchor):
+            raise NotFoundError(
+                f"{anchor} has been deleted or moved since it was opened, so nothing is written beside it"
+            )
+        return make_directories(self._root.base + name, sync=self._sync, anchor=anchor)
 
     def _check_writable(self, key: str) -> None:
         self._root.check(key)
@@ -509,14 +549,50 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.root!r})"
 
 
+class _Turn(Held):
+    """The file of a key, locked; for ``with``, which is told whether it is."""
+
+    def __init__(self, root: Root, key: str) -> None:
+        super().__init__()
+        self._root = root
+        self._key = key
+
+    def __enter__(self) -> bool:  # type: ignore[override]
+        try:
+            return self._wait()
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait(self) -> bool:
+        try:
+            path = self._root.path(self._key)
+            while path is not None:
+                before = self.mark
+                fd = self.open(path, _READ_HERE)
+                self.lock(fd, path)
+                if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                    return True
+                self.release(before)
+        except GaveUp:
+            raise
+        except OSError:
+            pass  # there is no such file, or it can't be locked
+        return False
+
+
 def _reopen(kind: type[LocalStore], root: str, options: dict[str, Any]) -> LocalStore:
     return kind(root, **options)
 
 
 def _sweep(path: str, directory: Directory) -> None:
     """Clear away what dead writers left in a directory: once in a process, since it takes listing it."""
+    _note_swept(path)
+    with suppress(OSError):
+        directory.reclaim()
+
+
+def _note_swept(path: str) -> None:
     if len(_swept) >= _REMEMBERED:
         _swept.clear()
     _swept.add(path)
-    with suppress(OSError):
-        directory.reclaim()

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
@@ -66,6 +66,9 @@ class MappingStore(Store):
     A ``KeyError`` of the mapping means that a key is missing; any other exception surfaces as `StoreError`. Keys of the
     mapping that are no valid keys of a store are not listed.
 
+    Where the mapping itself keeps values back, `flush` calls its ``flush()`` or ``sync()``. `close` flushes and leaves
+    the mapping open: it is its maker who closes it.
+
     A generation is a digest of the value, and conditional writes are atomic between the threads of a process, through
     however many stores they share a mapping. Between processes they are not: a mapping has no means for that.
 
@@ -88,6 +91,7 @@ class MappingStore(Store):
     def __init__(self, mapping: MutableMapping[str, Any], *, read_only: bool = False) -> None:
         if not hasattr(mapping, "__getitem__") or not hasattr(mapping, "keys"):
             raise StoreError(f"a MappingStore needs a mapping, not {type(mapping).__name__}")
+        import_module("hashlib")  # here, and not in a thread that makes the first digest while another one forks
         self.mapping = mapping
         self.read_only = read_only
         self._shared = _shared_of(mapping)
@@ -113,12 +117,10 @@ class MappingStore(Store):
                 raise self._failure("write", key, error) from error
         return self._generation(key, data)
 
-    @contextmanager
-    def turn(self, key: str) -> Iterator[bool]:
+    def turn(self, key: str) -> AbstractContextManager[bool]:
         """Keep other threads waiting, whatever their key: equal values have one generation here; see `Store.turn`."""
         check_key(key)
-        with self._shared.turn:
-            yield True
+        return self._shared.turn
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""
@@ -160,6 +162,22 @@ class MappingStore(Store):
             raise
         except Exception as error:
             raise self._failure("look up", key, error) from error
+
+    def flush(self) -> None:
+        """Call the mapping's own ``flush()``, or ``sync()`` as of a shelf, if it has one.
+
+        Raises
+        ------
+        StoreError
+            If that fails.
+        """
+        flush = getattr(self.mapping, "flush", None) or getattr(self.mapping, "sync", None)
+        if not callable(flush) or self.read_only:
+            return
+        try:
+            flush()
+        except Exception as error:
+            raise StoreError(f"{self!r} failed to flush: {type(error).__name__}: {error}") from error
 
     @property
     def url(self) -> str:

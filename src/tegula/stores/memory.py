@@ -20,8 +20,8 @@ from tegula.stores.interface import (
     check_prefix,
     clip_range,
     flat_view,
-    split_children,
 )
+from tegula.stores.key_tree import KeyTree
 
 __all__ = ["MemoryStore"]
 
@@ -63,6 +63,7 @@ class MemoryStore(Store):
         self._values: dict[str, tuple[bytes, Generation]] = {}
         for key, value in (contents or {}).items():
             self._values[check_key(key)] = (bytes(flat_view(value, key)), _next_generation())
+        self._tree: KeyTree | None = None  # made by the first listing
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
@@ -79,6 +80,8 @@ class MemoryStore(Store):
         with self._lock:
             self._check_generation(key, if_generation)
             generation: Generation = _next_generation()
+            if self._tree is not None and key not in self._values:
+                self._tree.add(key)
             self._values[key] = (data, generation)
         return generation
 
@@ -87,18 +90,25 @@ class MemoryStore(Store):
         self._check_writable(key)
         with self._lock:
             self._check_generation(key, if_generation)
-            self._values.pop(key, None)
+            if self._values.pop(key, None) is not None and self._tree is not None:
+                self._tree.discard(key)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in no particular order."""
         check_prefix(prefix)
         with self._lock:
-            keys = [*self._values]
-        return (key for key in keys if key.startswith(prefix))
+            return iter(self._listed().keys(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
-        return split_children(self.list_prefix(prefix), prefix)
+        check_prefix(prefix)
+        with self._lock:
+            return self._listed().children(prefix)
+
+    def _listed(self) -> KeyTree:
+        if self._tree is None:
+            self._tree = KeyTree(self._values)
+        return self._tree
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -1,18 +1,127 @@
-"""What operating systems do differently to an open file: locks that end with their holder, positions, syncing."""
+"""Open files: who owns them and their locks, and what operating systems do differently to them.
+
+A signal handler, above all that of Ctrl-C, may raise an exception after any call and at the start of any Python
+function. A descriptor that a call returns may then never reach a variable, and an ``__exit__`` in Python may end before
+its first line. `Held` is safe from that, and everything in this package that opens or locks files goes
+through it. Where every microsecond counts, a list holds a single file instead: ``opened.extend(map(os.open, (path,),
+(flags,)))`` opens and notes it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0]
++ 1)``.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
+import logging
 import os
 import sys
 import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice, tee
 from typing import Any
 
-__all__ = ["acquire", "read_at", "release", "sync_file", "write_at"]
+from tegula.errors import StoreError
+
+__all__ = ["GaveUp", "Held", "acquire", "end_waiting", "read_at", "release", "sync_file", "waiting_is_over", "write_at"]
 
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
 _position_lock = threading.Lock()  # where a file has but one position: Windows
+_log = logging.getLogger("tegula.stores")
+_SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
+_LONG = 1.0  # seconds after which an attempt need not follow the other that fast
+_SUSPICIOUS = 10.0  # seconds after which the log says what is waited for
+_waits = threading.local()
+_exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # calls what an iterator calls, without a step of Python
+_locked: dict[int, list[int | None]] = {}  # by descriptor of a lock, all descriptors that its holder has open
+
+
+def _close_copies() -> None:
+    """In a forked child, close its copies of locked files: locks end when the last copy is closed."""
+    for held in _locked.values():
+        while held and held[-1] is not None:
+            os.close(held.pop() or 0)
+    _locked.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_close_copies)
+
+
+class GaveUp(StoreError):
+    """Raised in a thread that waits for a lock when another thread of the same operation has failed."""
+
+
+class Held(io.IOBase):
+    """Open files and locks, which are given back together when a ``with`` statement ends.
+
+    No signal can come between taking something and noting it, nor between forgetting it and giving it back: each is one
+    call of compiled code. `io.IOBase` is the base because its ``__exit__`` and its finalizer are compiled as well and
+    only call `close`. Closing ignores errors, so a file that is written to must be closed by other means.
+
+    Attributes
+    ----------
+    close : callable
+        Gives everything back. Nothing can be taken afterwards.
+    """
+
+    close: Callable[[], Any]
+
+    def __init__(self) -> None:
+        self._held: list[int | None] = [None]  # descriptors; `None` is where they end
+        self.close = partial(_exhaust, _closing(iter(self._held.pop, None)))
+
+    @property
+    def mark(self) -> int:
+        """What `release` is to be told to keep what is held now."""
+        return len(self._held)
+
+    def release(self, mark: int) -> None:
+        """Give back what has been taken since `mark`, the last first."""
+        if len(self._held) > mark:
+            _exhaust(_closing(islice(iter(self._held.pop, None), len(self._held) - mark)))
+
+    def open(self, path: str, flags: int, mode: int = 0o666, *, dir_fd: int | None = None) -> int:
+        """Open a file and return its descriptor.
+
+        Raises
+        ------
+        OSError
+            If it can't be opened.
+        """
+        self._held.extend(map(partial(os.open, dir_fd=dir_fd), (path,), (flags,), (mode,)))
+        return self._held[-1]  # type: ignore[return-value]
+
+    def duplicate(self, fd: int) -> int:
+        """Return another descriptor of an open file, which shares its lock; raises as `open` does."""
+        self._held.extend(map(os.dup, (fd,)))
+        return self._held[-1]  # type: ignore[return-value]
+
+    def lock(self, fd: int, path: str, *, wait: bool = True) -> bool:
+        """Lock an open file as `acquire` does, until it is closed or `unlock` is called.
+
+        A forked child closes its copies of all that is held here, so that it does not keep the lock.
+        """
+        _locked[fd] = self._held
+        return acquire(fd, path, wait=wait)
+
+    def unlock(self, fd: int) -> None:
+        """Give up the lock of a file before the file is closed."""
+        try:  # noqa: SIM105 - a context manager takes longer than the call
+            release(fd)
+        except OSError:
+            pass  # closing it will do
+
+
+def _closing(descriptors: Iterator[Any]) -> Iterator[None]:
+    """Return an iterator that closes each descriptor as it comes, and ignores errors."""
+    first, after = tee(descriptors)
+    return map(os.closerange, first, map((1).__add__, after))
+
 
 if sys.platform == "win32":
     import msvcrt
@@ -20,19 +129,15 @@ if sys.platform == "win32":
     # Locked bytes can't be read by others on Windows, so the one to lock lies far beyond the end of any file.
     _FAR = 1 << 60
 
-    def acquire(fd: int, *, wait: bool = True) -> bool:
-        """Lock an open file and return True, or return False if another holds the lock and `wait` is off."""
+    def _try(fd: int) -> bool:
         os.lseek(fd, _FAR, os.SEEK_SET)
-        while True:
-            try:
-                msvcrt.locking(fd, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EDEADLK):
-                    raise
-                if not wait:
-                    return False
-            else:
-                return True
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EDEADLK):
+                raise
+            return False
+        return True
 
     def release(fd: int) -> None:
         """Give up the lock of an open file."""
@@ -42,16 +147,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def acquire(fd: int, *, wait: bool = True) -> bool:
-        """Lock an open file and return True, or return False if another holds the lock and `wait` is off.
-
-        Raises
-        ------
-        OSError
-            If the file system has no locks.
-        """
+    def _try(fd: int) -> bool:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -59,6 +157,70 @@ else:
     def release(fd: int) -> None:
         """Give up the lock of an open file, also where a forked child still has the file open."""
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
+    """Lock an open file and return True, or return False if another holds the lock and `wait` is off.
+
+    In the main thread a wait ends with the exception of a signal handler, in others when the condition that was given
+    to `end_waiting` holds. A long wait is reported to the log, with the process that holds the lock if that is known.
+
+    Raises
+    ------
+    OSError
+        If the file system has no locks.
+    GaveUp
+        If the wait is over.
+    """
+    if _try(fd):
+        return True
+    if not wait:
+        return False
+    # Attempts, and not one call that waits: that could be interrupted in the main thread only, and never speaks.
+    start = time.monotonic()
+    pause, report, is_over = _SHORTEST_PAUSE, _SUSPICIOUS, waiting_is_over()
+    while True:
+        time.sleep(pause)
+        if _try(fd):
+            return True
+        waited = time.monotonic() - start
+        pause = min(pause * 1.5, _LONG_PAUSE if waited < _LONG else _LONGEST_PAUSE)
+        if is_over():
+            raise GaveUp(f"stopped waiting for the lock of {path} because another part of the operation failed")
+        if waited >= report:
+            _log.warning("waiting for the lock of %s for %.0f s%s", path, waited, _holder(fd))
+            report *= 2
+
+
+def waiting_is_over() -> Callable[[], bool]:
+    """Return what says whether this thread is to give up waiting for locks."""
+    return getattr(_waits, "over", _is_failed)
+
+
+def end_waiting(condition: Callable[[], bool]) -> None:
+    """Have this thread give up waiting for locks when `condition` says so."""
+    _waits.over = condition
+
+
+def _is_failed() -> bool:
+    """Return whether this is a thread of the kernel that works on an operation which has failed elsewhere."""
+    kernel = sys.modules.get("tegula._kernel")  # it is not imported for this: a thread of its own could not ask then
+    return kernel is not None and bool(kernel.given_up())
+
+
+def _holder(fd: int) -> str:
+    """Return what the system knows of the process that has an open file locked, as the end of a sentence."""
+    with suppress(OSError, ValueError):
+        status = os.fstat(fd)
+        place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        with open("/proc/locks", encoding="ascii") as lines:
+            for line in lines:
+                # 1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF; for a process that waits an arrow is inserted
+                fields = line.split()
+                if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
+                    with open(f"/proc/{int(fields[4])}/comm", encoding="utf-8", errors="replace") as name:
+                        return f"; process {fields[4]} ({name.read().strip()}) holds it"
+    return ""
 
 
 def sync_file(fd: int) -> None:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 
-from tegula.stores.directories import Directory, remove_directory
+from tegula.stores.directories import Directory, is_temporary, remove_directory
 from tegula.stores.interface import is_key
 from tegula.stores.names import HIDDEN
 
-__all__ = ["children", "directories", "opened", "remove_tree", "walk"]
+__all__ = ["children", "directories", "holding_temporaries", "remove_tree", "walk"]
 
 Enters = Callable[[str], bool]
 """Whether a symbolic link is to be walked through, rather than listed as a key."""
@@ -45,15 +45,13 @@ def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, No
 def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], list[str]]:
     """Return the keys and the prefixes directly below `directory`, sorted, without directories that hold no key."""
     keys, prefixes = [], []
-    entries = _scan(directory)
-    for entry in entries:
+    for entry in _scan(directory):
         if _is_hidden(entry.name):
             continue
         if _is_prefix(entry, enters):
-            below = walk(entry.path, "", enters)
-            if next(below, None) is not None:
+            for _ in walk(entry.path, "", enters):
                 prefixes.append(f"{prefix}{entry.name}/")
-            below.close()
+                break
         elif _is_value(entry):
             keys.append(prefix + entry.name)
     return sorted(keys), sorted(prefixes)
@@ -66,14 +64,15 @@ def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def opened(directory: str) -> Iterator[tuple[str, Directory]]:
-    """Yield path and opened directory of a directory and each one below it; no link is followed."""
+def holding_temporaries(directory: str) -> Iterator[str]:
+    """Yield the path of each directory that holds temporary files, at any depth; no link is followed."""
     pending = [directory]
     while pending:
         current = pending.pop()
-        with suppress(FileNotFoundError, NotADirectoryError), Directory(current) as found:
-            yield current, found
-        pending += [entry.path for entry in _scan(current) if entry.is_dir(follow_symlinks=False)]
+        entries = _entries(current)
+        pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        if any(is_temporary(entry.name) for entry in entries):
+            yield current
 
 
 def remove_tree(directory: str, *, sync: bool) -> None:
@@ -81,16 +80,20 @@ def remove_tree(directory: str, *, sync: bool) -> None:
     found, pending = [], [directory]
     while pending:
         current = pending.pop()
-        names = []
-        for entry in _scan(current):
+        names, left = [], False
+        for entry in _entries(current):
             if entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
                 found.append(entry.path)
             elif not entry.name.startswith(HIDDEN):
                 names.append(entry.name)
-        with suppress(FileNotFoundError), Directory(current, sync=sync) as held:
-            held.remove_all(names)
-            held.reclaim()
+            else:
+                left = True
+        if names or left:
+            with suppress(FileNotFoundError), Directory(current, sync=sync) as held:
+                held.remove_all(names)
+                if left:
+                    held.reclaim()
     for path in reversed(found):
         remove_directory(path)
 
@@ -99,6 +102,13 @@ def _scan(directory: str) -> Generator[os.DirEntry[str], None, None]:
     """Yield the entries of a directory; one that has vanished meanwhile counts as empty."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         yield from entries
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    """Return the entries of a directory; a missing directory counts as empty."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        return [*entries]
+    return []
 
 
 def _is_hidden(name: str) -> bool:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
-import warnings
 import zlib
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from tegula.errors import ConflictError, ReadOnlyError, StoreError
+from tegula.errors import ReadOnlyError, StoreError
 from tegula.stores.interface import (
     ABSENT,
     ByteRange,
@@ -26,17 +24,16 @@ from tegula.stores.interface import (
     check_key,
     check_prefix,
     flat_view,
-    split_children,
 )
 from tegula.stores.names import file_url, path_text
-from tegula.stores.zip_archive import Archive, open_archive, open_for_writing
+from tegula.stores.zip_archive import Archive
 from tegula.stores.zip_packing import pack
 from tegula.stores.zip_records import DEFLATED, STORED, UTF8_NAME, Member
+from tegula.stores.zip_session import Session, complete, join, leave
 
-__all__ = ["ZipStore"]
+__all__ = ["ZipStore", "zip_store"]
 
 _METHODS = {"stored": STORED, "deflated": DEFLATED}
-_PENDING = 4 << 20
 _MAX_NAME = 0xFFFF
 _next_number = itertools.count(1).__next__
 
@@ -45,11 +42,13 @@ class ZipStore(Store):
     """Values as the members of one zip archive.
 
     What is set can be read through the store at once, but is in the archive only after the next commit: by `flush`, by
-    `close`, or when several MB are pending. Use it in a ``with`` statement. What is replaced or deleted leaves dead
-    bytes behind until `compact`. Of members of one name, which other writers may leave, the last counts.
+    `close`, when several MB are pending, when the store is collected, or when the interpreter exits. A process that is
+    killed loses what it has set since the last commit. What is replaced or deleted leaves dead bytes behind until
+    `compact`. Of members of one name, which other writers may leave, the last counts.
 
-    One store at a time may have an archive open for writing. After a fork the child can only read. A store that is
-    pickled commits first, and is read-only where it is unpickled.
+    One store at a time may have an archive open for writing; stores that `tegula.open` and its relatives make for a
+    path count as one within a process. After a fork the child can only read. A store that is pickled commits first, and
+    is read-only where it is unpickled.
 
     Parameters
     ----------
@@ -84,7 +83,7 @@ class ZipStore(Store):
     >>> folder.cleanup()
     """
 
-    _state: tuple[Archive, dict[str, Member]] | None = None  # also of a store that could not be made
+    _session: Session | None = None  # also of a store that could not be made
 
     def __init__(
         self,
@@ -105,22 +104,17 @@ class ZipStore(Store):
         self.read_only = mode == "r"
         self.compression = compression
         self.durability = durability
-        self._sync = durability == "fsync"
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._changed = mode == "w"
-        self._pending = 0
-        if mode == "r":
-            archive = open_archive(self.path)
-        else:
-            archive = open_for_writing(self.path, exclusive=mode == "x", sync=self._sync)
-        # Both in one attribute, so that a reader never sees the members of one archive and the bytes of another.
-        self._state = (archive, {} if mode == "w" else archive.load())
+        self._holder = object()
+        try:
+            self._session = Session(self.path, mode, self._holder, sync=durability == "fsync", shared=False)
+        except BaseException:  # a signal may come when the session is open already
+            leave(self._holder)
+            raise
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         check_key(key)
-        archive, members = self._open()
+        archive, members = self._contents()
         member = members.get(key)
         if member is None:
             return (None, ABSENT) if with_generation else None
@@ -138,49 +132,24 @@ class ZipStore(Store):
         flags = 0 if key.isascii() else UTF8_NAME
         generation = (crc, len(plain), -_next_number())
         member = Member(key, method, flags, crc, len(data), len(plain), 0, b"", generation, data)
-        with self._lock:
-            archive, members = self._open()
-            old = members.get(key)
-            _check_generation(key, old, if_generation)
-            members[key] = member
-            self._changed = True
-            self._pending += len(data)
-            try:
-                # Not more often than directories grow, or many members would cost as many directories.
-                if self._pending > max(_PENDING, archive.directory_size):
-                    self._commit()
-            except StoreError as error:
-                self._pending -= len(data)
-                if old is None:
-                    del members[key]
-                else:
-                    members[key] = old
-                error.within(key=key)
-                raise
+        self._held().put(member, if_generation)
         return generation
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists, from the archive's directory at the next commit; raises as `set` does."""
         self._check_writable(key)
-        with self._lock:
-            _, members = self._open()
-            _check_generation(key, members.get(key), if_generation)
-            if members.pop(key, None) is not None:
-                self._changed = True
+        self._held().remove(key, if_generation)
 
     def flush(self) -> None:
-        """Commit what is pending.
+        """Commit what is pending, for all stores that write the archive together with this one.
 
         Raises
         ------
         StoreError
             If the archive can't be written; it holds the last commit then, and what is pending stays so.
         """
-        if os.getpid() != self._process:
-            return  # the lock may be held for ever, by a thread that was not forked
-        with self._lock:
-            if self._changed:
-                self._commit()
+        if self._session is not None:
+            self._session.flush()
 
     def compact(self) -> None:
         """Commit, and leave the dead bytes behind: the archive is written anew and replaced in one step.
@@ -193,35 +162,33 @@ class ZipStore(Store):
             If the archive can't be written; the old one is left.
         """
         self._check_owned(None)
-        with self._lock:
-            self._rewrite()
+        self._held().compact()
 
     def close(self) -> None:
         """Commit what is pending and release the archive; the store can't be used afterwards."""
-        if self._state is None:
-            return
-        if os.getpid() != self._process:
-            self._state = None
-            return
-        with self._lock:
-            if self._changed:
-                self._commit()
-            if self._state is not None and not self.read_only:
-                self._state[0].unlock()
-            self._state = None
+        self._end(remove_empty=False)
+
+    def _end(self, *, remove_empty: bool) -> None:
+        """Close the store; with `remove_empty` an archive that nothing was stored in is deleted."""
+        session = self._session
+        if session is not None:
+            session.flush()  # before the store lets go, so that closing can be tried again if this fails
+            session.release(self._holder, remove_empty=remove_empty)
+            self._session = None
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in no particular order."""
         check_prefix(prefix)
-        return (key for key in [*self._open()[1]] if key.startswith(prefix))
+        return iter(self._held().keys(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
-        return split_children(self.list_prefix(prefix), prefix)
+        check_prefix(prefix)
+        return self._held().children(prefix)
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
-        member = self._open()[1].get(check_key(key))
+        member = self._contents()[1].get(check_key(key))
         return None if member is None else member.size
 
     @property
@@ -229,10 +196,18 @@ class ZipStore(Store):
         """The ``file:`` URL of the archive."""
         return file_url(self.path)
 
-    def _open(self) -> tuple[Archive, dict[str, Member]]:
-        if self._state is None:
-            raise StoreError(f"{self!r} is closed")
-        return self._state
+    def _held(self) -> Session:
+        session = self._session
+        if session is None:
+            raise StoreError(f"the zip archive {self.path} is closed; open it again")
+        return session
+
+    def _contents(self) -> tuple[Archive, dict[str, Member]]:
+        session = self._session
+        contents = None if session is None else session.contents
+        if contents is None:
+            raise StoreError(f"the zip archive {self.path} is closed; open it again")
+        return contents
 
     def _check_writable(self, key: str) -> None:
         self._check_owned(check_key(key))
@@ -240,36 +215,21 @@ class ZipStore(Store):
     def _check_owned(self, key: str | None) -> None:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
-        if os.getpid() != self._process:
+        if os.getpid() != self._held().process:
             raise StoreError(f"{self!r} was opened for writing by the process that this one was forked from", key=key)
-
-    def _commit(self) -> None:
-        archive, members = self._open()
-        # Windows refuses to replace a file that is open.
-        if os.name == "posix" and all(member.data is not None for member in members.values()):
-            self._rewrite()
-            return
-        archive.append([*members.values()], sync=self._sync)
-        self._changed = False
-        self._pending = 0
-
-    def _rewrite(self) -> None:
-        archive, members = self._open()
-        archive, written = archive.rewrite([*members.values()], sync=self._sync)
-        self._state = archive, {member.name: member for member in written}
-        self._changed = False
-        self._pending = 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ZipStore):
             return NotImplemented
-        return self is other or (self.read_only and other.read_only and self.path == other.path)
+        if self is other or (self.read_only and other.read_only and self.path == other.path):
+            return True
+        return self._session is not None and self._session is other._session
 
     def __hash__(self) -> int:
         return hash(self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._open()
+        self._contents()
         self.flush()
         return type(self), (self.path,)
 
@@ -277,23 +237,34 @@ class ZipStore(Store):
         return f"{type(self).__name__}({self.path!r}, {self.mode!r})"
 
     def __del__(self) -> None:
-        try:
-            self.close()
-        except StoreError as error:
-            members: dict[str, Member] = {}
-            if self._state is not None:
-                archive, members = self._state
-                archive.unlock()  # whoever keeps the warning keeps this store, too
-                self._state = None
-            keys = [f"{key!r:.80}" for key, member in members.items() if member.data is not None]
-            warnings.warn(
-                f"{self!r} was not closed, and what changed since its last commit is lost, with "
-                f"{len(keys)} new values ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}): {error}",
-                RuntimeWarning,  # a ResourceWarning is not shown unless asked for
-                stacklevel=1,
-            )
+        if self._session is not None:
+            self._session.forget(self._holder)
 
 
-def _check_generation(key: str, member: Member | None, expected: Generation | None) -> None:
-    if expected is not None and (ABSENT if member is None else member.generation) != expected:
-        raise ConflictError("the value has changed since it was read", key=key)
+def zip_store(path: str, *, read_only: bool) -> ZipStore:
+    """Return a store for an archive that is given by its path.
+
+    All stores that write it in this process write it together, and one that reads it finds everything that they have
+    set until now.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no archive to read.
+    StoreError
+        If the archive can't be opened.
+    """
+    if read_only:
+        complete(path)
+        return ZipStore(path)
+    store = object.__new__(ZipStore)
+    store.path = os.path.realpath(path_text(path))
+    store.mode, store.read_only = "a", False
+    store.compression, store.durability = "stored", "write"
+    store._holder = object()
+    try:
+        store._session = join(store.path, store._holder)
+    except BaseException:  # as above
+        leave(store._holder)
+        raise
+    return store

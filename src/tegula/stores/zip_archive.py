@@ -7,12 +7,13 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
 from tegula.stores.directories import Directory, make_directories, sync_directory
 from tegula.stores.interface import ByteRange
 from tegula.stores.names import HIDDEN
-from tegula.stores.open_files import acquire, read_at, release, sync_file, write_at
+from tegula.stores.open_files import Held, acquire, read_at, release, sync_file, write_at
 from tegula.stores.zip_packing import read_member
 from tegula.stores.zip_records import (
     Member,
@@ -33,7 +34,7 @@ _BLOCK = 1 << 20
 
 
 class Archive:
-    """An archive that is open; the file is closed when nobody holds this object any more.
+    """An archive that is open; the file is closed when nothing refers to this object any more.
 
     Attributes
     ----------
@@ -43,7 +44,8 @@ class Archive:
         Length of its central directory in bytes.
     """
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, held: Held, fd: int) -> None:
+        self._held = held
         self._fd = fd
         self.path = path
         self._shifted = False
@@ -53,6 +55,16 @@ class Archive:
         self.directory_size = 0
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise StoreError(f"{path} is not a file")
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the file at the path is this archive: not if it has been moved, deleted or replaced."""
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._failure("look at", error) from error
 
     def load(self) -> dict[str, Member]:
         """Read the central directory and return the members by name, of several of one name the last.
@@ -97,6 +109,7 @@ class Archive:
         """
         if self._shifted:
             raise StoreError(f"{self.path} has something before the archive, so nothing can be appended; compact it")
+        self._check_name()
         new = [member for member in members if member.data is not None]
         try:
             if os.fstat(self._fd).st_size > self._stop:
@@ -115,36 +128,49 @@ class Archive:
             member.start = start
             member.data = None
 
-    def rewrite(self, members: Sequence[Member], *, sync: bool) -> tuple[Archive, list[Member]]:
+    def rewrite(self, members: Sequence[Member], replaced: list[Any], *, sync: bool) -> None:
         """Write an archive of `members` only and put it in the place of this one, which stays readable.
 
-        Returns
-        -------
-        archive, members
-            The new archive, locked as this one is, and the members as they are in it.
+        Parameters
+        ----------
+        members : sequence of Member
+            What it is to hold.
+        replaced : list
+            Is given the new archive, locked as this one is, and the members as they are in it, by name: in the same
+            step in which it is put in place, whatever happens then.
+        sync : bool
+            Whether it is to be on the disk.
 
         Raises
         ------
         StoreError
-            If that fails; the archive is as it was.
+            If that fails; the archive is as it was, unless there is something in `replaced`.
         """
+        if not self.in_place:
+            raise StoreError(f"the archive {self.path} was moved, deleted or replaced while it was open")
         folder = os.path.dirname(self.path)
         temporary = os.path.join(folder, f"{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp")
+        held = Held()
         try:
-            fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
-            archive = Archive(self.path, fd)
+            fd = held.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY)
+            archive = Archive(self.path, held, fd)
             archive._comment = self._comment
-            acquire(fd, wait=False)
+            acquire(fd, temporary, wait=False)
             if hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
             out = _Appender(fd, 0)
             written = [self._copy(out, member) for member in members]
             archive._limit = archive._finish(out, written, sync=sync)
             archive._stop, archive.directory_size = out.position, out.position - archive._limit
-            os.replace(temporary, self.path)
+            state = archive, {member.name: member for member in written}
+            replaced.extend(zip((state,), map(os.replace, (temporary,), (self.path,))))
         except BaseException as error:
-            with suppress(OSError):
+            try:  # noqa: SIM105 - no signal comes between the exception and this call
                 os.unlink(temporary)
+            except OSError:
+                pass
+            if not replaced:
+                held.close()
             if isinstance(error, OSError) and not isinstance(error, TegulaError):
                 raise self._failure("write", error) from error
             raise
@@ -155,16 +181,27 @@ class Archive:
                 sync_directory(folder)
             except OSError as error:
                 raise self._failure("sync", error) from error
-        return archive, written
+
+    def _check_name(self) -> None:
+        """Refuse to write to a file that no name leads to: it goes when it is closed."""
+        if os.fstat(self._fd).st_nlink == 0:
+            raise StoreError(f"the archive {self.path} was deleted or replaced while it was open")
 
     def unlock(self) -> None:
         """Let another writer open the archive, even while a forked child has the file open."""
         with suppress(OSError):
             release(self._fd)
 
+    def discard(self) -> None:
+        """Close an archive that nothing else refers to."""
+        self._held.close()
+
     def _lock(self) -> None:
-        if not acquire(self._fd, wait=False):
-            raise StoreError(f"another writer has the archive {self.path} open")
+        # A forked child that forgets its copy must not unlock it, so the lock is not among what is held.
+        if not acquire(self._fd, self.path, wait=False):
+            raise StoreError(
+                f"another writer has the archive {self.path} open; write through that store, or close it first"
+            )
 
     def _copy(self, out: _Appender, member: Member) -> Member:
         """Put a member, written or not, where `out` stands, and return it as it is there."""
@@ -200,10 +237,6 @@ class Archive:
         cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return StoreError(f"can't {action} the archive {self.path}: {cause}", key=key)
 
-    def __del__(self) -> None:
-        with suppress(OSError, AttributeError):
-            os.close(self._fd)
-
 
 class _Appender:
     """Writes to a file from some position on, in pieces worth a system call."""
@@ -238,6 +271,15 @@ def _put(out: _Appender, member: Member) -> int:
     return start
 
 
+def _open(path: str, flags: int) -> Archive:
+    held = Held()
+    try:
+        return Archive(path, held, held.open(path, flags))
+    except BaseException:
+        held.close()
+        raise
+
+
 def open_archive(path: str) -> Archive:
     """Open an archive for reading.
 
@@ -249,7 +291,7 @@ def open_archive(path: str) -> Archive:
         If it can't be opened.
     """
     try:
-        return Archive(path, os.open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)))
+        return _open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no zip archive {path}") from error
     except StoreError:
@@ -275,23 +317,32 @@ def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archi
     flags = os.O_RDWR | os.O_CREAT | _BINARY | (os.O_EXCL if exclusive else 0)
     try:
         while True:
-            archive = Archive(path, os.open(path, flags, 0o666))
-            archive._lock()
-            # Its last writer may have replaced it between the opening and the locking.
-            if os.path.samestat(os.fstat(archive._fd), os.stat(path)):
-                break
-        if archive._stop == 0:
-            archive._stop = len(end_records(0, 0, 0, b""))
-            write_at(archive._fd, memoryview(end_records(0, 0, 0, b"")), 0)
-            if sync:
-                sync_file(archive._fd)
-                sync_directory(os.path.dirname(path))
-        with suppress(OSError), Directory(os.path.dirname(path)) as directory:
-            directory.reclaim()
+            archive = _open(path, flags)
+            try:
+                archive._lock()
+                # Its last writer may have replaced it between the opening and the locking.
+                if os.path.samestat(os.fstat(archive._fd), os.stat(path)):
+                    _begin(archive, sync)
+                    return archive
+            except BaseException:
+                archive.discard()
+                raise
     except FileExistsError as error:
         raise AlreadyExistsError(f"{path} exists already") from error
     except StoreError:
         raise
     except (OSError, ValueError) as error:
         raise StoreError(f"can't open the archive {path!r} for writing: {error}") from error
-    return archive
+
+
+def _begin(archive: Archive, sync: bool) -> None:
+    """Make a new file an archive without members, and clear away what dead writers left beside it."""
+    folder = os.path.dirname(archive.path)
+    if archive._stop == 0:
+        archive._stop = len(end_records(0, 0, 0, b""))
+        write_at(archive._fd, memoryview(end_records(0, 0, 0, b"")), 0)
+        if sync:
+            sync_file(archive._fd)
+            sync_directory(folder)
+    with suppress(OSError), Directory(folder) as directory:
+        directory.reclaim()

@@ -80,7 +80,7 @@ def array(
         wanted = _data_type(values)
     if write and not values.flags.writeable:
         if copy is False:
-            raise invalid("array is not writable")
+            raise invalid("Unable to avoid copy while creating an array that can be written")
         values = values.copy()
     driver = ArrayDriver(values, wanted)
     if context is not None:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tegula.engine.pool import for_each
-from tegula.tensorstore.errors import status
-from tegula.tensorstore.future import Caught, Future, Promise, background
+from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.future import Future, background, deferred, immediate
+from tegula.tensorstore.resumable import Operation, alone
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "checked_batch"]
 
 T = TypeVar("T")
 
@@ -29,9 +30,10 @@ class Batch:
     3
     """
 
-    __slots__ = ("__weakref__", "_lock", "_work")
+    __slots__ = ("__weakref__", "_begun", "_lock", "_work")
 
     def __init__(self) -> None:
+        self._begun = False
         self._lock = threading.Lock()
         self._work: list[Callable[[], None]] | None = []
 
@@ -43,18 +45,9 @@ class Batch:
         ValueError
             If it has been submitted.
         """
-        promise: Promise[T]
-        future: Future[T]
-        promise, future = Promise.new()
-
-        def run() -> None:
-            if not future.done():
-                caught = Caught()
-                with caught:
-                    promise.set_result(function(*args))
-                    return
-                promise.set_exception(caught.found())
-
+        if self._begun:
+            return immediate(alone, function, *args)
+        future, run = deferred(Operation(_begun()), function, *args)
         with self._lock:
             if self._work is None:
                 raise status("INVALID_ARGUMENT", "batch was already submitted")
@@ -77,6 +70,20 @@ class Batch:
     def __del__(self) -> None:
         with suppress(AttributeError):  # it was never made
             self.submit()
+
+
+def _begun() -> Batch:
+    """Return the batch that functions see which are called when it was submitted: it puts nothing off any more."""
+    batch = Batch()
+    batch._begun = True
+    return batch
+
+
+def checked_batch(batch: Any) -> Batch:
+    """Return a batch; raises TypeError for anything else."""
+    if not isinstance(batch, Batch):
+        raise type_error("Invalid batch")
+    return batch
 
 
 def _run_all(work: list[Callable[[], None]]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tegula.tensorstore.errors import status, type_error
 from tegula.tensorstore.json_binding import dump
+from tegula.tensorstore.json_values import to_json_value
 
 __all__ = [
     "DTypeLike",
@@ -107,7 +108,7 @@ class dtype:
         return self._name
 
     def __call__(self, arg: Any) -> Any:
-        return self._type(arg)
+        return to_json_value(arg) if self._name == "json" else self._type(arg)
 
     def __eq__(self, other: object) -> builtins.bool:
         if isinstance(other, dtype):

@@ -12,10 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent import futures
 from contextlib import suppress
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from functools import partial
+from types import GenericAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
-from tegula.engine.pool import background as background_pool
+from tegula.engine.pool import in_background
 from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.resumable import Operation, Pending
 
 __all__ = [
     "Caught",
@@ -24,6 +27,7 @@ __all__ = [
     "Promise",
     "WriteFutures",
     "background",
+    "deferred",
     "failed",
     "immediate",
     "ready",
@@ -81,6 +85,7 @@ class Future(Generic[T]):
 
     __slots__ = ("__weakref__", "_callbacks", "_error", "_value", "_waiting")
 
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
     _value: Any
     _error: BaseException | None
     _waiting: _Waiting | None
@@ -209,6 +214,7 @@ class Promise(Generic[T]):
 
     __slots__ = ("__weakref__", "_waiting")
 
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
     _waiting: _Waiting
 
     def __new__(cls) -> Promise[T]:
@@ -318,22 +324,34 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
 def background(function: Callable[..., T], *args: Any) -> Future[T]:
     """Call a function on the pool for operations in the background; if there are no threads to be had, here and now."""
     waiting: _Waiting = futures.Future()
-
-    def run() -> None:
-        if waiting.cancelled():
-            return
-        caught = Caught()
-        with suppress(futures.InvalidStateError):
-            with caught:
-                waiting.set_result(function(*args))
-                return
-            waiting.set_exception(caught.found())
-
-    try:
-        background_pool().submit(run)
-    except RuntimeError:  # the interpreter is ending
-        run()
+    _submit(waiting, Operation(), function, args)
     return _pending(waiting)
+
+
+def deferred(operation: Operation, function: Callable[..., T], *args: Any) -> tuple[Future[T], Callable[[], None]]:
+    """Return the future of a call, and what makes it."""
+    waiting: _Waiting = futures.Future()
+    return _pending(waiting), lambda: _carry_out(waiting, operation, function, args)
+
+
+def _submit(*work: Any) -> None:
+    in_background(partial(_carry_out, *work))
+
+
+def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Give `waiting` what a call returns or raises; if the call has to wait, make it again when it can go on."""
+    if waiting.cancelled():
+        return
+    caught = Caught()
+    with suppress(futures.InvalidStateError):
+        with caught:
+            waiting.set_result(operation.run(function, *args))
+            return
+        error = caught.found()
+        if isinstance(error, Pending):
+            error.future.add_done_callback(lambda _: _submit(waiting, operation, function, args))
+        else:
+            waiting.set_exception(error)
 
 
 def written(commit: Future[None], copy: Future[None] | None = None) -> WriteFutures:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tegula.tensorstore.composition import Transform, is_explicitly_empty, without_arrays
 from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.errors import index_error
-from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY
-from tegula.tensorstore.numpy_terms import Arrays, Expression, Term
+from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, MAX_RANK
+from tegula.tensorstore.numpy_terms import Arrays, Expression, Term, rank_error
 from tegula.tensorstore.output_maps import IndexArray, OutputIndexMap
 from tegula.tensorstore.slicing import Bounds, slice_bounds
 
@@ -78,6 +78,8 @@ class Plan:
                 maps[dim] = OutputIndexMap._single(len(bounds), offset, stride)
                 bounds.append(new)
                 labels.append(self.domain._labels[dim])
+        if len(bounds) > MAX_RANK:
+            raise rank_error(len(bounds))
         self._array_maps(maps, len(bounds))
         domain = IndexDomain._of_bounds(bounds, labels)
         found = tuple([maps[dim] for dim in range(self.domain.rank)])

@@ -41,7 +41,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return sound_text(value)
+        return sound_text(str.__str__(value))  # NumPy's strings are a subclass
     if isinstance(value, float):
         return float(value)
     if isinstance(value, int):

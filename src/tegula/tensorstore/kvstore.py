@@ -18,7 +18,7 @@ from tegula.stores import ABSENT, LocalStore, Store
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, as_status, status, type_error
-from tegula.tensorstore.future import Future, background, immediate
+from tegula.tensorstore.future import Future, background, failed, immediate
 from tegula.tensorstore.json_values import pretty
 from tegula.tensorstore.kvstore_errors import NotDirectoryError, file_error
 from tegula.tensorstore.kvstore_paths import check_file_key, quoted, split_directory
@@ -165,9 +165,6 @@ class KvStore:
     def __copy__(self) -> KvStore:
         return self.copy()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> KvStore:
-        return self.copy()
-
     def __reduce__(self) -> tuple[Any, ...]:
         if self._transaction is not None:
             raise status("INVALID_ARGUMENT", "Cannot serialize bound transaction")
@@ -288,7 +285,7 @@ class KvStore:
         with self._listing():
             store, path = self._store, self._path
             skipped = len(key_bytes(path))
-            for key in store.list_prefix(listing_prefix(path, range)):
+            for key in _keys_below(store, path, listing_prefix(path, range)):
                 if key.startswith(path):
                     name = key_bytes(key)[skipped:]
                     if name in range:
@@ -384,26 +381,25 @@ class KvStore:
     def experimental_copy_range_to(
         self, target: KvStore, source_range: _KeyRange | None = None, source_staleness_bound: float | None = None
     ) -> Future[None]:
-        """Copy the keys of a range to another store.
+        """Copy the keys of a range to another store; of the key-value stores that there are, none can.
 
         Parameters
         ----------
         target : KvStore
-            Where to; it must not be a part of what is copied.
+            Where to.
         source_range : KvStore.KeyRange, optional
             Which ones, without the path.
         source_staleness_bound : float, optional
-            How old the values may be; they are always of now.
+            How old the values may be.
+
+        Raises
+        ------
+        NotImplementedError
+            By the future, always.
         """
         if not isinstance(target, KvStore):
             raise type_error(f"target must be a KvStore, not {type(target).__name__}")
-        return self._changing(self._copy_range, target, _range(source_range))
-
-    def _copy_range(self, target: KvStore, range: _KeyRange) -> None:
-        for name in self._list(range, 0):
-            found = self._read(key_text(name), UNKNOWN, None)
-            if found._state == "value":
-                target._write(key_text(name), found._value, None)
+        return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
 
     # --- for drivers
 
@@ -471,6 +467,18 @@ def _of(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store 
     store._transaction = transaction
     store._found = found
     return store
+
+
+def _keys_below(store: Store, path: str, directory: str) -> Iterator[str]:
+    """Yield the keys of a directory, looking into no subdirectory whose name does not begin as the path says."""
+    if len(path) <= len(directory):
+        yield from store.list_prefix(directory)
+        return
+    keys, children = store.list_dir(directory)
+    yield from keys
+    for child in children:
+        if child.startswith(path):
+            yield from store.list_prefix(child)
 
 
 def _checked(transaction: Transaction | None) -> Transaction | None:

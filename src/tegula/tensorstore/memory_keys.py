@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tegula.stores import ABSENT, ByteRange, Generation, MemoryStore
-from tegula.stores.interface import BytesLike, clip_range, flat_view
+from tegula.stores.interface import BytesLike, clip_range, flat_view, split_children
 from tegula.stores.memory import _next_generation
 
 __all__ = ["MemoryKeys"]
@@ -75,6 +75,10 @@ class MemoryKeys(MemoryStore):
         with self._lock:
             keys = [*self._values]
         return (key for key in keys if key.startswith(prefix))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        return split_children(self.list_prefix(prefix), prefix)
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tegula.tensorstore.errors import index_error, type_error
+from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
+from tegula.tensorstore.intervals import MAX_RANK
 from tegula.tensorstore.output_maps import IndexArray
 
-__all__ = ["Arrays", "Expression", "Mode", "Term", "newaxis", "parse_expression"]
+__all__ = ["Arrays", "Expression", "Mode", "Term", "newaxis", "parse_expression", "rank_error"]
 
 newaxis = None
 
@@ -152,6 +153,8 @@ def _terms(item: Any) -> tuple[Term, ...]:
     if kind is not bool and not isinstance(item, np.ndarray) and hasattr(item, "__index__"):
         return (_integer(operator.index(item)),)
     array = _array(item)
+    if array.ndim > MAX_RANK:
+        raise rank_error(array.ndim)
     if array.dtype.kind == "b":
         if array.ndim == 0:
             return (Arrays((), (int(array),), array),)
@@ -195,6 +198,11 @@ def _array(item: Any) -> np.ndarray[Any, Any]:
     return array
 
 
+def rank_error(rank: int) -> IndexStatusError:
+    """Return the error for more dimensions than there can be."""
+    return index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
+
+
 def _plain(item: slice) -> bool:
     return not any(isinstance(part, (tuple, list)) for part in (item.start, item.stop, item.step))
 
@@ -217,7 +225,7 @@ def _slices(item: slice) -> tuple[slice, ...]:
         if rank not in (-1, len(values)):
             raise index_error(f"{shown} is incompatible with {named}")
         parts.append(values)
-        rank, named = len(values), named or shown
+        rank, named = len(values), shown
     columns = [part if isinstance(part, list) else [part] * rank for part in parts]
     return tuple([slice(*row) for row in zip(*columns, strict=True)])
 

@@ -155,11 +155,11 @@ def target_order(rank: int, dims: list[int], target: tuple[Item, ...]) -> tuple[
         start = resolve_dimension(target[0], rank - count + 1) if count else 0
         places = list(range(start, start + count))
     else:
+        if any(isinstance(item, str) for item in target):
+            raise index_error("Target dimensions cannot be specified by label")
         if len(target) != count and not any(isinstance(item, slice) for item in target):
             raise _wrong_count(count, len(target))
         for item in target:
-            if isinstance(item, str):
-                raise index_error("Target dimensions cannot be specified by label")
             for place in resolve((item,), rank, ()):
                 if place in places:
                     raise index_error(f"Target dimension {place} occurs more than once")

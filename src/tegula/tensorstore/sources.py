@@ -106,8 +106,6 @@ def _expect_bytes(value: Any) -> bytes:
 
 
 def _expect_text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode()
     if not isinstance(value, str):
         raise type_error("bad argument type for built-in operation")
     return value

@@ -150,7 +150,7 @@ class Spec(Indexable):
     })
     """
 
-    __slots__ = ("_driver", "_view")
+    __slots__ = ("__weakref__", "_driver", "_view")
 
     _driver: DriverSpec
     _view: IndexTransform | None

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore import dtypes
+from tegula.tensorstore.batch import Batch, checked_batch
 from tegula.tensorstore.casting import convert, convertible, implicit
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.domain import IndexDomain
@@ -28,7 +29,6 @@ from tegula.tensorstore.transform import Indexable, IndexTransform, identity
 from tegula.tensorstore.views import Selection, select, whole
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
     from tegula.tensorstore.chunk_layout import ChunkLayout
     from tegula.tensorstore.codec_spec import CodecSpec
     from tegula.tensorstore.kvstore import KvStore
@@ -280,7 +280,8 @@ class TensorStore(Indexable):
           },
         })
         """
-        spec = Spec._of(*driver_spec_of_view(self._driver, self._transform(), minimal=bool(minimal_spec)))
+        driver = self._driver.latest(look=False)
+        spec = Spec._of(*driver_spec_of_view(driver, self._transform(), minimal=bool(minimal_spec)))
         if unbind_context:
             options["unbind_context"] = True
         elif not retain_context:
@@ -288,6 +289,14 @@ class TensorStore(Indexable):
         if options:
             spec.update(**options)
         return spec
+
+    def _latest(self) -> TensorStore:
+        """Return the view with the implicit bounds that the array is known to have."""
+        driver = self._driver
+        latest = driver.latest()
+        if latest is driver:
+            return self
+        return TensorStore._of(latest, self._view and resolved_transform(self._view, latest.domain), self._transaction)
 
     # --- reading
 
@@ -320,7 +329,7 @@ class TensorStore(Indexable):
         if "r" not in driver.mode:
             return failed(status("INVALID_ARGUMENT", "Source does not support reading."))
         if batch is not None:
-            return batch.defer(lambda: self._read(order))
+            return checked_batch(batch).defer(self._read, order)
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
@@ -331,6 +340,10 @@ class TensorStore(Indexable):
         return immediate(function, *args) if small else background(function, *args)
 
     def _read(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
+        return self._latest()._read_bounded(order)
+
+    def _read_bounded(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
+        """Read what the bounds of this view hold, whatever those of the array are by now."""
         selection = self._selected()
         if not selection.size:
             return np.zeros(selection.shape, self._driver.dtype.numpy_dtype, order)
@@ -360,7 +373,7 @@ class TensorStore(Indexable):
         source : TensorStore or array_like
             The values. Dimensions match by label or from the last on; those of size 1 are repeated.
         batch : Batch, optional
-            Used for reading the source.
+            Wait until this is submitted before the source, which must be a TensorStore, is read.
         can_reference_source_data_indefinitely : bool, optional
             Whether the source stays as it is, so that no copy is needed.
 
@@ -369,13 +382,23 @@ class TensorStore(Indexable):
         WriteFutures
             Its ``copy`` is ready when the source may be changed, its ``commit`` when the values are stored.
         """
+        if batch is not None:
+            checked_batch(batch)
+            if not isinstance(source, TensorStore):
+                text = "Invalid batch: batch can only be specified when copying from a TensorStore source"
+                raise status("INVALID_ARGUMENT", text)
+            return written(batch.defer(self._write_from, source))
         if isinstance(source, TensorStore):
-            return written(self._start(self._write_from, source))
+            start = background if source._driver.slow else self._start
+            return written(start(self._write_from, source))
         values = as_source(source, self._driver.dtype, self.domain.rank)
         return written(self._start(self._write, values))
 
-    def _write(self, values: npt.NDArray[Any], domain: IndexDomain | None = None) -> None:
+    def _write(self, values: npt.NDArray[Any]) -> None:
         self._check_writable()
+        self._latest()._write_bounded(values)
+
+    def _write_bounded(self, values: npt.NDArray[Any], domain: IndexDomain | None = None) -> None:
         selection = self._selected()
         if values.ndim == 0:
             values = np.broadcast_to(values, selection.shape)
@@ -394,8 +417,10 @@ class TensorStore(Indexable):
         self._check_writable()
         found, wanted = source.dtype, self._driver.dtype
         _check_source(source, wanted)
-        align(source.domain, self.domain)
-        self._write(convert(source._read("C"), found.name, wanted.name, wanted.numpy_dtype), source.domain)
+        source, target = source._latest(), self._latest()
+        align(source.domain, target.domain)
+        values = convert(source._read_bounded("C"), found.name, wanted.name, wanted.numpy_dtype)
+        target._write_bounded(values, source.domain)
 
     def _check_writable(self) -> None:
         if "w" not in self._driver.mode:
@@ -421,7 +446,7 @@ class TensorStore(Indexable):
             return found.mark_bounds_implicit[False] if fix_resizable_bounds and found.rank else found
 
         if batch is not None:
-            return batch.defer(act)
+            return checked_batch(batch).defer(act)
         return immediate(act)
 
     def resize(
@@ -451,14 +476,15 @@ class TensorStore(Indexable):
         options = ResizeOptions(resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
 
         def act() -> TensorStore:
-            rank, driver = self.rank, self._driver
+            rank = self.rank
             if any(bounds is not None and len(bounds) != rank for bounds in (lower, upper)):
                 raise status("INVALID_ARGUMENT", f"inclusive_min and exclusive_max must have rank {rank}")
             self._check_writable()
-            if not driver.resizes:
+            if not self._driver.resizes:
                 raise status("UNIMPLEMENTED", "Resize not supported")
             none = (None,) * rank
-            view = self._transform()
+            latest = self._latest()
+            driver, view = latest._driver, latest._transform()
             low, high = base_bounds(view, driver.domain, lower or none, upper or none, tied=resize_tied_bounds)
             resized = driver.resize(low, high, options)
             return TensorStore._of(resized, resolved_transform(view, resized.domain), self._transaction)
@@ -507,7 +533,8 @@ class TensorStore(Indexable):
 
 
 def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
-    return TensorStore._of(spec.open(Context(), None, read, write), view)
+    driver = spec.open(Context(), None, read, write)
+    return TensorStore._of(driver, resolved_transform(view, driver.domain))
 
 
 def _check_source(source: TensorStore, wanted: dtypes.dtype) -> None:

@@ -412,6 +412,20 @@ class StoreConformance:
             _run_together([partial(come_and_go, name) for name in "xyz"])
             assert [*store.list()] == []
 
+    def test_flushing_completes_and_changes_nothing(self) -> None:
+        with self.make() as store:
+            store.flush()
+            generation = store.set("a/b", b"1")
+            store.flush()
+            store.flush()
+            assert store.get("a/b", with_generation=True) == (b"1", generation)
+            reader = self.reopen_read_only(store)
+            if reader is not None:
+                reader.flush()
+                assert reader.get("a/b") == b"1"
+            store.set("a/b", b"2", if_generation=generation)
+            assert store.get("a/b") == b"2"
+
     def test_a_pickled_store_has_the_same_values(self) -> None:
         if not self.picklable:
             return

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -221,12 +221,14 @@ class FaultyStore(Store):
         """Do what the other store does, or fail; see `Store.make_prefix`."""
         self._do("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
 
-    @contextmanager
-    def turn(self, key: str) -> Iterator[bool]:
+    def turn(self, key: str) -> AbstractContextManager[bool]:
         """Do what the other store does, or fail; see `Store.turn`."""
-        turn = self._do("turn", key, lambda: self.store.turn(key))
-        with turn as alone:
-            yield alone
+        return self._do("turn", key, lambda: self.store.turn(key))
+
+    def flush(self) -> None:
+        """Do what the other store does; a process that has died does nothing."""
+        if not self._dead:
+            self.store.flush()
 
     def close(self) -> None:
         """Close the other store, which after a crash nobody does any more."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tegula.errors import StoreError
-from tegula.stores.open_files import acquire, release
+from tegula.stores.open_files import Held
 
 __all__ = ["ProcessSynchronizer", "ThreadSynchronizer"]
 
@@ -48,8 +48,7 @@ class ProcessSynchronizer:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[Any]:
         """Keep out all who use this path, in any process or thread, until the block ends or the process does.
 
         Raises
@@ -57,18 +56,24 @@ class ProcessSynchronizer:
         StoreError
             If the file system can't make or lock a file there.
         """
-        name = os.path.join(self.path, "array.lock")
-        fd = None
+        return _Lock(self.path)
+
+
+class _Lock(Held):
+    """A file in a directory, locked."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def __enter__(self) -> _Lock:
+        name = os.path.join(self._path, "array.lock")
         try:
-            os.makedirs(self.path, exist_ok=True)
-            fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
-            acquire(fd)
-        except OSError as error:
-            if fd is not None:
-                os.close(fd)
-            raise StoreError(f"can't lock {name}: {error.strerror}") from error
-        try:
-            yield
-        finally:
-            release(fd)
-            os.close(fd)
+            os.makedirs(self._path, exist_ok=True)
+            self.lock(self.open(name, os.O_RDWR | os.O_CREAT), name)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError) and not isinstance(error, StoreError):
+                raise StoreError(f"can't lock {name}: {error.strerror}") from error
+            raise
+        return self

@@ -1,8 +1,9 @@
 //! One call of [`run`](super::run): what its threads share.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Instant;
@@ -15,6 +16,11 @@ use crate::{Error, Result};
 const CLOSED: usize = 1 << (usize::BITS - 1);
 /// How long the caller looks out for the last helpers before it sleeps.
 const LOOK_OUT: Duration = Duration::from_micros(20);
+
+thread_local! {
+    /// The job that this thread helps with.
+    static HELPED: RefCell<Option<Arc<Job>>> = const { RefCell::new(None) };
+}
 
 /// A task of any index.
 type Task<'a> = dyn Fn(usize) -> Result<()> + Sync + 'a;
@@ -34,6 +40,8 @@ pub(super) struct Job {
     /// How many helpers there may be.
     pub helpers: usize,
     failure: Mutex<Option<Error>>,
+    /// Whether there is a failure.
+    failed: AtomicBool,
     caller: Thread,
     /// The pool of the process in which this job was begun.
     pool: *const Pool,
@@ -57,6 +65,7 @@ impl Job {
             inside: AtomicUsize::new(0),
             helpers,
             failure: Mutex::new(None),
+            failed: AtomicBool::new(false),
             caller: std::thread::current(),
             pool,
         })
@@ -90,6 +99,7 @@ impl Job {
     /// Stop because of an error; the first one is kept.
     pub fn fail(&self, error: Error) {
         self.stop();
+        self.failed.store(true, Ordering::Relaxed);
         if self.orphaned() {
             // The lock may be held by a thread that does not exist any more.
             return;
@@ -155,7 +165,9 @@ pub(super) struct Guest(Arc<Job>);
 impl Guest {
     /// Carry out tasks until there are no more.
     pub fn work(&self) {
+        HELPED.set(Some(Arc::clone(&self.0)));
         while self.0.work_once() {}
+        HELPED.set(None);
     }
 }
 
@@ -165,6 +177,11 @@ impl Drop for Guest {
             self.0.caller.unpark();
         }
     }
+}
+
+/// Whether this thread helps with a job that has failed elsewhere, so that it is to wait for nothing any more.
+pub fn given_up() -> bool {
+    HELPED.with_borrow(|job| job.as_ref().is_some_and(|job| job.failed.load(Ordering::Relaxed)))
 }
 
 /// Call a task; make an error of its panic.

@@ -5,6 +5,8 @@ mod shards;
 
 pub(crate) use parts::{check_blocks, decode_each};
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::array::{Array, Chain, Elements};
 use crate::memory::with_scratch;
 use crate::placing::{Placing, Work, content_size};
@@ -18,8 +20,7 @@ const SMALL: usize = 1 << 16;
 pub(crate) const LARGE: usize = 1 << 20;
 /// Chunks up to this length are decoded as a whole.
 const PAGE: usize = 1 << 12;
-pub(crate) const MISSING: &str =
-    "the chunk is missing; if the array has been shortened since it was opened, refresh it";
+pub(crate) const MISSING: &str = "the chunk is missing";
 
 /// Who asks, and how much may be done for it.
 pub struct Call<'c> {
@@ -29,6 +30,8 @@ pub struct Call<'c> {
     pub keep_empty: bool,
     /// Called by the calling thread now and then; its error ends the call.
     pub poll: &'c mut dyn FnMut() -> Result<()>,
+    /// Set by a read that takes the fill value for a chunk because the store has none.
+    pub absent: &'c AtomicBool,
 }
 
 /// Read what `plan` selects of `array` into `work`.
@@ -37,10 +40,11 @@ pub struct Call<'c> {
 ///
 /// Every place that the plan leads to lies within the work buffer's memory, which nobody else uses meanwhile, and its
 /// selections lie within the array's chunks.
-pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work, call: Call<'_>) -> Result<()> {
+pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: Work, call: Call<'_>) -> Result<()> {
+    let absent = call.absent;
     each_chunk(store, array, plan, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
-        at_key(store, &key, &|store| read_key(store, array, &key, item, work, threads))
+        at_key(store, &key, &|store| read_key(store, array, &key, item, work, threads, absent))
     })
 }
 
@@ -48,9 +52,9 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work
 pub(crate) fn each_chunk(
     store: &dyn Store,
     array: &Array,
-    plan: &Plan<'_>,
+    plan: &Plan,
     call: Call<'_>,
-    work: &(dyn Fn(&Item<'_, '_>, usize) -> Result<()> + Sync),
+    work: &(dyn Fn(&Item<'_>, usize) -> Result<()> + Sync),
 ) -> Result<()> {
     let count = plan.len();
     let shared = count > 1 && (array.chain.sharding().is_none() || count / 2 >= call.threads);
@@ -69,7 +73,7 @@ pub(crate) fn each_chunk(
 }
 
 /// Whether the work is done before another thread would have woken up.
-fn is_small(array: &Array, plan: &Plan<'_>) -> bool {
+fn is_small(array: &Array, plan: &Plan) -> bool {
     let content = array.cuts.iter().fold(array.fill.len() as u64, |bytes, cut| bytes.saturating_mul(cut.length(0)));
     let weight = if array.chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
     (plan.len() as u64).saturating_mul(8192 + content.saturating_mul(weight)) < 120_000
@@ -94,23 +98,25 @@ fn read_key(
     store: &dyn Store,
     array: &Array,
     key: &str,
-    item: &Item<'_, '_>,
+    item: &Item<'_>,
     work: Work,
     threads: usize,
+    absent: &AtomicBool,
 ) -> Result<()> {
     let value = if key.is_empty() { None } else { store.open(key)? };
     let shape = array.chunk_shape(&item.coords);
-    let absent = || {
+    let missing = || {
         if array.dense {
             return Err(Error::Store { message: MISSING.into() });
         }
+        absent.store(true, Ordering::Relaxed);
         fill(&array.chain, &shape, item, &array.fill, work)
     };
-    let Some(value) = value else { return absent() };
+    let Some(value) = value else { return missing() };
     let reading = Reading { chain: &array.chain, fill: &array.fill, work, threads };
     if !array.dense {
         return match reading.value(value.as_ref(), &shape, item) {
-            Err(Error::Absent) => absent(),
+            Err(Error::Absent) => missing(),
             done => done,
         };
     }
@@ -120,12 +126,12 @@ fn read_key(
 }
 
 /// How many rows of a chunk of `shape` the array has, and so have to be stored.
-pub(crate) fn least_rows(array: &Array, shape: &[u64], item: &Item<'_, '_>) -> u64 {
+pub(crate) fn least_rows(array: &Array, shape: &[u64], item: &Item<'_>) -> u64 {
     shape[0].min(array.shape[0].saturating_sub(item.coords[0].saturating_mul(shape[0])))
 }
 
 /// How many rows are stored of a chunk of up to `shape`, as the codec outermost tells; no less than the array has.
-pub(crate) fn stored_rows(array: &Array, value: &dyn Value, shape: &[u64], item: &Item<'_, '_>) -> Result<u64> {
+pub(crate) fn stored_rows(array: &Array, value: &dyn Value, shape: &[u64], item: &Item<'_>) -> Result<u64> {
     let least = least_rows(array, shape, item);
     let row = content_size(&shape[1..], array.fill.len())?;
     let rows = count_rows(&array.chain, value, shape[0], row)?;
@@ -150,11 +156,11 @@ fn count_rows(chain: &Chain, value: &dyn Value, most: u64, row: usize) -> Result
 }
 
 /// Put the fill value where a missing chunk is asked for.
-fn fill(chain: &Chain, shape: &[u64], item: &Item<'_, '_>, value: &[u8], work: Work) -> Result<()> {
+fn fill(chain: &Chain, shape: &[u64], item: &Item<'_>, value: &[u8], work: Work) -> Result<()> {
     let stored = chain.stored_shape(shape);
     content_size(&stored, value.len())?;
     let mut points = Vec::new();
-    let placing = Placing::new(item, chain.order.as_deref(), &stored, value.len(), &mut points);
+    let placing = Placing::new(item, chain.order.as_deref(), &stored, value.len(), &mut points)?;
     let value = &value[work.offset..work.offset + work.size];
     // SAFETY: the caller of `read` vouches for the work buffer's places.
     unsafe { strided::fill(work.start.offset(placing.target), &placing.dims, value) };
@@ -171,7 +177,7 @@ struct Reading<'r> {
 
 impl Reading<'_> {
     /// Read part of a chunk of `shape` that is stored as `value`.
-    fn value(&self, value: &dyn Value, shape: &[u64], item: &Item<'_, '_>) -> Result<()> {
+    fn value(&self, value: &dyn Value, shape: &[u64], item: &Item<'_>) -> Result<()> {
         let chain = self.chain;
         let stored = chain.stored_shape(shape);
         if let Some(sharding) = chain.sharding() {
@@ -187,7 +193,7 @@ impl Reading<'_> {
         let Some(elements) = chain.elements() else { return Ok(()) };
         let content = content_size(&stored, elements.size)?;
         let mut points = Vec::new();
-        let placing = Placing::new(item, chain.order.as_deref(), &stored, elements.size, &mut points);
+        let placing = Placing::new(item, chain.order.as_deref(), &stored, elements.size, &mut points)?;
         let partly = placing.count.saturating_mul(elements.size) < content;
         if let Some(blocks) = chain.blocks() {
             if content > LARGE && self.threads > 1 || partly && content > PAGE {

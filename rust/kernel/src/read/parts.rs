@@ -3,7 +3,7 @@
 use super::{Reading, SMALL};
 use crate::array::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
-use crate::memory::with_scratch;
+use crate::memory::{gathered, push, with_scratch};
 use crate::placing::{Needed, Placing};
 use crate::stores::{Parts, Value, Within};
 use crate::{Error, Result, pool, strided};
@@ -54,7 +54,7 @@ impl Reading<'_> {
         let Some(parts) = value.parts().filter(|_| content > SMALL) else {
             return value.with_all(&mut |data| match codec.layout(data, data.len() as u64, content)? {
                 Layout::Blocks(table) => {
-                    let needed = placing.blocks(table.block, table.ranges.len(), elements.size);
+                    let needed = placing.blocks(table.block, table.ranges.len(), elements.size)?;
                     if self.rather_whole(&table, &needed) {
                         return self.whole(data, content, placing, elements);
                     }
@@ -78,7 +78,7 @@ impl Reading<'_> {
         };
         match layout {
             Layout::Blocks(table) => {
-                let needed = placing.blocks(table.block, table.ranges.len(), elements.size);
+                let needed = placing.blocks(table.block, table.ranges.len(), elements.size)?;
                 if self.rather_whole(&table, &needed) {
                     return value.with_all(&mut |data| self.whole(data, content, placing, elements));
                 }
@@ -158,7 +158,7 @@ fn decode_runs(
     out: &mut [u8],
 ) -> Result<()> {
     let out = SharedOut::of(out, table)?;
-    let runs = runs_of_blocks(table, needed, parts, threads);
+    let runs = runs_of_blocks(table, needed, parts, threads)?;
     let task = |index: usize| {
         let run = &runs[index];
         let length = (run.stop - run.start) as usize;
@@ -233,10 +233,10 @@ struct BlockRun {
     blocks: Vec<Needed>,
 }
 
-fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Parts, threads: usize) -> Vec<BlockRun> {
+fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Parts, threads: usize) -> Result<Vec<BlockRun>> {
     let Parts { gap, span } = parts;
     let span = if threads > 1 { span.min(1 << 18) } else { span };
-    let mut sorted = needed.to_vec();
+    let mut sorted = gathered(needed.iter().copied())?;
     sorted.sort_unstable_by_key(|needed| table.ranges[needed.block]);
     let mut runs: Vec<BlockRun> = Vec::new();
     for needed in sorted {
@@ -244,10 +244,10 @@ fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Parts, threads: 
         match runs.last_mut() {
             Some(run) if start <= run.stop.saturating_add(gap) && stop.saturating_sub(run.start) <= span => {
                 run.stop = run.stop.max(stop);
-                run.blocks.push(needed);
+                push(&mut run.blocks, needed)?;
             }
-            _ => runs.push(BlockRun { start, stop, blocks: vec![needed] }),
+            _ => push(&mut runs, BlockRun { start, stop, blocks: vec![needed] })?,
         }
     }
-    runs
+    Ok(runs)
 }

@@ -2,20 +2,14 @@
 
 use super::{Reading, fill};
 use crate::array::{EMPTY, Sharding};
-use crate::memory::with_scratch;
+use crate::memory::{push, reserved, with_scratch};
 use crate::plan::{Item, Plan};
 use crate::stores::{Parts, Slice, Value, Within};
 use crate::{Error, Result, pool};
 
 impl Reading<'_> {
     /// Read part of a shard: its index, and the inner chunks that are asked for, close ones together.
-    pub(super) fn shard(
-        &self,
-        sharding: &Sharding,
-        value: &dyn Value,
-        stored: &[u64],
-        item: &Item<'_, '_>,
-    ) -> Result<()> {
+    pub(super) fn shard(&self, sharding: &Sharding, value: &dyn Value, stored: &[u64], item: &Item<'_>) -> Result<()> {
         let grid = sharding.grid(stored);
         let size = sharding.index_size(&grid)?;
         let (index, total) = with_scratch(size, |data| {
@@ -29,34 +23,39 @@ impl Reading<'_> {
             }
             Ok((sharding.decode_index(data, &grid, None)?, total))
         })?;
-        let plan = item.refine(self.chain.order.as_deref(), &sharding.inner_shape);
+        let plan = item.refine(self.chain.order.as_deref(), &sharding.inner_shape)?;
         let inner = Reading { chain: &sharding.inner, threads: 1, ..*self };
-        let mut wanted = Vec::new();
-        for number in 0..plan.len() {
-            let part = plan.item(number);
-            let flat = grid.iter().zip(&part.coords).fold(0_u64, |flat, (count, coord)| flat * count + coord);
-            let (offset, length) = index[flat as usize];
-            if length == EMPTY {
-                fill(&sharding.inner, &sharding.inner_shape, &part, self.fill, self.work)?;
-            } else if total.is_some_and(|total| offset + length > total) {
-                return Err(outside());
+        let count = plan.len();
+        let mut wanted = reserved(count.min(AT_ONCE))?;
+        for first in (0..count).step_by(AT_ONCE) {
+            wanted.clear();
+            for number in first..count.min(first.saturating_add(AT_ONCE)) {
+                let part = plan.item(number);
+                let flat = grid.iter().zip(&part.coords).fold(0_u64, |flat, (count, coord)| flat * count + coord);
+                let (offset, length) = index[flat as usize];
+                if length == EMPTY {
+                    fill(&sharding.inner, &sharding.inner_shape, &part, self.fill, self.work)?;
+                } else if total.is_some_and(|total| offset + length > total) {
+                    return Err(outside());
+                } else {
+                    push(&mut wanted, (offset, length, number))?;
+                }
+            }
+            wanted.sort_unstable();
+            let task = |run: &[Wanted]| inner.run(sharding, value, &plan, run);
+            let nested = sharding.inner.sharding().is_some();
+            let runs = join(&wanted, if nested { ALONE } else { value.parts().unwrap_or(IN_MEMORY) })?;
+            if self.threads > 1 && runs.len() > 1 {
+                pool::run(self.threads, runs.len(), &|index| task(runs[index]), &mut || Ok(()))?;
             } else {
-                wanted.push((offset, length, number));
+                runs.into_iter().try_for_each(task)?;
             }
         }
-        wanted.sort_unstable();
-        let task = |run: &[Wanted]| inner.run(sharding, value, &plan, run);
-        let nested = sharding.inner.sharding().is_some();
-        let runs = if nested { wanted.chunks(1).collect() } else { join(&wanted, value.parts().unwrap_or(IN_MEMORY)) };
-        if self.threads > 1 && runs.len() > 1 {
-            pool::run(self.threads, runs.len(), &|index| task(runs[index]), &mut || Ok(()))
-        } else {
-            runs.into_iter().try_for_each(task)
-        }
+        Ok(())
     }
 
     /// Read inner chunks that lie close together.
-    fn run(&self, sharding: &Sharding, value: &dyn Value, plan: &Plan<'_>, run: &[Wanted]) -> Result<()> {
+    fn run(&self, sharding: &Sharding, value: &dyn Value, plan: &Plan, run: &[Wanted]) -> Result<()> {
         let start = run[0].0;
         if let [(_, length, number)] = *run {
             let range = Within { value, start, length };
@@ -78,15 +77,21 @@ impl Reading<'_> {
 /// Offset and length together are at most `i64::MAX`: the index has been checked.
 type Wanted = (u64, u64, usize);
 
+/// How many inner chunks are looked up before they are read, so that what is noted of them takes little memory.
+const AT_ONCE: usize = 1 << 15;
+
 /// How inner chunks are joined that are in memory already.
 const IN_MEMORY: Parts = Parts { gap: 0, span: 1 << 17 };
+
+/// How inner chunks are joined that are shards themselves: not at all, since only parts of them are needed.
+const ALONE: Parts = Parts { gap: 0, span: 0 };
 
 fn outside() -> Error {
     Error::codec("sharding_indexed", "an inner chunk lies outside its shard")
 }
 
 /// Join inner chunks that lie close together in the shard, so that each run is one request.
-fn join(wanted: &[Wanted], parts: Parts) -> Vec<&[Wanted]> {
+fn join(wanted: &[Wanted], parts: Parts) -> Result<Vec<&[Wanted]>> {
     let mut runs = Vec::new();
     let (mut begin, mut start, mut stop) = (0, 0, 0_u64);
     for (position, &(offset, length, _)) in wanted.iter().enumerate() {
@@ -94,14 +99,14 @@ fn join(wanted: &[Wanted], parts: Parts) -> Vec<&[Wanted]> {
         let joins = position > begin && offset <= stop.saturating_add(parts.gap) && end - start <= parts.span;
         if !joins {
             if position > begin {
-                runs.push(&wanted[begin..position]);
+                push(&mut runs, &wanted[begin..position])?;
             }
             (begin, start, stop) = (position, offset, end);
         }
         stop = stop.max(end);
     }
     if begin < wanted.len() {
-        runs.push(&wanted[begin..]);
+        push(&mut runs, &wanted[begin..])?;
     }
-    runs
+    Ok(runs)
 }

@@ -8,9 +8,21 @@ use crate::{Error, Result, memory};
 /// Ranges up to this length are made room for without a look at how long the value is.
 const BELIEVED: u64 = 1 << 16;
 
-/// The state of a value, to be compared with `==`; `None` stands for its absence.
+/// The state of a value, to be compared with `==`: inode number, time of the last change, size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(pub [u64; 3]);
+
+impl Generation {
+    /// The time of the last change, in nanoseconds.
+    pub fn time(&self) -> i64 {
+        self.0[1] as i64
+    }
+
+    /// Whether the time has whole microseconds, which stamps have only where the file system rounds them.
+    pub fn is_rounded(&self) -> bool {
+        self.time() % 1000 == 0
+    }
+}
 
 /// A key-value store.
 pub trait Store: Send + Sync {

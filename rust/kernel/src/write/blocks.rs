@@ -3,7 +3,7 @@
 use super::{Put, Writing, with_buffer};
 use crate::array::{Chain, Elements};
 use crate::codecs::{BlockTable, Layout};
-use crate::memory::with_scratch;
+use crate::memory::{gathered, joined, with_scratch};
 use crate::placing::{Needed, Placing};
 use crate::read::{LARGE, check_blocks, decode_each};
 use crate::strided::{self, Walk};
@@ -26,11 +26,11 @@ impl Writing<'_> {
         if count < 2 {
             return Ok(false);
         }
-        let changes = placing.blocks(table.block, count, elements.size);
+        let changes = placing.blocks(table.block, count, elements.size)?;
         if changes.is_empty() || changes.len() > count - count.div_ceil(4) {
             return Ok(false);
         }
-        let kept = self.kept(&table, &changes, placing, elements.size);
+        let kept = self.kept(&table, &changes, placing, elements.size)?;
         with_scratch(content, |chunk| {
             decode_each(blocks, old, &table, &kept, self.threads, chunk)?;
             if elements.text.is_some() {
@@ -41,7 +41,7 @@ impl Writing<'_> {
             if !self.keep_empty && may_be_empty(chunk, &table, &changes, fill) {
                 return Ok(false);
             }
-            let changed: Vec<usize> = changes.iter().map(|needed| needed.block).collect();
+            let changed = gathered(changes.iter().map(|needed| needed.block))?;
             with_buffer(|out| match first.replace(old, &table, &changed, chunk, self.threads, out)? {
                 None => Ok(false),
                 Some(pieces) => {
@@ -53,13 +53,13 @@ impl Writing<'_> {
     }
 
     /// Find what has to be decoded of the blocks that change: all, but of those that are wholly replaced nothing.
-    fn kept(&self, table: &BlockTable, changes: &[Needed], placing: &Placing<'_>, size: usize) -> Vec<Needed> {
+    fn kept(&self, table: &BlockTable, changes: &[Needed], placing: &Placing<'_>, size: usize) -> Result<Vec<Needed>> {
         let bytes: usize = changes.iter().map(|needed| needed.high - needed.low).sum();
         let once = placing.dims.iter().all(|dim| matches!(dim.source, Walk::Even(_)));
         let dense = once && self.work.size == size && placing.count.checked_mul(size) == Some(bytes);
         let whole = |needed: &Needed| needed.high - needed.low == table.len(needed.block);
         let kept = changes.iter().filter(|needed| !(dense && whole(needed)));
-        kept.map(|needed| Needed { low: 0, high: table.len(needed.block), ..*needed }).collect()
+        gathered(kept.map(|needed| Needed { low: 0, high: table.len(needed.block), ..*needed }))
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn decode(chain: &Chain, old: &[u8], threads: usize, chunk: &mut [u8]
         if let Some(blocks) = chain.blocks() {
             if let Layout::Blocks(table) = blocks.layout(old, old.len() as u64, chunk.len())? {
                 let all = (0..table.ranges.len()).map(|block| Needed { block, low: 0, high: table.len(block) });
-                return decode_each(blocks, old, &table, &all.collect::<Vec<_>>(), threads, chunk);
+                return decode_each(blocks, old, &table, &gathered(all)?, threads, chunk);
             }
         }
     }
@@ -92,7 +92,7 @@ fn wrap(chain: &Chain, pieces: &[&[u8]], put: &mut Put<'_>) -> Result<()> {
     match chain.buffers.as_slice() {
         [_] => put(Some(pieces)),
         [_, container] => with_buffer(|out| {
-            container.encode(&pieces.concat(), out)?;
+            container.encode(&joined(pieces)?, out)?;
             put(Some(&[out]))
         }),
         _ => Err(Error::unsupported("", "blocks of a chunk are replaced inside of one container at most")),

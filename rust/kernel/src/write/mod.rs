@@ -9,7 +9,7 @@ mod shards;
 use std::cell::RefCell;
 
 use crate::array::{Array, Chain, Elements};
-use crate::memory::with_scratch;
+use crate::memory::{joined, with_scratch};
 use crate::placing::{Placing, Work, content_size};
 use crate::plan::{Item, Plan};
 use crate::read::{Call, MISSING, at_key, decode_shard, each_chunk, least_rows, stored_rows};
@@ -22,7 +22,7 @@ use crate::{Error, Result, strided};
 ///
 /// Every place that the plan leads to lies within the work buffer's memory, which nobody changes meanwhile, and its
 /// selections lie within the array's chunks.
-pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Work, call: Call<'_>) -> Result<()> {
+pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: Work, call: Call<'_>) -> Result<()> {
     let keep_empty = call.keep_empty || array.dense;
     each_chunk(store, array, plan, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
@@ -34,7 +34,7 @@ pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan<'_>, work: Wor
     })
 }
 
-fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_, '_>, writing: Writing<'_>) -> Result<()> {
+fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writing: Writing<'_>) -> Result<()> {
     let shape = array.chunk_shape(&item.coords);
     let covers = item.covers() && writing.work.size == array.fill.len();
     if covers && !array.overhangs(&item.coords) {
@@ -114,7 +114,7 @@ impl Writing<'_> {
         &self,
         chain: &Chain,
         shape: &[u64],
-        item: &Item<'_, '_>,
+        item: &Item<'_>,
         covers: bool,
         old: Option<&[u8]>,
         put: &mut Put<'_>,
@@ -132,7 +132,7 @@ impl Writing<'_> {
             return self.shard(chain, sharding, &stored, item, old, &mut |parts| match parts {
                 None => put(None),
                 Some(parts) => with_buffer(|out| {
-                    chain.encode_buffers(&parts.concat(), self.threads, out)?;
+                    chain.encode_buffers(&joined(parts)?, self.threads, out)?;
                     put(Some(&[out]))
                 }),
             });
@@ -140,7 +140,7 @@ impl Writing<'_> {
         let Some(elements) = chain.elements() else { return Ok(()) };
         let content = content_size(&stored, elements.size)?;
         let mut points = Vec::new();
-        let placing = Placing::new(item, chain.order.as_deref(), &stored, elements.size, &mut points);
+        let placing = Placing::new(item, chain.order.as_deref(), &stored, elements.size, &mut points)?;
         if covers && placing.in_one_piece && elements.swap < 2 && self.work.size == elements.size {
             // SAFETY: the caller of `write` vouches for the work buffer's places, which are these.
             let chunk = unsafe { std::slice::from_raw_parts(self.work.start.offset(placing.target), content) };

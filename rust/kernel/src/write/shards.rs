@@ -4,9 +4,17 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Put, Writing, fill_all};
 use crate::array::{Chain, EMPTY, Sharding};
+use crate::memory::{gathered, joined, push, repeated, reserved};
 use crate::placing::content_size;
 use crate::plan::{Item, Plan};
 use crate::{Error, Result, pool};
+
+/// How many inner chunks are encoded before they are put into shared buffers.
+const AT_ONCE: usize = 1 << 12;
+/// Inner chunks shorter than this share buffers: memory of their own would be much more than they take.
+const SMALL: usize = 256;
+/// How long a shared buffer becomes.
+const SHARED: usize = 1 << 20;
 
 impl Writing<'_> {
     /// Encode the inner chunks that change, and keep the bytes of the others.
@@ -15,97 +23,164 @@ impl Writing<'_> {
         chain: &Chain,
         sharding: &Sharding,
         stored: &[u64],
-        item: &Item<'_, '_>,
+        item: &Item<'_>,
         old: Option<&[u8]>,
         put: &mut Put<'_>,
     ) -> Result<()> {
         let grid = sharding.grid(stored);
         let index_size = sharding.index_size(&grid)?;
         let count = grid.iter().product::<u64>() as usize;
-        let entries = match old {
-            None => nothing(count)?,
+        let mut pieces = match old {
+            None => repeated(count, Piece::Missing)?,
             Some(old) => read_index(sharding, old, &grid, index_size)?,
         };
-        let inner_of = |number: usize| -> Option<&[u8]> {
-            let (offset, length) = entries[number];
-            if length == EMPTY { None } else { old?.get(offset as usize..(offset + length) as usize) }
-        };
-        let plan = item.refine(chain.order.as_deref(), &sharding.inner_shape);
-        let changes = self.changes(sharding, &plan, &grid, &inner_of)?;
-        let fresh = self.keep_empty && old.is_none() && changes.iter().any(|change| matches!(change, Change::Kept));
-        let blank = if fresh { Some(blank(&sharding.inner, &sharding.inner_shape, self.fill)?) } else { None };
-        let pieces: Vec<Option<&[u8]>> = (changes.iter().enumerate())
-            .map(|(number, change)| match change {
-                Change::Kept => inner_of(number).or(blank.as_deref()),
-                Change::Emptied => None,
-                Change::To(data) => Some(data.as_slice()),
-            })
-            .collect();
-        if pieces.iter().all(Option::is_none) {
+        let plan = item.refine(chain.order.as_deref(), &sharding.inner_shape)?;
+        let mut fresh = Fresh::default();
+        self.encode_changes(sharding, &plan, &grid, old, &mut pieces, &mut fresh)?;
+        if self.keep_empty && old.is_none() && pieces.iter().any(|piece| matches!(piece, Piece::Missing)) {
+            let blank = fresh.keep(blank(&sharding.inner, &sharding.inner_shape, self.fill)?)?;
+            pieces.iter_mut().filter(|piece| matches!(piece, Piece::Missing)).for_each(|piece| *piece = blank);
+        }
+        if pieces.iter().all(|piece| matches!(piece, Piece::Missing)) {
             return put(None);
         }
-        let index = sharding.encode_index(&table(&pieces, if sharding.at_start { index_size } else { 0 }))?;
-        let mut parts: Vec<&[u8]> = Vec::with_capacity(count + 1);
+        let start = if sharding.at_start { index_size } else { 0 };
+        let index = sharding.encode_index(count, entries(pieces.iter().map(Piece::length), start))?;
+        let mut parts: Vec<&[u8]> = Vec::new();
         if sharding.at_start {
-            parts.push(&index);
+            push(&mut parts, index.as_slice())?;
         }
-        for piece in pieces.into_iter().flatten() {
-            push_joined(&mut parts, piece, old);
+        for piece in &pieces {
+            push_joined(&mut parts, *piece, old, &fresh)?;
         }
         if !sharding.at_start {
-            parts.push(&index);
+            push(&mut parts, index.as_slice())?;
         }
         put(Some(&parts))
     }
 
-    /// Encode the inner chunks of which `plan` replaces a part or all; `inner_of` gives their old bytes.
-    fn changes<'o>(
+    /// Encode the inner chunks of which `plan` replaces a part or all, and note what becomes of them.
+    fn encode_changes(
         &self,
         sharding: &Sharding,
-        plan: &Plan<'_>,
+        plan: &Plan,
         grid: &[u64],
-        inner_of: &(dyn Fn(usize) -> Option<&'o [u8]> + Sync),
-    ) -> Result<Vec<Change>> {
-        let count = grid.iter().product::<u64>() as usize;
-        let changes: Vec<Mutex<Change>> = (0..count).map(|_| Mutex::new(Change::Kept)).collect();
+        old: Option<&[u8]>,
+        pieces: &mut [Piece],
+        fresh: &mut Fresh,
+    ) -> Result<()> {
         let inner = Writing { threads: 1, ..*self };
-        let task = |index: usize| {
-            let part = plan.item(index);
-            let number = grid.iter().zip(&part.coords).fold(0, |flat, (count, coord)| flat * count + coord) as usize;
-            let covers = part.covers() && self.work.size == self.fill.len();
-            let before = inner_of(number).filter(|_| !covers);
-            inner.encode(&sharding.inner, &sharding.inner_shape, &part, covers, before, &mut |parts| {
-                let change = parts.map_or(Change::Emptied, |parts| Change::To(parts.concat()));
-                *changes[number].lock().unwrap_or_else(PoisonError::into_inner) = change;
-                Ok(())
-            })
-        };
-        if self.threads > 1 && plan.len() > 1 {
-            pool::run(self.threads, plan.len(), &task, &mut || Ok(()))?;
-        } else {
-            (0..plan.len()).try_for_each(task)?;
+        let count = plan.len();
+        let slots = reserved(count.min(AT_ONCE)).map(|mut slots: Vec<Mutex<Change>>| {
+            slots.resize_with(count.min(AT_ONCE), Mutex::default);
+            slots
+        })?;
+        for first in (0..count).step_by(AT_ONCE) {
+            let here = (count - first).min(AT_ONCE);
+            let task = |index: usize| {
+                let part = plan.item(first + index);
+                let flat = grid.iter().zip(&part.coords).fold(0, |flat, (count, coord)| flat * count + coord) as usize;
+                let covers = part.covers() && self.work.size == self.fill.len();
+                let before = if covers { None } else { pieces[flat].old(old) };
+                inner.encode(&sharding.inner, &sharding.inner_shape, &part, covers, before, &mut |parts| {
+                    let change = (flat, parts.map(joined).transpose()?);
+                    *slots[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
+                    Ok(())
+                })
+            };
+            if self.threads > 1 && here > 1 {
+                pool::run(self.threads, here, &task, &mut || Ok(()))?;
+            } else {
+                (0..here).try_for_each(task)?;
+            }
+            for slot in &slots[..here] {
+                let change = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some((flat, data)) = change {
+                    pieces[flat] = data.map_or(Ok(Piece::Missing), |data| fresh.keep(data))?;
+                }
+            }
         }
-        Ok(changes.into_iter().map(|change| change.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+        Ok(())
     }
 }
 
-/// Lay out inner chunks one after the other from `start` on.
-fn table(pieces: &[Option<&[u8]>], start: usize) -> Vec<(u64, u64)> {
-    let mut offset = start as u64;
-    let entries = pieces.iter().map(|piece| {
-        let Some(piece) = piece else { return (EMPTY, EMPTY) };
-        let entry = (offset, piece.len() as u64);
-        offset += entry.1;
-        entry
-    });
-    entries.collect()
+/// An inner chunk's place in the grid and its new bytes, if it is to be stored.
+type Change = Option<(usize, Option<Vec<u8>>)>;
+
+/// Where the bytes of an inner chunk are.
+#[derive(Clone, Copy)]
+enum Piece {
+    Missing,
+    /// In the old shard.
+    Old {
+        offset: u64,
+        length: u64,
+    },
+    /// Among those that have been encoded.
+    Fresh {
+        buffer: u32,
+        offset: u32,
+        length: u64,
+    },
 }
 
-/// What becomes of an inner chunk.
-enum Change {
-    Kept,
-    Emptied,
-    To(Vec<u8>),
+impl Piece {
+    fn length(&self) -> Option<u64> {
+        match *self {
+            Piece::Missing => None,
+            Piece::Old { length, .. } | Piece::Fresh { length, .. } => Some(length),
+        }
+    }
+
+    /// Its bytes in the old shard.
+    fn old<'o>(&self, shard: Option<&'o [u8]>) -> Option<&'o [u8]> {
+        match *self {
+            Piece::Old { offset, length } => shard?.get(offset as usize..(offset + length) as usize),
+            _ => None,
+        }
+    }
+}
+
+/// The inner chunks that have been encoded; of short ones many in a buffer.
+#[derive(Default)]
+struct Fresh {
+    buffers: Vec<Vec<u8>>,
+    /// The buffer that short ones are added to.
+    shared: Option<usize>,
+}
+
+impl Fresh {
+    fn keep(&mut self, data: Vec<u8>) -> Result<Piece> {
+        let length = data.len() as u64;
+        if data.len() >= SMALL {
+            push(&mut self.buffers, data)?;
+            return Ok(Piece::Fresh { buffer: (self.buffers.len() - 1) as u32, offset: 0, length });
+        }
+        let place = match self.shared {
+            Some(place) if self.buffers[place].len() + data.len() <= SHARED => place,
+            _ => {
+                push(&mut self.buffers, Vec::new())?;
+                self.buffers.len() - 1
+            }
+        };
+        self.shared = Some(place);
+        let buffer = &mut self.buffers[place];
+        let offset = buffer.len() as u32; // at most `SHARED`
+        buffer.try_reserve(data.len()).map_err(|_| Error::Memory { bytes: SHARED })?;
+        buffer.extend_from_slice(&data);
+        Ok(Piece::Fresh { buffer: place as u32, offset, length })
+    }
+}
+
+/// Lay out inner chunks of these lengths one after the other from `start` on.
+fn entries(lengths: impl Iterator<Item = Option<u64>>, start: usize) -> impl Iterator<Item = (u64, u64)> {
+    let mut offset = start as u64;
+    lengths.map(move |length| {
+        let Some(length) = length else { return (EMPTY, EMPTY) };
+        let entry = (offset, length);
+        offset += length;
+        entry
+    })
 }
 
 /// Encode a chunk that holds nothing but the fill value.
@@ -113,7 +188,7 @@ fn blank(chain: &Chain, shape: &[u64], fill: &[u8]) -> Result<Vec<u8>> {
     let stored = chain.stored_shape(shape);
     let mut raw = match chain.sharding() {
         None => {
-            let mut content = zeros(content_size(&stored, fill.len())?)?;
+            let mut content = repeated(content_size(&stored, fill.len())?, 0)?;
             fill_all(&mut content, fill);
             content
         }
@@ -121,15 +196,14 @@ fn blank(chain: &Chain, shape: &[u64], fill: &[u8]) -> Result<Vec<u8>> {
             let grid = sharding.grid(&stored);
             let piece = blank(&sharding.inner, &sharding.inner_shape, fill)?;
             let start = if sharding.at_start { sharding.index_size(&grid)? } else { 0 };
-            let pieces = vec![Some(piece.as_slice()); grid.iter().product::<u64>() as usize];
-            let index = sharding.encode_index(&table(&pieces, start))?;
-            let mut shard = Vec::new();
-            let bytes = piece.len().saturating_mul(pieces.len()).saturating_add(index.len());
-            shard.try_reserve_exact(bytes).map_err(|_| Error::Memory { bytes })?;
+            let count = grid.iter().product::<u64>() as usize;
+            let lengths = std::iter::repeat_n(Some(piece.len() as u64), count);
+            let index = sharding.encode_index(count, entries(lengths, start))?;
+            let mut shard = reserved(piece.len().saturating_mul(count).saturating_add(index.len()))?;
             if sharding.at_start {
                 shard.extend_from_slice(&index);
             }
-            pieces.iter().for_each(|_| shard.extend_from_slice(&piece));
+            (0..count).for_each(|_| shard.extend_from_slice(&piece));
             if !sharding.at_start {
                 shard.extend_from_slice(&index);
             }
@@ -141,41 +215,40 @@ fn blank(chain: &Chain, shape: &[u64], fill: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Make the index of a shard without inner chunks.
-fn nothing(count: usize) -> Result<Vec<(u64, u64)>> {
-    let mut entries = Vec::new();
-    entries.try_reserve_exact(count).map_err(|_| Error::Memory { bytes: count.saturating_mul(16) })?;
-    entries.resize(count, (EMPTY, EMPTY));
-    Ok(entries)
-}
-
-fn zeros(bytes: usize) -> Result<Vec<u8>> {
-    let mut content = Vec::new();
-    content.try_reserve_exact(bytes).map_err(|_| Error::Memory { bytes })?;
-    content.resize(bytes, 0);
-    Ok(content)
-}
-
-fn read_index(sharding: &Sharding, shard: &[u8], grid: &[u64], size: usize) -> Result<Vec<(u64, u64)>> {
+fn read_index(sharding: &Sharding, shard: &[u8], grid: &[u64], size: usize) -> Result<Vec<Piece>> {
     if shard.len() < size {
         let message = format!("a shard of {} bytes has no room for its index of {size}", shard.len());
         return Err(Error::codec("sharding_indexed", message));
     }
     let raw = if sharding.at_start { &shard[..size] } else { &shard[shard.len() - size..] };
-    sharding.decode_index(raw, grid, Some(shard.len() as u64))
+    let entries = sharding.decode_index(raw, grid, Some(shard.len() as u64))?;
+    gathered(entries.into_iter().map(|(offset, length)| match length {
+        EMPTY => Piece::Missing,
+        _ => Piece::Old { offset, length },
+    }))
 }
 
-/// Add a piece; what lay one after the other in the old shard, and does so again, is one piece.
-fn push_joined<'p>(parts: &mut Vec<&'p [u8]>, piece: &'p [u8], old: Option<&'p [u8]>) {
-    if let (Some(old), Some(last)) = (old, parts.last_mut()) {
-        let within = old.as_ptr_range();
-        if within.contains(&last.as_ptr()) && last.as_ptr_range().end == piece.as_ptr() && !last.is_empty() {
-            let start = last.as_ptr() as usize - within.start as usize;
-            if let Some(joined) = old.get(start..start + last.len() + piece.len()) {
-                *last = joined;
-                return;
-            }
-        }
+/// Add a piece; what lies one after the other in the old shard, or in a buffer, is one piece.
+fn push_joined<'p>(parts: &mut Vec<&'p [u8]>, piece: Piece, old: Option<&'p [u8]>, fresh: &'p Fresh) -> Result<()> {
+    let within = match piece {
+        Piece::Missing => return Ok(()),
+        Piece::Old { .. } => old.unwrap_or_default(),
+        Piece::Fresh { buffer, .. } => &fresh.buffers[buffer as usize],
+    };
+    let (offset, length) = match piece {
+        Piece::Missing => (0, 0),
+        Piece::Old { offset, length } => (offset as usize, length as usize),
+        Piece::Fresh { offset, length, .. } => (offset as usize, length as usize),
+    };
+    let data = &within[offset..offset + length];
+    if let Some(last) = parts.last_mut()
+        && !last.is_empty()
+        && within.as_ptr_range().contains(&last.as_ptr())
+        && last.as_ptr_range().end == data.as_ptr()
+    {
+        let start = last.as_ptr() as usize - within.as_ptr() as usize;
+        *last = &within[start..offset + length];
+        return Ok(());
     }
-    parts.push(piece);
+    push(parts, data)
 }

@@ -137,7 +137,7 @@ impl Case {
                     let next = if depth > 0 { chunk * times } else { 1 + random.below(chunk) };
                     starts.push(starts[starts.len() - 1] + next as u64);
                 }
-                cuts.push(Cut::Varying(starts));
+                cuts.push(Cut::Varying(starts.into()));
             } else {
                 cuts.push(Cut::Regular(chunk as u64));
             }

@@ -16,6 +16,8 @@ mod selecting;
 mod speed;
 mod store;
 
+use std::sync::atomic::AtomicBool;
+
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
@@ -32,11 +34,11 @@ const WAYS: [Reading; 4] =
     [Reading::Whole, Reading::Parts(64, 4096), Reading::Ranges(64, 4096), Reading::Ranges(1 << 15, 1 << 23)];
 
 fn call<T>(threads: usize, keep_empty: bool, work: impl FnOnce(Call<'_>) -> T) -> T {
-    work(Call { threads, keep_empty, poll: &mut || Ok(()) })
+    work(Call { threads, keep_empty, poll: &mut || Ok(()), absent: &AtomicBool::new(false) })
 }
 
 /// Read a selection into a buffer that was filled with 0xAA.
-fn get(store: &dyn Store, case: &Case, selection: &Selection, plan: &Plan<'_>, threads: usize) -> Result<Vec<u8>> {
+fn get(store: &dyn Store, case: &Case, selection: &Selection, plan: &Plan, threads: usize) -> Result<Vec<u8>> {
     let mut buffer = vec![0xAA; selection.bytes];
     let work = selection.work(&mut buffer);
     // SAFETY: the plan is that of the selection, the buffer was laid out for it.
@@ -48,7 +50,7 @@ fn put(
     store: &dyn Store,
     case: &Case,
     selection: &Selection,
-    plan: &Plan<'_>,
+    plan: &Plan,
     values: &mut [u8],
     (threads, keep_empty): (usize, bool),
 ) -> Result<()> {

@@ -1,9 +1,7 @@
 //! Selections by chance, and what they mean element by element.
 
-use std::borrow::Cow;
-
 use tegula_kernel::placing::Work;
-use tegula_kernel::plan::{Group, Part, Place, Plan, Row, Select, cut_run, fills};
+use tegula_kernel::plan::{List, Plan, Points, Run, Table, fills};
 
 use crate::case::Case;
 use crate::naive::indices;
@@ -159,33 +157,31 @@ impl Selection {
         });
     }
 
-    pub fn plan(&self, random: &mut Random, case: &Case) -> Plan<'static> {
+    pub fn plan(&self, random: &mut Random, case: &Case) -> Plan {
         let mut plan = Plan::default();
+        let mut axes = Vec::new();
         for (axis, pick) in self.picks.iter().enumerate() {
-            let (cut, size) = (&case.array.cuts[axis], case.array.shape[axis]);
+            let (cut, size, stride) = (&case.array.cuts[axis], case.array.shape[axis], self.strides[axis]);
             plan.axes.push(match pick {
-                Pick::Index(index) => {
-                    let mut rows = cut_run(*index as u64, 1, 1, 0, 0, cut, size);
-                    rows[0].part.stride = 0;
-                    rows
-                }
+                Pick::Index(index) => Some(Table::Run(Run::new((*index as u64, 1, 1), (0, 0), cut, size).unwrap())),
                 Pick::Run { first, step, count } => {
-                    cut_run(*first as u64, *count as u64, *step, 0, self.strides[axis], cut, size)
+                    let run = (*first as u64, *step, *count as u64);
+                    Some(Table::Run(Run::new(run, (0, stride), cut, size).unwrap()))
                 }
-                Pick::List(list) => rows(random, list, case, axis, self.strides[axis]),
+                Pick::List(list) => Some(Table::List(listed(random, list, case, axis, stride))),
                 Pick::Points(_) => {
-                    plan.point_axes.push(axis);
-                    Vec::new()
+                    axes.push(axis);
+                    None
                 }
             });
         }
-        if !plan.point_axes.is_empty() {
-            plan.groups = self.groups(random, case, &plan.point_axes);
+        if !axes.is_empty() {
+            plan.points = Some(self.listed_points(random, case, axes));
         }
         plan
     }
 
-    fn groups(&self, random: &mut Random, case: &Case, axes: &[usize]) -> Vec<Group<'static>> {
+    fn listed_points(&self, random: &mut Random, case: &Case, axes: Vec<usize>) -> Points {
         let lists: Vec<&Vec<usize>> = axes
             .iter()
             .map(|&axis| match &self.picks[axis] {
@@ -198,22 +194,24 @@ impl Selection {
         };
         let mut order: Vec<usize> = (0..lists[0].len()).collect();
         order.sort_by_key(|&i| numbers(i));
-        let groups = order.chunk_by(|&a, &b| numbers(a) == numbers(b)).map(|run| {
+        let mut points = Points { bounds: vec![0], stride: self.points, ..Points::default() };
+        points.offsets = vec![Vec::new(); axes.len()];
+        for run in order.chunk_by(|&a, &b| numbers(a) == numbers(b)) {
             let numbers = numbers(run[0]);
-            let edges = |at: usize| (&case.edges[axes[at]], numbers[at]);
-            let offsets: Vec<Cow<'static, [i64]>> = (0..axes.len())
-                .map(|at| run.iter().map(|&i| (lists[at][i] - edges(at).0[numbers[at]]) as i64).collect())
-                .collect();
-            let extents: Vec<u64> = (0..axes.len()).map(|at| extent(case, axes[at], numbers[at])).collect();
-            Group {
-                whole: fills(&offsets, &extents),
-                numbers: numbers.iter().map(|&number| number as u64).collect(),
-                offsets,
-                place: place(random, run),
-                stride: self.points,
+            let mut here: Vec<Vec<i64>> = Vec::new();
+            for at in 0..axes.len() {
+                let start = case.edges[axes[at]][numbers[at]];
+                here.push(run.iter().map(|&i| (lists[at][i] - start) as i64).collect());
+                points.offsets[at].extend(&here[at]);
             }
-        });
-        groups.collect()
+            let extents: Vec<u64> = (0..axes.len()).map(|at| extent(case, axes[at], numbers[at])).collect();
+            let here: Vec<&[i64]> = here.iter().map(Vec::as_slice).collect();
+            points.whole.push(fills(&here, &extents).unwrap());
+            points.numbers.extend(numbers.iter().map(|&number| number as u64));
+            points.bounds.push(points.offsets[0].len());
+        }
+        points.positions = positions(random, &order);
+        Points { axes, ..points }
     }
 }
 
@@ -237,29 +235,26 @@ fn extent(case: &Case, axis: usize, number: usize) -> u64 {
     (edges[number + 1].min(case.array.shape[axis] as usize) - edges[number]) as u64
 }
 
-fn place(random: &mut Random, run: &[usize]) -> Place<'static> {
-    if run.windows(2).all(|pair| pair[0] + 1 == pair[1]) && !random.once_in(3) {
-        return Place::From(run[0] as u64);
-    }
-    Place::At(run.iter().map(|&i| i as i64).collect())
+/// Where things go that have been sorted; if they have not moved, that may go without saying.
+fn positions(random: &mut Random, order: &[usize]) -> Option<Vec<i64>> {
+    let moved = order.iter().enumerate().any(|(place, &i)| place != i);
+    (moved || random.once_in(3)).then(|| order.iter().map(|&i| i as i64).collect())
 }
 
-fn rows(random: &mut Random, list: &[usize], case: &Case, axis: usize, stride: isize) -> Vec<Row<'static>> {
+fn listed(random: &mut Random, list: &[usize], case: &Case, axis: usize, stride: isize) -> List {
     let edges = &case.edges[axis];
     let mut order: Vec<usize> = (0..list.len()).collect();
     order.sort_by_key(|&i| locate(edges, list[i]));
-    let rows = order.chunk_by(|&a, &b| locate(edges, list[a]) == locate(edges, list[b])).map(|run| {
+    let mut table = List { bounds: vec![0], positions: positions(random, &order), stride, ..List::default() };
+    for run in order.chunk_by(|&a, &b| locate(edges, list[a]) == locate(edges, list[b])) {
         let number = locate(edges, list[run[0]]);
         let offsets: Vec<i64> = run.iter().map(|&i| (list[i] - edges[number]) as i64).collect();
-        let place = place(random, run);
-        let whole = fills(&[Cow::Borrowed(&offsets)], &[extent(case, axis, number)]);
+        let whole = fills(&[&offsets], &[extent(case, axis, number)]).unwrap();
         let consecutive = offsets.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-        let select = if consecutive && matches!(place, Place::From(_)) {
-            Select::Run { first: offsets[0] as u64, count: offsets.len() as u64, step: 1 }
-        } else {
-            Select::List(Cow::Owned(offsets))
-        };
-        Row { number: number as u64, part: Part { select, place, stride, whole } }
-    });
-    rows.collect()
+        table.numbers.push(number as u64);
+        table.traits.push((consecutive, whole));
+        table.offsets.extend(offsets);
+        table.bounds.push(table.offsets.len());
+    }
+    table
 }

@@ -170,6 +170,10 @@ class CastDriver(Driver):
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
         return self._again(self.base.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch))
 
+    def latest(self, *, look: bool = True) -> Driver:
+        base = self.base.latest(look=look)
+        return self if base is self.base else self._again(base)
+
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:

@@ -262,6 +262,7 @@ class DocumentedDriver(NodeDriver):
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         other = copy(self)
         other.kvstore = self.kvstore.with_transaction(transaction)
+        vars(other).pop("newest", None)
         array = self.array
         other.array = tegula.Array(
             replace(array._stored, store=other.kvstore._store),
@@ -276,35 +277,29 @@ class DocumentedDriver(NodeDriver):
     def resize(
         self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
     ) -> Driver:
-        other = copy(self)
-        other.array = copy(self.array)
-        rank = self.array.ndim
-        bounds = exclusive_max[:rank]
+        array = self.shared()
+        bounds = exclusive_max[: self.array.ndim]
         if all(bound is None for bound in bounds):
-            return other
+            return self.latest()
         self._check_other_fields(options)
         try:
-            other.array.refresh()
-            shape = new_shape(other.array.shape, bounds, options)
-            if shape != other.array.shape:
-                if options.metadata_only:
-                    other.array._update(lambda metadata: replace(metadata, shape=shape))
-                else:
-                    other.array.resize(shape)
-        except tegula.TegulaError as error:
+            array.refresh()
+            shape = new_shape(array.shape, bounds, options)
+            if shape != array.shape and options.metadata_only:
+                array._update(lambda metadata: replace(metadata, shape=shape))
+            elif shape != array.shape:
+                array.resize(shape)
+        except TegulaError as error:
             raise as_status(error) from error
-        other._note_shape()
-        return other
+        return self.at(array)
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
-        other = copy(self)
-        other.array = copy(self.array)
+        array = self.shared()
         try:
-            other.array.refresh()
-        except tegula.TegulaError as error:
+            array.refresh()
+        except TegulaError as error:
             raise as_status(error) from error
-        other._note_shape()
-        return other
+        return self.at(array)
 
 
 # --- what a new array gets

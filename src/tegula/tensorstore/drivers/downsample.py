@@ -20,6 +20,7 @@ from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.json_binding import MISSING, array, at, expected, integer, invalid, member
 from tegula.tensorstore.output_maps import OutputIndexMap
+from tegula.tensorstore.resizing import resolved_transform
 from tegula.tensorstore.schema import Schema
 from tegula.tensorstore.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.spec import Spec
@@ -202,9 +203,14 @@ class DownsampleDriver(Driver):
         return DownsampleDriver(driver, self._below.view, self.factors, self.method)
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
-        driver = self._below.driver.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch)
-        view = compose(identity(driver.domain), self._below.view)
-        return DownsampleDriver(driver, view, self.factors, self.method)
+        return self._over(self._below.driver.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch))
+
+    def latest(self, *, look: bool = True) -> Driver:
+        driver = self._below.driver.latest(look=look)
+        return self if driver is self._below.driver else self._over(driver)
+
+    def _over(self, driver: Driver) -> Driver:
+        return DownsampleDriver(driver, resolved_transform(self._below.view, driver.domain), self.factors, self.method)
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False

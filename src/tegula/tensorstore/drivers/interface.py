@@ -253,6 +253,14 @@ class Driver(ABC):
         """Return the array with the bounds it has in storage now."""
         return self
 
+    def latest(self, *, look: bool = True) -> Driver:
+        """Return the array with the bounds that are known last, from a resize or `resolve`; itself if it has them.
+
+        Reads and writes follow these, with the implicit bounds of their views. Where the spec wants that each operation
+        looks at the stored bounds, that is done here, unless `look` is false.
+        """
+        return self
+
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:

@@ -7,6 +7,7 @@ stored is as the spec wants it (`check`); when to do which, and what users are t
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tegula
 from tegula import engine
 from tegula.attributes import Attributes
-from tegula.engine import StoredArray, cut_off, make_room
-from tegula.errors import ConflictError, TegulaError
-from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import ABSENT, Store
+from tegula.creation import create_node, delete_node
+from tegula.engine import StoredArray
+from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
+from tegula.formats import Format, find_format
+from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.stores import Store
 from tegula.tensorstore.drivers.attributes import attributes_in
 from tegula.tensorstore.drivers.interface import Driver, Indices, OpenFlags, ResizeOptions, mode_of
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
@@ -33,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyedDriver", "KeyedSpec", "stored_array"]
 
-_RETRIES = 10_000
-
 
 class KeyedSpec(StoredSpec):
     """A spec of an array with one metadata document."""
 
+    format_name: ClassVar[str]
+    """The format of the array, as tegula calls it."""
     document_kind: ClassVar[str] = "zarr"
     """What messages call the metadata."""
     attributes_key: ClassVar[str | None] = None
@@ -52,6 +55,10 @@ class KeyedSpec(StoredSpec):
     @abstractmethod
     def parse(self, raw: bytes) -> Any:
         """Read a stored document; raises FAILED_PRECONDITION where it is none."""
+
+    @abstractmethod
+    def node_of(self, metadata: Any) -> ArrayMetadata:
+        """Return the array's description as the lower floors have it."""
 
     @abstractmethod
     def new_metadata(self) -> Any:
@@ -83,26 +90,43 @@ class KeyedSpec(StoredSpec):
         return driver
 
     def _found_or_created(self, kvstore: KvStore, flags: OpenFlags) -> KeyedDriver:
-        store, key = self.place(kvstore)
-        for _ in range(_RETRIES):
-            raw = None if flags.delete_existing else store.get(key)
-            if raw is not None:
-                found = self.read_document(kvstore, raw)
-                if not flags.opens:
-                    raise self._exists(kvstore)
-                self.check(found)
-                return self.driver(kvstore, found)
-            if not flags.create:
-                raise status("NOT_FOUND", f"Metadata at {self.shown_key(kvstore)} does not exist")
-            driver = self._new(kvstore)  # before anything is changed, as it may not be possible
-            if flags.delete_existing:
-                kvstore.delete_range(KvStore.KeyRange()).result()
-            try:
-                store.set(key, driver.metadata.encode(), if_generation=ABSENT)
+        driver = None if flags.delete_existing else self._found(kvstore, flags)
+        if driver is not None:
+            return driver
+        if not flags.create:
+            raise status("NOT_FOUND", f"Metadata at {self.shown_key(kvstore)} does not exist")
+        try:
+            return self._created(kvstore, overwrite=flags.delete_existing)
+        except AlreadyExistsError as error:
+            driver = self._found(kvstore, flags)  # another creator was faster
+            if driver is not None:
                 return driver
-            except ConflictError:
-                continue  # somebody was faster
-        raise status("ABORTED", f"{self.shown_key(kvstore)} kept changing")
+            text = error.message.replace("overwrite=True", "delete_existing=True")
+            raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
+
+    def _found(self, kvstore: KvStore, flags: OpenFlags) -> KeyedDriver | None:
+        """Open the array that is stored, if there is one."""
+        store, key = self.place(kvstore)
+        raw = store.get(key)
+        if raw is None:
+            return None
+        found = self.read_document(kvstore, raw)
+        if not flags.opens:
+            raise status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
+        self.check(found)
+        return self.driver(kvstore, found)
+
+    def _created(self, kvstore: KvStore, *, overwrite: bool) -> KeyedDriver:
+        """Create the array by the rules that hold for every node."""
+        store, path = kvstore._store, path_of(kvstore)
+        driver = self._new(kvstore)  # before anything is changed, as it may not be possible
+        if overwrite:
+            if kvstore.transaction is None:
+                delete_node(store, path)  # the document first: if it is interrupted, no array is there with chunks lost
+            kvstore.delete_range(KvStore.KeyRange()).result()
+        node = self._node(driver.metadata, driver.metadata.encode())
+        create_node(store, path, self.format(kvstore), node, overwrite, driver.array._stored, anywhere=True)
+        return driver
 
     def _new(self, kvstore: KvStore) -> KeyedDriver:
         try:
@@ -113,8 +137,27 @@ class KeyedSpec(StoredSpec):
         self.check(made)
         return self.driver(kvstore, made)
 
-    def _exists(self, kvstore: KvStore) -> StatusError:
-        return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
+    def format(self, kvstore: KvStore) -> Format:
+        """Return the format with the document under its key here, and read and written as this interface does it."""
+        item = find_format(self.format_name)
+        keys, node_keys = (
+            tuple(self.key if key == item.shape_key else key for key in names) for names in (item.keys, item.node_keys)
+        )
+
+        def parse(documents: Mapping[str, bytes]) -> ArrayMetadata | None:
+            raw = documents.get(self.key)
+            return None if raw is None else self._node(self.read_document(kvstore, raw), raw)
+
+        return replace(item, keys=keys, node_keys=node_keys, shape_key=self.key, parse=parse, serialize=self._serialize)
+
+    def _node(self, metadata: Any, raw: bytes) -> ArrayMetadata:
+        return replace(self.node_of(metadata), documents={self.key: raw})
+
+    def _serialize(self, node: NodeMetadata) -> dict[str, bytes]:
+        assert isinstance(node, ArrayMetadata)
+        raw = node.documents[self.key]
+        metadata = self.parse(raw)
+        return {self.key: raw if metadata.shape == node.shape else metadata.resized(node.shape).encode()}
 
     def read_document(self, kvstore: KvStore, raw: bytes) -> Any:
         """Read a document, and say where it is if that fails."""
@@ -159,7 +202,12 @@ class KeyedDriver(NodeDriver):
         """Return the driver of the same array as another document describes it."""
         driver = self.source.driver(self._kvstore(), metadata)
         driver.mode = self.mode
+        if self.newest is not None:
+            driver.newest = self.newest
         return driver
+
+    def at(self, array: tegula.Array) -> Driver:
+        return self.with_metadata(self.metadata.resized(array.shape))
 
     def _kvstore(self) -> KvStore:
         kvstore = self.kvstore
@@ -170,6 +218,7 @@ class KeyedDriver(NodeDriver):
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         other = copy(self)
         other.kvstore = self._kvstore().with_transaction(transaction)
+        vars(other).pop("newest", None)
         return other.with_metadata(self.metadata)
 
     def read(self, indices: Indices) -> Any:
@@ -186,8 +235,8 @@ class KeyedDriver(NodeDriver):
         if isinstance(store, StagedStore):
             store.depend(self._kvstore()._path + self.source.key, writes=writes)
 
-    def _current(self) -> tuple[Any, Any]:
-        """Return the document as it is now, and its generation.
+    def _current(self) -> Any:
+        """Return the document as it is now.
 
         Raises
         ------
@@ -196,22 +245,31 @@ class KeyedDriver(NodeDriver):
         """
         kvstore = self._kvstore()
         store, key = self.source.place(kvstore)
-        raw, generation = store.get(key, with_generation=True)
+        raw = store.get(key)
         if raw is None:
-            raise status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(kvstore)} does not exist")
+            raise self._gone()
         found = self.source.read_document(kvstore, raw)
+        self._check_compatible(found)
+        return found
+
+    def _gone(self) -> StatusError:
+        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
+
+    def _check_compatible(self, found: Any) -> None:
         if not self.metadata.compatible(found):
             raise status(
                 "FAILED_PRECONDITION",
                 f"Updated {self.source.document_kind} metadata {found.encode().decode()} is incompatible with "
                 f"existing metadata {self.metadata.encode().decode()}",
             )
-        return found, generation
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
         if self.source.flags.assume_metadata:
             return self
-        found, _ = self._current()
+        array = self.shared()
+        with array._noting():
+            found = self._current()
+            array._stored = array._restored(self.source.node_of(found))
         return self if found.shape == self.metadata.shape else self.with_metadata(found)
 
     def resize(
@@ -219,60 +277,56 @@ class KeyedDriver(NodeDriver):
     ) -> Driver:
         if self.source.flags.assume_metadata:
             raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
-        kvstore = self._kvstore()
-        store, key = self.source.place(kvstore)
         if any(bound is not None for bound in exclusive_max[: self.array.ndim]):
             self._check_other_fields(options)
-        for _ in range(_RETRIES):
-            found, generation = self._current()
+        kvstore, array = self._kvstore(), self.shared()
+        # no other document has to stay as it is
+        item = replace(self.source.format(kvstore), keys=(self.source.key,))
+
+        def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
+            self._check_compatible(self.source.parse(node.documents[self.source.key]))
             try:
-                shape = new_shape(found.shape, exclusive_max[: len(found.shape)], options)
+                return new_shape(node.shape, exclusive_max[: node.ndim], options)
             except StatusError as error:
                 if not (options.expand_only or options.metadata_only):
                     raise
                 raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
-            if shape == found.shape:
-                return self.with_metadata(found)
-            resized = found.resized(shape)
-            if any(size > old for size, old in zip(shape, found.shape)) and not options.metadata_only:
-                self._make_room(found, resized)
-            try:
-                store.set(key, resized.encode(), if_generation=generation)
-            except ConflictError:
-                continue
-            except TegulaError as error:
-                raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
-            if any(size < old for size, old in zip(shape, found.shape)) and not options.metadata_only:
-                self._cut_off(resized, found)
-            return self.with_metadata(resized)
-        raise status("ABORTED", f"{self.source.shown_key(kvstore)} kept changing")
 
-    def _shaped(self, metadata: Any) -> StoredArray:
-        stored = self.array._stored
-        node: ArrayMetadata = replace(stored.metadata, shape=metadata.shape)
-        return replace(stored, metadata=node)
+        def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
+            return array._update(change, item=item)
 
-    def _holds(self, metadata: Any) -> bool:
         try:
-            return bool(self._current()[0].shape == metadata.shape)
+            if options.metadata_only:
+                resized = update(lambda node: replace(node, shape=shape_of(node)))
+            else:
+                resized = engine.resize(array.path, shape_of, update, array._restored, self._holds)
+        except NotFoundError:
+            raise self._gone() from None
+        except StatusError:
+            raise
+        except TegulaError as error:
+            raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
+        return self.with_metadata(self.source.parse(resized.metadata.documents[self.source.key]))
+
+    def _holds(self, metadata: ArrayMetadata) -> bool:
+        try:
+            return bool(self._current().shape == metadata.shape)
         except TegulaError:
             return False
 
-    def _make_room(self, found: Any, resized: Any) -> None:
-        """Clear what a shrink that was interrupted has left where the array grows, while it has the shape found."""
-        array, grown = self._shaped(found), self._shaped(resized)
-        make_room(array, grown, self.array.path, lambda: self._holds(found))
 
-    def _cut_off(self, resized: Any, found: Any) -> None:
-        """Delete the chunks outside the new shape, and clear those across its edge, while it is the shape."""
-        cut_off(self._shaped(resized), self.array.path, found.shape, lambda: self._holds(resized))
+def path_of(kvstore: KvStore) -> str:
+    """Return the path of the node whose keys begin with the path of a kvstore."""
+    return kvstore._path.removesuffix("/")
 
 
-def stored_array(kvstore: KvStore, node: ArrayMetadata, *, write_empty: bool) -> tegula.Array:
-    """Return the array of a description."""
-    path = kvstore._path.rstrip("/")
+def stored_array(kvstore: KvStore, source: KeyedSpec, node: ArrayMetadata, *, write_empty: bool) -> tegula.Array:
+    """Return the array of a description, which exists by its document unless the spec stands for that."""
+    path = path_of(kvstore)
+    assumed = source.flags.assume_metadata or source.flags.assume_cached_metadata
+    document = None if assumed else source.place(kvstore)[1]
     try:
-        stored = engine.stored_array(kvstore._store, path, node, write_empty=write_empty)
+        stored = engine.stored_array(kvstore._store, path, node, write_empty=write_empty, document=document)
     except TegulaError as error:
         raise as_status(error) from error
     return tegula.Array(stored, path, read_only=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tegula.indexing import Plan, vectorized
 from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.elements import Elements, pick, put
 from tegula.tensorstore.drivers.interface import Driver, Indices, ResizeOptions
+from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.drivers.viewed import array_rank, joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.intervals import MAX_RANK
@@ -48,10 +50,14 @@ class NodeDriver(Driver):
         What it reads and writes.
     elements : Elements
         How its elements are shown.
+    newest : tegula.Array or None
+        The array with the bounds that are known last; drivers made of each other share it.
     """
 
+    source: StoredSpec
     array: tegula.Array
     elements: Elements
+    newest: tegula.Array | None = None
 
     def __init__(
         self,
@@ -193,6 +199,24 @@ class NodeDriver(Driver):
 
     # --- other bounds
 
+    def at(self, array: tegula.Array) -> Driver:
+        """Return the driver of the array with other bounds."""
+        other = copy(self)
+        other.array = _same(array)
+        other._note_shape()
+        return other
+
+    def shared(self) -> tegula.Array:
+        """Return `newest`, made if there is none."""
+        newest: tegula.Array = vars(self).setdefault("newest", _same(self.array))  # one for all threads
+        return newest
+
+    def latest(self, *, look: bool = True) -> Driver:
+        if look and self.source.rechecks:
+            return self.resolve()
+        newest = self.newest
+        return self if newest is None or newest.shape == self.array.shape else self.at(newest)
+
     def _check_other_fields(self, options: ResizeOptions) -> None:
         names = self.array.dtype.names
         if names is not None and len(names) > 1 and self.elements.field is not None and not options.tied_bounds:
@@ -200,6 +224,11 @@ class NodeDriver(Driver):
                 "FAILED_PRECONDITION",
                 "Resize operation would affect other fields but `resize_tied_bounds` was not specified",
             )
+
+
+def _same(array: tegula.Array) -> tegula.Array:
+    """Return another object for an array, with bounds of its own; a copy would read them anew."""
+    return tegula.Array(array._stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
 
 
 def _is_slice(item: Any) -> bool:

@@ -6,6 +6,7 @@ A driver reads its own members in `StoredSpec.read_members`, writes them in `wri
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -176,6 +177,12 @@ class StoredSpec(DriverSpec):
     def _check_kvstore(self) -> None:
         if self.kvstore is None:
             raise invalid('"kvstore" must be specified')
+
+    @property
+    def rechecks(self) -> bool:
+        """Whether each read and write looks up the metadata."""
+        moment = self.recheck_metadata
+        return moment is True or (isinstance(moment, float) and moment > time.time())
 
     def opened_kvstore(self, context: Context, transaction: Transaction | None) -> KvStore:
         """Open where the array is.

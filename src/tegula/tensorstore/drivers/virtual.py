@@ -8,10 +8,11 @@ from copy import copy
 from functools import cache
 from typing import Any, ClassVar
 
+from tegula.errors import TegulaError
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.drivers.interface import Driver, DriverSpec, OpenFlags
-from tegula.tensorstore.drivers.stored import FLAGS, read_schema, write_schema
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.drivers.stored import read_schema, write_schema
+from tegula.tensorstore.errors import annotate, status
 from tegula.tensorstore.json_binding import MISSING, expected, known_only, member, obj
 from tegula.tensorstore.schema import Schema
 from tegula.tensorstore.spec import Spec
@@ -30,7 +31,6 @@ class VirtualSpec(DriverSpec):
         self.members = {}
         self.kvstore = None
         self.schema = Schema()
-        self.flags = OpenFlags(open=True)
         self.bindings = Bindings(self.resource_kinds)
 
     @classmethod
@@ -39,8 +39,6 @@ class VirtualSpec(DriverSpec):
         self = cls()
         self.schema = read_schema(members)
         self.bindings.take(members)
-        for name in FLAGS:
-            members.pop(name, None)
         self.read_members(members)
         known_only(members)
         return self
@@ -62,6 +60,12 @@ class VirtualSpec(DriverSpec):
     def parts(self) -> dict[str, Any]:
         """Return the attributes that are specs themselves, or lists of them."""
         return {}
+
+    @property
+    def flags(self) -> OpenFlags:  # type: ignore[override]  # those of what is below
+        """What opening may do with the array below, if there is one."""
+        base = self.parts().get("base")
+        return base._driver.flags if isinstance(base, Spec) else OpenFlags(open=True)
 
     def bound(self, context: Context) -> VirtualSpec:
         home = self.bindings.home(context)
@@ -86,6 +90,9 @@ class VirtualSpec(DriverSpec):
         if kvstore is not None:
             raise status("INVALID_ARGUMENT", '"kvstore" not supported by driver')
         other = copy(self)
+        base = self.parts().get("base")
+        if flags is not None and isinstance(base, Spec):
+            other = self._with_parts(lambda spec: Spec._of(spec._driver.merge(flags=flags), spec._view))
         if schema is not None:
             other.schema = self.schema.copy()
             other.schema.merge(schema)
@@ -131,7 +138,10 @@ def open_base(
     spec: Spec, context: Context, transaction: Any, mode: tuple[bool, bool], batch: Any
 ) -> tuple[Driver, IndexTransform]:
     """Open the array below: its driver, and the transform to it."""
-    driver = spec._driver.open(context, transaction, *mode, batch)
+    try:
+        driver = spec._driver.open(context, transaction, *mode, batch)
+    except TegulaError as error:
+        raise annotate(error, f'Error opening "{spec._driver.name}" driver') from error
     whole = identity(driver.domain)
     return driver, whole if spec._view is None else compose(whole, spec._view)
 

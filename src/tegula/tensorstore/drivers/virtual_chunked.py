@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.engine.pool import for_each
 from tegula.tensorstore.chunk_layout import ChunkLayout
 from tegula.tensorstore.chunk_shapes import choose_shape
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.cells import Part, cells, result_shape
+from tegula.tensorstore.drivers.cells import cells, result_shape
 from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, mode_of
 from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.drivers.virtual import VirtualSpec
@@ -26,6 +25,7 @@ from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.future import Future
 from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.json_binding import invalid
+from tegula.tensorstore.resumable import Steps, finish, running
 from tegula.tensorstore.schema import Schema
 
 __all__ = [
@@ -166,38 +166,46 @@ class VirtualChunkedDriver(Driver):
         values = np.zeros([domain.shape[axis] for axis in axes], self.dtype.numpy_dtype)
         return values.transpose(np.argsort(axes)) if axes else values
 
-    def _call(self, function: _Function, domain: IndexDomain, values: _Values, parameters: Any) -> None:
+    def _call(self, function: _Function, domain: IndexDomain, values: _Values, parameters: Any) -> Steps[None]:
         found = function(domain, values, parameters)
         if found is None:
             return
         try:
-            Future(found, loop=self._loop).result()
+            future = Future(found, loop=self._loop)
         except StatusError:
             if asyncio.iscoroutine(found):
                 found.close()
             raise
+        if not future.done():
+            yield future
+        future.result()
 
-    def _filled(self, domain: IndexDomain, staleness_bound: float) -> _Values:
+    def _filled(self, domain: IndexDomain, staleness_bound: float) -> Steps[_Values]:
         values = self._empty(domain)
         assert self._read_function is not None
-        self._call(self._read_function, domain, values, VirtualChunkedReadParameters(b"", staleness_bound))
+        operation = running()
+        batch = None if operation is None else operation.batch
+        parameters = VirtualChunkedReadParameters(b"", staleness_bound, batch)
+        yield from self._call(self._read_function, domain, values, parameters)
         return values
 
     def read(self, indices: Indices) -> _Values:
+        return finish(lambda: self._reading(indices))
+
+    def _reading(self, indices: Indices) -> Steps[_Values]:
         result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
         now = time.time()
-
-        def work(item: Part) -> None:
-            numbers, part, place = item
+        for numbers, part, place in cells(indices, self._locate):
             domain = self._chunk_domain(numbers)
             chosen, joint = numpy_selection(_inside(part, domain))
-            found = self._filled(domain, now)[(*chosen, ...)]
+            found = (yield from self._filled(domain, now))[(*chosen, ...)]
             result[place] = joint_first(found, chosen, joint) if joint else found
-
-        for_each(work, list(cells(indices, self._locate)), parallel=False)
         return result
 
     def write(self, indices: Indices, values: _Values) -> None:
+        finish(lambda: self._writing(indices, values))
+
+    def _writing(self, indices: Indices, values: _Values) -> Steps[None]:
         for numbers, part, place in cells(indices, self._locate):
             domain = self._chunk_domain(numbers)
             inside = _inside(part, domain)
@@ -206,12 +214,12 @@ class VirtualChunkedDriver(Driver):
             elif self._read_function is None:
                 raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
             else:
-                chunk = self._filled(domain, -math.inf)
+                chunk = yield from self._filled(domain, -math.inf)
             chosen, joint = numpy_selection(inside)
             piece = values[place]
             chunk[(*chosen, ...)] = joint_in_place(piece, chosen, joint) if joint else piece
             assert self._write_function is not None
-            self._call(self._write_function, domain, chunk, VirtualChunkedWriteParameters())
+            yield from self._call(self._write_function, domain, chunk, VirtualChunkedWriteParameters())
 
     def spec_members(self) -> dict[str, Any]:
         return {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.chunk_layout import ChunkLayout
 from tegula.tensorstore.codec_spec import CodecSpec
 from tegula.tensorstore.domain import IndexDomain
@@ -52,6 +53,7 @@ class ZarrSpec(KeyedSpec):
     """
 
     name = "zarr"
+    format_name = "zarr2"
     attributes_key = ".zattrs"
     constraints: Constraints = Constraints()
     field: str = ""
@@ -203,6 +205,9 @@ class ZarrSpec(KeyedSpec):
     def parse(self, raw: bytes) -> Metadata:
         return parse_stored(bytes(raw))
 
+    def node_of(self, metadata: Metadata) -> ArrayMetadata:
+        return metadata.node("." if self.constraints.separator is MISSING else self.constraints.separator)
+
     def new_metadata(self) -> Metadata:
         return new_metadata(self.constraints, self.schema, self.field, self.void, self.records)
 
@@ -212,8 +217,9 @@ class ZarrSpec(KeyedSpec):
 
     def driver(self, kvstore: KvStore, metadata: Metadata) -> ZarrDriver:
         shown = self.part_of(metadata.zarr)
-        separator = "." if self.constraints.separator is MISSING else self.constraints.separator
-        array = stored_array(kvstore, metadata.node(separator), write_empty=self.store_equal or metadata.fill is None)
+        array = stored_array(
+            kvstore, self, self.node_of(metadata), write_empty=self.store_equal or metadata.fill is None
+        )
         driver = ZarrDriver(array, field=shown.field, void=self.void, fill_missing=self.fill_missing)
         driver.note(self, kvstore, metadata, shown)
         return driver

@@ -90,7 +90,8 @@ class ZarrType:
         """The type of the stored elements."""
         if not self.named:
             return self.fields[0].numpy
-        return np.dtype([(field.name, field.numpy, field.outer) for field in self.fields])
+        # NumPy has no subarrays of empty elements, not even of no dimensions
+        return np.dtype([(field.name, field.numpy, *([field.outer] if field.outer else [])) for field in self.fields])
 
     @property
     def data_type(self) -> DataType:
@@ -169,6 +170,8 @@ def _field(name: str, text: str, outer: tuple[int, ...], offset: int) -> Field:
     if not _TYPESTR.fullmatch(text) or (text[0] == "|" and text[1:] not in ("b1", "i1", "u1") and text[1] not in "SV"):
         raise _unsupported(text)
     if text[1] in "SV":
+        if outer and not int(text[2:]):
+            raise _unsupported(text)
         return Field(name, text, np.dtype(f"{text[1]}1"), outer, (int(text[2:]),), offset)
     try:
         return Field(name, text, np.dtype(text), outer, (), offset)

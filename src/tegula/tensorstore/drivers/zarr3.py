@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.chunk_layout import ChunkLayout
 from tegula.tensorstore.codec_spec import CodecSpec
 from tegula.tensorstore.domain import IndexDomain, check_labels
@@ -51,6 +52,7 @@ class Zarr3Spec(KeyedSpec):
     """The spec of an array of Zarr v3."""
 
     name: ClassVar[str] = "zarr3"
+    format_name: ClassVar[str] = "zarr3"
     constraints: Constraints
     field: str = ""
     void: bool = False
@@ -167,6 +169,9 @@ class Zarr3Spec(KeyedSpec):
     def parse(self, raw: bytes) -> Metadata:
         return parse_stored(bytes(raw))
 
+    def node_of(self, metadata: Metadata) -> ArrayMetadata:
+        return metadata.node()
+
     def new_metadata(self) -> Metadata:
         chain: Chain | None = self._codec().members.get("codecs")
         metadata = new_metadata(self.constraints, self.schema, self.field, self.void, chain, self.records)
@@ -234,7 +239,7 @@ class Zarr3Driver(KeyedDriver):
         shown = source.part_of(metadata.zarr)
         labels = [*(name or "" for name in metadata.names), *[""] * len(shown.shape)]
         check_labels(labels)
-        array = stored_array(kvstore, metadata.node(), write_empty=source.store_equal)
+        array = stored_array(kvstore, source, source.node_of(metadata), write_empty=source.store_equal)
         super().__init__(array, field=shown.field, void=source.void, labels=labels, fill_missing=source.fill_missing)
         self.source = source
         self.kvstore = kvstore

@@ -22,6 +22,7 @@ use self::replace::Changes;
 use self::shuffle::Filter;
 use self::streams::Compressor;
 use super::{BlockTable, Blocks, Codec, Layout, Value};
+use crate::memory::{gathered, push};
 use crate::{Error, Result};
 
 /// Bytes from the start of a frame that are read together with its header: less than this is not read any faster.
@@ -175,13 +176,15 @@ impl Blocks for FrameBlocks {
 /// Find where the blocks of a frame start and end. They may be in any order: several threads write them as they come.
 fn ranges(header: &Header, frame: &[u8], offset: u64) -> Result<Vec<(u64, u64)>> {
     let end = header.total as u64;
-    let starts = (0..header.blocks()).map(|index| Ok((header.start(frame, index)? as u64, end)));
-    let mut ranges = starts.collect::<Result<Vec<_>>>()?;
+    let mut ranges = Vec::new();
+    for index in 0..header.blocks() {
+        push(&mut ranges, (header.start(frame, index)? as u64, end))?;
+    }
     if ranges.len() == 1 {
         ranges[0] = (ranges[0].0 + offset, end + offset);
         return Ok(ranges);
     }
-    let mut sorted: Vec<u64> = ranges.iter().map(|range| range.0).collect();
+    let mut sorted: Vec<u64> = gathered(ranges.iter().map(|range| range.0))?;
     sorted.sort_unstable();
     for (start, end) in &mut ranges {
         let next = sorted.partition_point(|other| other <= start);

@@ -4,6 +4,7 @@ use super::encode::plan;
 use super::frame::{Header, SIZE, STORED, VERSION};
 use super::{Blosc, slots};
 use crate::codecs::BlockTable;
+use crate::memory::{push, reserved};
 use crate::{Error, Result};
 
 /// What changes in a frame.
@@ -43,7 +44,7 @@ pub(super) fn frame<'o>(
     let spare = &mut out.spare_capacity_mut()[..room - head];
     let lengths = slots::fill(codec, &plan, content, changed, threads, spare)?;
     let mut end = head as u64;
-    let mut entries = Vec::with_capacity(count);
+    let mut entries = reserved(count)?;
     let mut fresh = changed.iter().zip(&lengths).peekable();
     for (block, (start, stop)) in table.ranges.iter().enumerate() {
         entries.push(end as u32);
@@ -64,7 +65,7 @@ pub(super) fn frame<'o>(
     }
     // SAFETY: the head has been written, and the slots: their blocks before, the rest of each just now
     unsafe { out.set_len(room) };
-    Ok(Some(pieces(old, table, changed, &lengths, out, (head, slot))))
+    pieces(old, table, changed, &lengths, out, (head, slot)).map(Some)
 }
 
 /// Put together the pieces of a frame; blocks that lay one after the other in the old one are one piece.
@@ -75,7 +76,7 @@ fn pieces<'o>(
     lengths: &[usize],
     out: &'o [u8],
     (head, slot): (usize, usize),
-) -> Vec<&'o [u8]> {
+) -> Result<Vec<&'o [u8]>> {
     let mut pieces = vec![&out[..head]];
     let mut kept = 0..0;
     let mut fresh = changed.iter().zip(lengths).enumerate().peekable();
@@ -87,16 +88,16 @@ fn pieces<'o>(
             continue;
         }
         if !kept.is_empty() {
-            pieces.push(&old[kept.clone()]);
+            push(&mut pieces, &old[kept.clone()])?;
         }
         kept = 0..0;
         match new {
-            Some((place, (_, length))) => pieces.push(&out[head + place * slot..][..*length]),
+            Some((place, (_, length))) => push(&mut pieces, &out[head + place * slot..][..*length])?,
             None => kept = start..stop,
         }
     }
     if !kept.is_empty() {
-        pieces.push(&old[kept]);
+        push(&mut pieces, &old[kept])?;
     }
-    pieces
+    Ok(pieces)
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Blosc;
 use super::encode::{Plan, block, streams_of};
+use crate::memory::{repeated, reserved};
 use crate::{Error, Result, pool};
 
 /// The start of memory that several threads write to, each to a slot of its own.
@@ -43,7 +44,7 @@ pub(super) fn fill(
     room: &mut [MaybeUninit<u8>],
 ) -> Result<Vec<usize>> {
     let slot = size(codec, plan);
-    let lengths = Mutex::new(vec![0; numbers.len()]);
+    let lengths = Mutex::new(repeated(numbers.len(), 0)?);
     let memory = slots(room, numbers.len(), slot)?;
     let task = |index: usize| {
         let start = numbers[index] * plan.block;
@@ -72,7 +73,7 @@ pub(super) fn pack(
 ) -> Result<(Vec<usize>, usize)> {
     let (slot, count) = (size(codec, plan), data.len().div_ceil(plan.block));
     let memory = slots(room, count, slot)?;
-    let packing = Packing { lengths: vec![None; count], starts: Vec::with_capacity(count), end: 0, full: false };
+    let packing = Packing { lengths: repeated(count, None)?, starts: reserved(count)?, end: 0, full: false };
     let packing = Mutex::new(packing);
     let task = |index: usize| {
         if packing.lock().unwrap_or_else(PoisonError::into_inner).full {

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::system::{Errno, Outcome};
@@ -36,6 +36,10 @@ pub(super) enum Subject<'a> {
     Nothing,
 }
 
+/// What the clock is to say, where that is not `NO_TIME`.
+static CLOCK: AtomicI64 = AtomicI64::new(NO_TIME);
+const NO_TIME: i64 = i64::MIN;
+
 static IS_SET: AtomicBool = AtomicBool::new(false);
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 
@@ -44,6 +48,16 @@ pub fn set_hook(hook: Option<Hook>) {
     let mut place = HOOK.write().unwrap_or_else(PoisonError::into_inner);
     IS_SET.store(hook.is_some(), Ordering::SeqCst);
     *place = hook;
+}
+
+/// Have the clock stand still at a time in nanoseconds, or let it go.
+pub fn set_clock(time: Option<i64>) {
+    CLOCK.store(time.unwrap_or(NO_TIME), Ordering::SeqCst);
+}
+
+/// Return the time at which the clock stands still.
+pub(super) fn clock() -> Option<i64> {
+    Some(CLOCK.load(Ordering::Relaxed)).filter(|&time| time != NO_TIME)
 }
 
 /// Ask what is to become of a call: the number of bytes that it may move, or how it fails.

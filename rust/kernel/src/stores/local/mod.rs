@@ -9,6 +9,7 @@ mod bulk;
 pub mod faults;
 mod reading;
 mod system;
+mod waiting;
 mod writing;
 
 use std::collections::HashSet;
@@ -224,7 +225,7 @@ impl LocalFiles {
     fn failed_to(&self, action: &str, key: &str, failure: Failure) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
-            Failure::Interrupted => Error::Unusual, // where signals can be answered while one waits
+            Failure::Busy => Error::Unusual, // where a wait can be interrupted and is reported
             Failure::NoLocks => {
                 self.has_no_locks.store(true, Ordering::Relaxed);
                 Error::Unusual
@@ -322,6 +323,8 @@ fn boxed(file: Option<OwnedFd>, hint: &SizeHint) -> Option<Box<dyn Value + '_>> 
 }
 
 /// Open a file and lock it; one that was replaced or removed while that took time is opened anew.
+///
+/// The lock saves work, and nothing relies on it, so it is not waited for long.
 fn in_turn<'a>(open: impl Fn() -> Result<Option<OwnedFd>>, hint: &'a SizeHint) -> Result<Option<Box<dyn Value + 'a>>> {
     for _ in 0..ATTEMPTS {
         let Some(file) = open()? else { return Ok(None) };

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::system::{self, Errno, Status};
+use super::waiting;
 use crate::memory::with_scratch;
 use crate::stores::{Expected, Parts, Value};
 use crate::{Error, Result};
@@ -53,11 +54,9 @@ impl<'a> LocalValue<'a> {
         LocalValue { file, hint, status: OnceLock::new(), locked: false }
     }
 
-    /// Wait until nobody else has this file locked, and lock it as long as the value lives; then look at it.
-    ///
-    /// No lock is had where there are none, or where a signal ends the wait: it saves work, and nothing relies on it.
+    /// Wait a while for the lock of this file, and keep it as long as the value lives; then look at the file.
     pub fn wait_for_turn(&mut self) -> Result<Status> {
-        self.locked = system::lock(self.file.as_fd(), libc::LOCK_EX).is_ok();
+        self.locked = waiting::lock(self.file.as_fd()).is_ok();
         self.status()
     }
 
@@ -128,7 +127,9 @@ impl Value for LocalValue<'_> {
     }
 
     fn generation(&self) -> Result<Expected> {
-        Ok(Expected::File(self.status()?.generation))
+        let status = self.status()?;
+        // A rounded time does not tell one state from another; the slow way knows what does.
+        if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
     }
 
     fn parts(&self) -> Option<Parts> {

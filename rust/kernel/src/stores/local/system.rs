@@ -3,8 +3,9 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
 
-use super::faults::{Subject, ask};
+use super::faults::{Subject, ask, clock};
 use crate::stores::Generation;
 
 /// What the system says went wrong.
@@ -189,7 +190,7 @@ pub fn duplicate(file: BorrowedFd<'_>) -> Outcome<OwnedFd> {
     opened(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) }.into())
 }
 
-/// Lock an open file or change its lock. A signal ends the wait with `EINTR`.
+/// Lock an open file or change its lock.
 ///
 /// # Errors
 ///
@@ -336,19 +337,69 @@ pub fn allocate(file: BorrowedFd<'_>, size: usize) {
     }
 }
 
-/// Say that a file was changed just now, to the nanosecond; the system's own stamps may be milliseconds apart.
+/// Return the time, in nanoseconds.
 ///
 /// # Errors
 ///
 /// What the system says.
-pub fn stamp(file: BorrowedFd<'_>) -> Outcome<()> {
-    ask("futimens", Subject::Open(file))?;
+pub fn now() -> Outcome<i64> {
+    if let Some(time) = clock() {
+        return Ok(time);
+    }
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for what the call writes.
     checked(unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) })?;
-    let times = [now, now];
+    Ok(nanoseconds(&now))
+}
+
+/// Say when an open file was changed.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn stamp(file: BorrowedFd<'_>, time: i64) -> Outcome<()> {
+    ask("futimens", Subject::Open(file))?;
+    let times = [timespec(time); 2];
     // SAFETY: the call reads two times.
     checked(unsafe { libc::futimens(file.as_raw_fd(), times.as_ptr()) })
+}
+
+/// Say when a file in a directory was changed.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn stamp_at(directory: BorrowedFd<'_>, name: &[u8], time: i64) -> Outcome<()> {
+    ask("futimens", Subject::At(directory, &[name]))?;
+    let times = [timespec(time); 2];
+    with_path(&[name], |name| {
+        // SAFETY: the name ends with a NUL, and the call reads two times.
+        checked(unsafe { libc::utimensat(directory.as_raw_fd(), name.as_ptr(), times.as_ptr(), 0) })
+    })
+}
+
+// The types of these fields depend on the architecture.
+#[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+fn nanoseconds(time: &libc::timespec) -> i64 {
+    (time.tv_sec as i64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as i64)
+}
+
+fn timespec(time: i64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.div_euclid(1_000_000_000) as libc::time_t,
+        tv_nsec: time.rem_euclid(1_000_000_000) as _,
+    }
+}
+
+/// Sleep for a while.
+///
+/// # Errors
+///
+/// `EINTR` if a signal comes.
+pub fn pause(length: Duration) -> Outcome<()> {
+    let length = timespec(length.as_nanos() as i64);
+    // SAFETY: the call reads a time, and writes nothing where there is no room for it.
+    checked(unsafe { libc::nanosleep(&raw const length, std::ptr::null_mut()) })
 }
 
 /// Bring a file or the names in a directory to the disk.

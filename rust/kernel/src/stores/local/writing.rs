@@ -6,10 +6,14 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::system::{self, Errno, Outcome};
+use super::waiting;
 use crate::stores::Generation;
 
 /// How the names of the store's own files begin.
 pub const HIDDEN: &str = ".tegula-";
+
+/// The last digits of a time, which are drawn since a clock may stand still.
+const RANDOM: i64 = 0x1fff;
 
 /// Where the file system has no such call, blocks are not asked for; the bound is that of the other writers.
 const MOST_ALLOCATED: usize = 1 << 22;
@@ -18,7 +22,7 @@ const MOST_ALLOCATED: usize = 1 << 22;
 const NO_LOCKS: [i32; 6] = [libc::EOPNOTSUPP, libc::ENOLCK, libc::ENOSYS, libc::EINVAL, libc::EBADF, libc::EISDIR];
 
 thread_local! {
-    static LAST_NAME: Cell<Option<u64>> = const { Cell::new(None) };
+    static LAST_NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// Why a file was not put in place; what stood there still does.
@@ -30,8 +34,8 @@ pub enum Failure {
     Conflict,
     /// The directory can't be locked.
     NoLocks,
-    /// A signal came while others had the directory locked.
-    Interrupted,
+    /// Another process has held the lock of the directory for long, or a signal came during the wait.
+    Busy,
 }
 
 impl From<Errno> for Failure {
@@ -134,9 +138,11 @@ impl Directory {
         let temporary = temporary_name()?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
         self.write(&temporary, parts, replaces)
-            .and_then(|_alive| {
+            .and_then(|(time, _alive)| {
                 self.locked(|directory| {
-                    directory.check(name, expected)?;
+                    if let Some(old) = directory.check(name, expected)? {
+                        directory.make_later(&temporary, time, old)?;
+                    }
                     Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
                 })
             })
@@ -147,8 +153,20 @@ impl Directory {
         let _ = system::unlink(self.file.as_fd(), temporary, 0);
     }
 
-    /// Write a file under its own name. The lock that tells those who sweep of a living writer ends with what is returned.
-    fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<Option<OwnedFd>, Failure> {
+    /// Give a file that is to replace another one a later time, so that no state comes back although inode numbers do,
+    /// where the clock stands still or goes back, too.
+    fn make_later(&self, name: &[u8], time: i64, old: Generation) -> Result<(), Failure> {
+        // Some systems that count as fine keep hundreds of nanoseconds.
+        let least = old.time().saturating_add(1000);
+        if time < least {
+            system::stamp_at(self.file.as_fd(), name, fine_time(least))?;
+        }
+        Ok(())
+    }
+
+    /// Write a file under its own name, and return its time. While the returned file is open, its lock keeps other
+    /// processes from removing it as a leftover.
+    fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<(i64, Option<OwnedFd>), Failure> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
@@ -157,38 +175,40 @@ impl Directory {
             // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
             system::allocate(file.as_fd(), size);
         }
-        self.fill(&file, parts)?;
+        let time = self.fill(&file, parts)?;
         let alive = system::duplicate(file.as_fd()).ok();
         system::close(file)?; // before the file is put in place, since NFS reports failed writes only here
-        Ok(alive)
+        Ok((time, alive))
     }
 
-    /// Write a new file, and stamp it so that no other one of its inode number has the same time.
-    fn fill(&self, file: &OwnedFd, parts: &[&[u8]]) -> Result<(), Failure> {
+    /// Write a new file, and stamp it so that no other one of its inode number has the same time, which is returned.
+    fn fill(&self, file: &OwnedFd, parts: &[&[u8]]) -> Result<i64, Failure> {
         system::write_all(file.as_fd(), parts)?;
         // Inode numbers come back soon, and the system's own stamps are the same for milliseconds.
-        system::stamp(file.as_fd())?;
+        let time = new_time()?;
+        system::stamp(file.as_fd(), time)?;
         if self.sync {
             system::sync(file.as_fd())?;
         }
-        Ok(())
+        Ok(time)
     }
 
-    fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<(), Failure> {
-        let Some(expected) = expected else { return Ok(()) };
+    /// Compare what stands at a name with what is expected, if anything is, and return its state.
+    fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
+        let Some(expected) = expected else { return Ok(None) };
         let current = match system::status_at(self.file.as_fd(), &[name]) {
             Ok(status) if status.is_directory() => None,
             Ok(status) => Some(status.generation),
             Err(Errno(libc::ENOENT)) => None,
             Err(error) => return Err(error.into()),
         };
-        if current == expected { Ok(()) } else { Err(Failure::Conflict) }
+        if current == expected { Ok(current) } else { Err(Failure::Conflict) }
     }
 
     /// Call `work` while no other writer changes the directory.
     pub fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
-        system::lock(self.file.as_fd(), libc::LOCK_EX).map_err(|error| match error.0 {
-            libc::EINTR => Failure::Interrupted,
+        waiting::lock(self.file.as_fd()).map_err(|error| match error.0 {
+            libc::EINTR => Failure::Busy,
             code if NO_LOCKS.contains(&code) => Failure::NoLocks,
             _ => error.into(),
         })?;
@@ -199,15 +219,30 @@ impl Directory {
     }
 }
 
-/// Make a name that no other file has: of this process, at random once for each thread, then counted on.
+/// Make a name that no other file has.
 fn temporary_name() -> Outcome<Vec<u8>> {
-    let last = match LAST_NAME.get() {
+    Ok(format!("{HIDDEN}{}-{:016x}.tmp", std::process::id(), next_number()?).into_bytes())
+}
+
+/// Return a number of this process: at random once for each thread, then counted on.
+fn next_number() -> Outcome<u64> {
+    let last = match LAST_NUMBER.get() {
         Some(last) => last,
         None => system::random()?,
     };
     let next = last.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    LAST_NAME.set(Some(next));
-    Ok(format!("{HIDDEN}{}-{next:016x}.tmp", std::process::id()).into_bytes())
+    LAST_NUMBER.set(Some(next));
+    Ok(next)
+}
+
+/// Return the time to stamp a file with: now, with other last digits, since a clock may stand still.
+fn new_time() -> Outcome<i64> {
+    Ok(fine_time(system::now()? & !RANDOM | next_number()? as i64 & RANDOM))
+}
+
+/// Return a time that shows whether the file system keeps it, at most 100 ns later; see `tegula.stores.generations`.
+fn fine_time(time: i64) -> i64 {
+    if time.rem_euclid(1000) < 100 { time.saturating_add(100) } else { time }
 }
 
 #[cfg(test)]
@@ -332,6 +367,37 @@ mod tests {
             assert!(value.len() == 10_000 && value.iter().all(|byte| *byte == value[0]));
             assert_eq!(names(path), ["a"]);
         });
+    }
+
+    #[test]
+    fn times_are_later_than_those_they_replace_although_the_clock_stands_still() {
+        each_way(false, |path, open| {
+            let mut directory = open();
+            directory.replace(b"a", &[b"x"], Some(None)).unwrap();
+            let first = generation(&directory, b"a");
+            let later = first.time() + 10_000_000_000;
+            let file = fs::File::open(path.join("a")).unwrap();
+            system::stamp(file.as_fd(), later).unwrap(); // from here the clock seems to have gone back
+            let mut old = generation(&directory, b"a");
+            assert_eq!(old.time(), later);
+            for _ in 0..50 {
+                directory.replace(b"a", &[b"y"], Some(Some(old))).unwrap();
+                let new = generation(&directory, b"a");
+                assert!(new.time() > old.time() && new.time() < later + 1_000_000);
+                assert!(!new.is_rounded());
+                old = new;
+            }
+        });
+    }
+
+    #[test]
+    fn a_time_that_is_kept_never_looks_rounded() {
+        for time in [0, 99, 100, 999, 1000, -1, -1000, 1_700_000_000_000_000_000, i64::MAX] {
+            let fine = fine_time(time);
+            assert!(fine == i64::MAX || (fine - time <= 100 && fine.rem_euclid(1000) >= 100));
+        }
+        let times: std::collections::HashSet<_> = (0..1000).map(|_| new_time().unwrap()).collect();
+        assert_eq!(times.len(), 1000);
     }
 
     #[test]

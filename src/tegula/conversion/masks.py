@@ -1,0 +1,173 @@
+"""CF masks: the value of an array that stands for missing ones, kept where readers of each format look for it.
+
+xarray takes the fill value of a Zarr v2 array for the mask. In Zarr v3 the fill value means nothing but what missing
+chunks hold, and the mask is the attribute ``_FillValue``, in a form of its own. Only arrays with names for all axes are
+data of xarray; of others nothing is changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from dataclasses import replace
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.array import Array
+from tegula.errors import MetadataError
+from tegula.formats import Format, find_format
+from tegula.metadata.fill_values import scalar_array
+from tegula.metadata.nodes import ArrayMetadata
+
+__all__ = ["keep_mask"]
+
+_KEY: Final = "_FillValue"
+_MOST_CHUNKS: Final = 2**20  # that are written only because the fill value can't stand for them any more
+_SPECIAL: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+def keep_mask(source: Array, draft: ArrayMetadata, item: Format, notes: list[str]) -> tuple[ArrayMetadata, bool]:
+    """Move the mask of an array to where readers of another format look for it.
+
+    Parameters
+    ----------
+    source : Array
+        The array to convert.
+    draft : ArrayMetadata
+        The new array, still in terms of the source's format.
+    item : Format
+        The target's format.
+    notes : list of str
+        Takes what could not be kept.
+
+    Returns
+    -------
+    metadata : ArrayMetadata
+        The new array with its mask.
+    complete : bool
+        Whether each chunk has to be stored, because the new fill value is not what missing chunks hold.
+    """
+    ways = find_format(draft.format).mask, item.mask
+    if draft.dimension_names is None or ways[0] == ways[1] or "" in ways:
+        return draft, False
+    if ways[1] == "attribute":
+        return _as_attribute(draft, notes), False
+    new = _as_fill_value(draft)
+    if new is None or _same_value(new.fill_value, draft.fill_value):
+        return new or draft, False
+    missing = _missing_chunks(source, new)
+    if missing > _MOST_CHUNKS:
+        notes.append(
+            f"the fill value {_text(draft)} is kept, which xarray takes for a missing value: "
+            f"without it, {missing} chunks that are not stored would have to be written"
+        )
+        return draft, False
+    now = _text(new) if new.fill_value is None else f"{_text(new)}, the value that stands for missing ones"
+    notes.append(f"the fill value was {_text(draft)} and is now {now}; each chunk is stored")
+    return new, True
+
+
+def _text(metadata: ArrayMetadata) -> str:
+    return "undefined" if metadata.fill_value is None else f"{metadata.fill_value.item()!r:.80}"
+
+
+def _as_attribute(draft: ArrayMetadata, notes: list[str]) -> ArrayMetadata:
+    """Write the mask, the fill value or else an attribute in plain JSON, into the attribute as Zarr v3 has it."""
+    fill, attributes = draft.fill_value, dict(draft.attributes)
+    plain = attributes.pop(_KEY, None)
+    value = plain if fill is None else fill[()]
+    if value is None:
+        return replace(draft, attributes=attributes)
+    kind = "O" if draft.data_type.variable else draft.data_type.numpy.kind
+    encoded = _encoded(value, kind)
+    if encoded is not None:
+        attributes[_KEY] = encoded
+    elif kind not in "mM" or plain is not None:  # the fill value of times masks nothing
+        text = f"{plain!r:.80}" if fill is None else _text(draft)
+        notes.append(f"{text} no longer stands for missing values, since xarray knows no such {_KEY} in Zarr v3")
+    return replace(draft, attributes=attributes)
+
+
+def _as_fill_value(draft: ArrayMetadata) -> ArrayMetadata | None:
+    """Make the attribute the fill value, which is undefined without one; ``None`` if the attribute can't be read."""
+    fill, attributes = draft.fill_value, dict(draft.attributes)
+    if _KEY not in attributes:
+        # NaN is a missing value anyway
+        return draft if _is_nan(fill) else replace(draft, fill_value=None)
+    value = _decoded(attributes.pop(_KEY), "O" if draft.data_type.variable else draft.data_type.numpy.kind)
+    if value is None:
+        return None
+    try:
+        new = scalar_array(value, draft.data_type)
+    except MetadataError:  # unsigned, say, where the elements are signed; without a fill value the attribute counts
+        return replace(draft, fill_value=None, attributes={**attributes, _KEY: value})
+    if _is_nan(new) and _is_nan(fill):
+        new = fill if fill is not None else new  # with all its bits
+    return replace(draft, fill_value=new, attributes=attributes)
+
+
+def _encoded(value: Any, kind: str) -> Any:
+    """Encode a mask as xarray does in Zarr v3; ``None`` if it has no form for it."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    try:
+        if kind == "b":
+            return bool(value)
+        if kind in "iu":
+            return int(value)
+        if kind == "f":
+            return _float_text(float(_SPECIAL.get(value, value) if isinstance(value, str) else value))
+        if kind == "c":
+            number = complex(value)
+            return [_float_text(number.real), _float_text(number.imag)]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None
+
+
+def _decoded(value: Any, kind: str) -> Any:
+    """Decode a mask as xarray does in Zarr v3; ``None`` if it could not."""
+    try:
+        if kind == "b":
+            return bool(value)
+        if kind in "iu" and isinstance(value, (int, float)):
+            return int(value)
+        if kind == "f" and isinstance(value, str):
+            return _float_of(value)
+        if kind == "c" and isinstance(value, list) and len(value) == 2:
+            return complex(_float_of(value[0]), _float_of(value[1]))
+    except (TypeError, ValueError, OverflowError, binascii.Error, struct.error):
+        return None
+    return None
+
+
+def _float_text(value: float) -> str:
+    return base64.b64encode(struct.pack("<d", value)).decode()
+
+
+def _float_of(text: str) -> float:
+    return float(struct.unpack("<d", base64.b64decode(text))[0])
+
+
+def _is_nan(fill: npt.NDArray[Any] | None) -> bool:
+    return fill is not None and fill.dtype.kind in "fc" and bool(np.isnan(fill))
+
+
+def _same_value(one: npt.NDArray[Any] | None, two: npt.NDArray[Any] | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return one.astype(two.dtype).tobytes() == two.tobytes()
+
+
+def _missing_chunks(source: Array, new: ArrayMetadata) -> int:
+    """Estimate how many chunks would have to be written that are not stored, if there are many chunks at all."""
+    count = prod(new.grid.counts(new.shape))
+    if count <= _MOST_CHUNKS:
+        return 0
+    stored = source._stored
+    cells = prod(stored.metadata.grid.counts(stored.metadata.shape))
+    return (cells - sum(1 for _ in stored.stored_chunks())) * count // max(1, cells)

@@ -1,0 +1,133 @@
+"""The length of an array whose every chunk is stored, read again where others may have changed it.
+
+Such an array is shortened by writing its length first and removing rows after that, and grows the other way round. So
+an operation that finds too few rows in a chunk, or no chunk, has met damage only if the length is still the same
+afterwards; else what it has read of the array is out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tegula.engine.documents import back_off
+from tegula.engine.stored import StoredArray
+from tegula.errors import CodecError, ConflictError, MetadataError, NotFoundError, SelectionError, StoreError
+from tegula.formats import find_format
+from tegula.indexing import Plan
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Generation
+
+__all__ = ["as_it_is_now", "current_length"]
+
+_RETRIES = 10_000
+
+
+def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
+    """Read how long an array is now, and check that it still is the one that was opened.
+
+    Returns
+    -------
+    tuple
+        The array with that length, the document that says it, and its generation.
+
+    Raises
+    ------
+    NotFoundError, MetadataError
+        If the array has been deleted, or replaced by another one.
+    """
+    old = array.metadata
+    item = find_format(old.format)
+    raw, generation = array.store.get(array.prefix + item.shape_key, with_generation=True)
+    if raw is None:
+        error = NotFoundError(
+            "the array has been deleted or moved since it was opened", key=array.prefix + item.shape_key
+        )
+        array.locate(error)
+        raise error
+    documents = {**old.documents, item.shape_key: raw}
+    for name in item.node_keys:
+        if name in documents and name != item.shape_key:
+            documents[name] = array.store.get(array.prefix + name) or b""
+    if documents == old.documents:
+        return array, raw, generation
+    if item.is_draft(old.documents.get(item.shape_key, b"")):  # which is unique
+        raise _replaced(array)
+    try:
+        found = item.parse(documents)
+    except MetadataError as error:
+        array.locate(error)
+        raise
+    if not isinstance(found, ArrayMetadata) or found.shape[1:] != old.shape[1:]:
+        raise _replaced(array)
+    if replace(found, shape=old.shape, attributes=old.attributes) != old:
+        raise _replaced(array)
+    return replace(array, metadata=found), raw, generation
+
+
+def _replaced(array: StoredArray) -> MetadataError:
+    error = MetadataError("the array has been replaced by another one")
+    array.locate(error)
+    return error
+
+
+def as_it_is_now(
+    array: StoredArray, plan: Plan, act: Callable[[StoredArray], None], error: CodecError | StoreError
+) -> None:
+    """Carry out a plan once more after `error`, with the length that the array has now.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array as it was when the operation failed.
+    plan : Plan
+        What the operation reads or writes.
+    act : callable
+        Carries it out on an array.
+    error : CodecError or StoreError
+        What went wrong, raised again if the length has not changed.
+
+    Raises
+    ------
+    SelectionError
+        If rows of the plan are gone: the array has been shortened since it was opened.
+    """
+    last = _last_row(array, plan)
+    failed_at: Generation | None = None
+    for attempt in range(_RETRIES):
+        now, _, generation = current_length(array)
+        rows = now.metadata.shape[0]
+        if last >= rows:
+            shortened = SelectionError(
+                f"there is no row {last} any more: the array has been shortened to {rows} rows since it was opened; "
+                "refresh it"
+            )
+            array.locate(shortened)
+            raise shortened from error
+        if generation == failed_at:
+            raise error
+        back_off(attempt)
+        try:
+            act(now)
+            return
+        except (CodecError, StoreError) as again:
+            error, failed_at = again, generation
+    raise ConflictError("the length kept changing under the operation") from error
+
+
+def _last_row(array: StoredArray, plan: Plan) -> int:
+    """Return the last row that a plan touches; -1 if it touches none."""
+    axis = array.metadata.grid.axes[0]
+    last = -1
+    for coords, selection, _, _ in plan:
+        last = max(last, axis.start(coords[0]) + _highest(selection[0], axis.length(coords[0])))
+    return last
+
+
+def _highest(selection: Any, length: int) -> int:
+    """Return the highest index that a selection along one axis of a chunk takes."""
+    if isinstance(selection, slice):
+        taken = range(*selection.indices(length))
+        return max(taken[0], taken[-1]) if taken else -1
+    return int(selection) if isinstance(selection, int) else int(selection.max())

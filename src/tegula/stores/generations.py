@@ -1,0 +1,103 @@
+"""The generation of a file: what tells each of its states from all others, also where time stamps are coarse.
+
+It is the inode number, the time of the last change and the size. The time is stamped to the nanosecond, since inode
+numbers are used again at once and the system's own stamps are milliseconds apart. That is not enough on a file system
+that keeps whole seconds only, for example. Such a time is recognized: a stamp from here never has whole microseconds
+unless the file system has rounded it. The generation of a file with such a time has one more number: the version of the
+inode, which the system draws for each new file, or a digest of the contents where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from importlib import import_module
+from typing import TypeAlias
+
+from tegula.stores.open_files import read_at
+
+__all__ = ["FileGeneration", "fine_time", "generation_of", "is_later", "needs_more", "new_time"]
+
+FileGeneration: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
+
+_MICROSECOND = 1000
+_KEPT = 100  # nanoseconds: stamps are kept where the system counts in hundreds of them (NTFS), too
+_RANDOM = 1 << 13  # nanoseconds at the end of a stamp that are drawn, since a clock may stand still
+_PIECE = 1 << 20
+_READ_VERSION = (2 << 30) | (struct.calcsize("l") << 16) | (ord("v") << 8) | 1  # FS_IOC_GETVERSION
+
+
+def new_time(now: int, chance: bytes) -> int:
+    """Return the time to stamp a file with that is written `now`, with two random bytes in its last digits.
+
+    Examples
+    --------
+    >>> new_time(1_700_000_000_000_000_000, b"ab") % 1000 >= 100
+    True
+    """
+    return fine_time(now - now % _RANDOM + int.from_bytes(chance[:2], "little") % _RANDOM)
+
+
+def fine_time(time: int) -> int:
+    """Return a time that shows whether the file system keeps it, at most 100 ns later.
+
+    Examples
+    --------
+    >>> fine_time(5_000), fine_time(5_123)
+    (5100, 5123)
+    """
+    return time + _KEPT if time % _MICROSECOND < _KEPT else time
+
+
+def needs_more(status: os.stat_result) -> bool:
+    """Return whether inode, time and size do not tell the state of a file from others."""
+    return not status.st_mtime_ns % _MICROSECOND
+
+
+def generation_of(status: os.stat_result, fd: int, contents: memoryview | None = None) -> FileGeneration:
+    """Return the generation of an open file.
+
+    Parameters
+    ----------
+    status : stat_result
+        What `os.fstat` says of it.
+    fd : int
+        Its descriptor.
+    contents : memoryview, optional
+        What is in it, where that need not or can't be read.
+
+    Raises
+    ------
+    OSError
+        If the file has to be read, and can't be.
+    """
+    found = (status.st_ino, status.st_mtime_ns, status.st_size)
+    return found if found[1] % _MICROSECOND else (*found, _version(fd) or _digest(fd, status.st_size, contents))
+
+
+def is_later(generation: FileGeneration, other: FileGeneration) -> bool:
+    """Return whether two states of one place are told apart by more than the inode, which may be used again."""
+    return generation[3:] != other[3:] or generation[1] > other[1]
+
+
+def _version(fd: int) -> int:
+    """Return the number that the system has drawn for a new file, 0 if it draws none."""
+    if sys.platform != "linux":
+        return 0
+    from fcntl import ioctl  # noqa: PLC0415 - there is none on other systems
+
+    try:
+        return int.from_bytes(ioctl(fd, _READ_VERSION, bytes(8)), sys.byteorder)
+    except OSError:
+        return 0
+
+
+def _digest(fd: int, size: int, contents: memoryview | None) -> int:
+    digest = import_module("hashlib").blake2b(digest_size=8)
+    if contents is not None:
+        digest.update(contents)
+    else:
+        for start in range(0, size, _PIECE):
+            digest.update(read_at(fd, start, min(size, start + _PIECE)))
+    return int.from_bytes(digest.digest(), "little")

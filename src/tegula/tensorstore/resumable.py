@@ -1,0 +1,118 @@
+"""Operations that wait for futures without holding a thread: they stop, and are called again when they can go on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+__all__ = ["Operation", "Pending", "Steps", "alone", "finish", "running"]
+
+T = TypeVar("T")
+Steps = Generator[Any, None, T]
+"""Work that yields each future it has to wait for, and returns its result."""
+
+_thread = threading.local()
+
+
+class Pending(BaseException):
+    """Ends a call of an operation that can go on only when a future is done."""
+
+    def __init__(self, future: Any) -> None:
+        super().__init__()
+        self.future = future
+
+
+class Operation:
+    """A function that is called until it comes to its end; `finish` goes on where the call before has stopped.
+
+    Parameters
+    ----------
+    batch : Batch, optional
+        What the operation is part of.
+    """
+
+    __slots__ = ("_position", "_started", "batch")
+
+    def __init__(self, batch: Any = None) -> None:
+        self.batch = batch
+        self._started: list[_Started] = []
+        self._position = 0
+
+    def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Call the function; raises `Pending` if it has to be called again."""
+        self._position = 0
+        return _within(self, function, *args)
+
+    def next(self, begin: Callable[[], Steps[Any]]) -> _Started:
+        """Return what the same `finish` of an earlier call has started: each call comes to them in the same order."""
+        self._position += 1
+        if len(self._started) < self._position:
+            self._started.append(_Started(begin()))
+        return self._started[self._position - 1]
+
+
+class _Started:
+    """Steps, as far as they have come."""
+
+    __slots__ = ("_future", "_result", "_steps")
+
+    def __init__(self, steps: Steps[Any]) -> None:
+        self._steps: Steps[Any] | None = steps
+        self._future: Any = None
+        self._result: Any = None
+
+    def advance(self) -> Any:
+        while self._steps is not None:
+            if self._future is not None and not self._future.done():
+                raise Pending(self._future)
+            try:
+                self._future = next(self._steps)
+            except StopIteration as end:
+                self._steps, self._future, self._result = None, None, end.value
+        return self._result
+
+
+def running() -> Operation | None:
+    """Return the operation that this thread works at."""
+    found: Operation | None = getattr(_thread, "operation", None)
+    return found
+
+
+def alone(function: Callable[..., T], *args: Any) -> T:
+    """Call a function as part of no operation, so that it comes to its end."""
+    return _within(None, function, *args)
+
+
+def _within(operation: Operation | None, function: Callable[..., T], *args: Any) -> T:
+    before = running()
+    _thread.operation = operation
+    try:
+        return function(*args)
+    finally:
+        _thread.operation = before
+
+
+def finish(begin: Callable[[], Steps[T]]) -> T:
+    """Take steps to their end. Where one has to wait, the operation stops; without an operation the thread waits.
+
+    Raises
+    ------
+    Pending
+        If the operation is to be called again when a future is done.
+    """
+    operation = running()
+    if operation is not None:
+        result: T = operation.next(begin).advance()
+        return result
+    steps = begin()
+    while True:
+        try:
+            future = next(steps)
+        except StopIteration as end:
+            last: T = end.value
+            return last
+        with suppress(asyncio.CancelledError):
+            future.exception()  # which the next step looks at

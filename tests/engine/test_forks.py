@@ -1,0 +1,123 @@
+"""Forks while threads of the pool use what they need for the first time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tegula
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+
+
+def run(code: str, *arguments: object, executor: str | None = None) -> str:
+    environment = {**os.environ, **({} if executor is None else {"TEGULA_EXECUTOR": executor})}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=120, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# what is imported in another thread than the main one, which is the one that forks
+WATCH = """
+import os, signal, sys, threading
+import numpy as np, tegula
+
+class Watch:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if threading.current_thread() is not threading.main_thread():
+            print("imported by", threading.current_thread().name, name, flush=True)
+
+sys.meta_path.insert(0, Watch)
+array = tegula.open_array(sys.argv[1], "r+")
+"""
+
+FIRST_USES = {
+    "read": "array.read().result()",
+    "write": "array.write(..., np.arange(200_000)).result()",
+    "chunks": "array[...]",
+    "field": "array[:100_000] = array[100_000:]",
+    "append": "array.append(np.arange(200_000))",
+    "convert": "tegula.convert(array, {}, chunks=1000)",
+    "copy": "tegula.convert(array, {}, format='zarr3' if array.format == 'zarr2' else 'zarr2')",
+    "mapping": "tegula.save(store := {}, np.arange(10)); tegula.open_array(store, 'r+').write(3, 4).result()",
+    "shrink": "array.resize(100_005)",
+}
+ARRAYS = {
+    "zarr3": {"checksum": True},
+    "sharded": {"shards": 20_000},
+    "zlib": {"format": "zarr2", "codecs": "zlib"},
+    "blosc": {"format": "zarr2"},
+    "delta": {"format": "zarr2", "codecs": [{"id": "delta", "dtype": "<i4"}, {"id": "lz4"}]},
+    "pcodec": {"format": "zarr2", "codecs": [{"id": "pcodec"}]},
+    "bcolz": {"format": "bcolz"},
+}  # type: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("arrays")
+    for name, options in ARRAYS.items():
+        made = tegula.create_array(place / name, shape=200_000, chunks=2000, dtype="i4", **options)
+        made[:] = range(200_000)
+    return place
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_threads_of_the_pool_import_nothing(arrays: Path, tmp_path: Path, name: str, executor: str) -> None:
+    code = (
+        WATCH
+        + """
+for use in sys.argv[2:]:
+    child = os.fork()  # each in a process that has used nothing yet
+    if not child:
+        exec(use)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, use
+"""
+    )
+    shutil.copytree(arrays / name, tmp_path / name)
+    assert run(code, tmp_path / name, *FIRST_USES.values(), executor=executor) == ""
+
+
+STRESS = """
+import os, random, signal, sys, threading, time
+import numpy as np, tegula
+paths = sys.argv[1:]
+def use(a):
+    futures = [a.read() for _ in range(4)]
+    part = slice(random.randrange(1000), None)
+    assert (a[part] == np.arange(200_000)[part]).all()
+    a[part] = np.arange(200_000)[part]
+    for future in futures:
+        assert (future.result() == np.arange(200_000)).all()
+arrays = [tegula.open_array(path, "r+") for path in paths]
+futures, children = [], []
+for number in range(4):
+    futures += [array.read() for array in arrays]
+    time.sleep(random.random() * 0.05)
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        for array in arrays:
+            use(array)
+        os._exit(0)
+    children.append(child)
+print(*(os.waitpid(child, 0)[1] for child in children))
+for future in futures:
+    future.result()
+"""
+
+
+def test_forks_at_random_moments_of_the_first_use(arrays: Path) -> None:
+    for _ in range(5):
+        assert run(STRESS, *arrays.iterdir()) == "0 0 0 0\n"

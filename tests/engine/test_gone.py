@@ -1,0 +1,187 @@
+"""Arrays whose files have been moved, unmounted or deleted under an open handle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+
+FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
+READS: dict[str, Callable[[tegula.Array], Any]] = {
+    "all": lambda a: a[...],
+    "one element": lambda a: a[35],
+    "orthogonal": lambda a: a.oindex[[1, 20]],
+    "mask": lambda a: a.vindex[np.arange(40) % 7 == 0],
+    "in the background": lambda a: a.read().result(),
+}
+CHANGES: dict[str, Callable[[tegula.Array], Any]] = {
+    "a whole chunk": lambda a: a.__setitem__(slice(10), 3),
+    "part of a chunk": lambda a: a.__setitem__(35, 3),
+    "all": lambda a: a.__setitem__(..., 3),
+    "append": lambda a: a.append([3]),
+    "grow": lambda a: a.resize(80),
+    "shrink": lambda a: a.resize(10),
+    "attributes": lambda a: a.attrs.update(x=1),
+}
+
+
+def tree(place: Path) -> list[str]:
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*"))
+
+
+@pytest.fixture(params=FORMATS)
+def moved(request: pytest.FixtureRequest, tmp_path: Path) -> tegula.Array:
+    """An open array whose store has been renamed, with one chunk written."""
+    tegula.create_array(tmp_path / "x", path="g/a", shape=40, chunks=10, dtype="i4", format=request.param)
+    array = tegula.open_array(tmp_path / "x", "r+", path="g/a")
+    array[:10] = 1
+    assert array[35] == 0
+    (tmp_path / "x").rename(tmp_path / "y")
+    return array
+
+
+@pytest.mark.parametrize("how", READS)
+def test_what_was_moved_is_not_read_as_fill_values(moved: tegula.Array, how: str) -> None:
+    with pytest.raises(tegula.NotFoundError, match="deleted or moved since it was opened"):
+        READS[how](moved)
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_writing_does_not_make_the_old_place_anew(moved: tegula.Array, how: str, tmp_path: Path) -> None:
+    before = tree(tmp_path)
+    with pytest.raises(tegula.NotFoundError, match="deleted"):
+        CHANGES[how](moved)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("path", ["", "a", "g/a"])
+def test_the_directory_of_the_array_alone(tmp_path: Path, format: str, path: str) -> None:
+    tegula.create_array(tmp_path / "x", path=path, shape=40, chunks=10, dtype="i4", format=format)
+    array = tegula.open_array(tmp_path / "x", "r+", path=path)
+    (tmp_path / "x" / path).rename(tmp_path / "elsewhere")
+    before = tree(tmp_path)
+    with pytest.raises(tegula.NotFoundError):
+        array[...]
+    with pytest.raises(tegula.NotFoundError):
+        array[:10] = 1
+    assert tree(tmp_path) == before
+    (tmp_path / "elsewhere").rename(tmp_path / "x" / path)
+    array[:10] = 1
+    assert array[:].tolist() == [1] * 10 + [0] * 30
+
+
+def test_an_empty_directory_in_its_place(tmp_path: Path) -> None:
+    """A mount point after the file system has been unmounted."""
+    array = tegula.create_array(tmp_path / "x", shape=40, chunks=10, dtype="i4")
+    (tmp_path / "x").rename(tmp_path / "y")
+    (tmp_path / "x").mkdir()
+    with pytest.raises(tegula.NotFoundError):
+        array[0]
+    with pytest.raises(tegula.NotFoundError):
+        array[:10] = 1
+    assert not tree(tmp_path / "x")
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])
+def test_an_array_that_was_deleted_through_another_handle(format: str) -> None:
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, path="a", shape=40, chunks=10, dtype="i4", format=format)
+    array[:10] = 1
+    for key in [*store.list_prefix("a/")]:
+        store.delete(key)
+    for read in READS.values():
+        with pytest.raises(tegula.NotFoundError):
+            read(array)
+
+
+def test_shards(tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path / "x", shape=40, chunks=5, shards=10, dtype="i4")
+    array[:5] = 1
+    assert array[:].tolist() == [1] * 5 + [0] * 35
+    (tmp_path / "x").rename(tmp_path / "y")
+    for read in READS.values():
+        with pytest.raises(tegula.NotFoundError):
+            read(array)
+    with pytest.raises(tegula.NotFoundError):
+        array[3] = 1
+
+
+class Counting(tegula.MemoryStore):
+    looks = 0
+
+    def exists(self, key: str) -> bool:
+        self.looks += 1
+        return super().exists(key)
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": (100,)}, {"dtype": str}])
+def test_one_look_for_all_absent_chunks_of_a_read_and_none_where_all_are_there(options: dict[str, Any]) -> None:
+    store = Counting()
+    array = tegula.create_array(store, **{"shape": 1000, "chunks": 10, "dtype": "i4", "fill_value": None, **options})
+    value = "x" if "dtype" in options else 7
+    array[:500] = value
+    for read, looks in (
+        (lambda: array[:500], 0),
+        (lambda: array[...], 1),
+        (lambda: array.oindex[[1, 499]], 0),
+        (lambda: array.oindex[[1, 501, 999]], 1),
+        (lambda: array[7], 0),
+        (lambda: array[777], 1),
+    ):
+        store.looks = 0
+        read()
+        assert store.looks == looks
+
+
+def test_members_opened_from_consolidated_metadata_exist_by_that(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "g", format="zarr2")
+    group.create_array("a", shape=4, dtype="i4", fill_value=7)
+    group.consolidate()
+    (tmp_path / "g" / "a" / ".zarray").unlink()
+    array = tegula.open_group(tmp_path / "g", "r+", consolidated=True)["a"]
+    assert array[:].tolist() == [7] * 4
+    array[:] = 8
+    assert array[:].tolist() == [8] * 4
+    (tmp_path / "g").rename(tmp_path / "h")
+    with pytest.raises(tegula.NotFoundError):
+        array[:]
+    with pytest.raises(tegula.NotFoundError):
+        array[:] = 9
+    assert os.listdir(tmp_path) == ["h"]
+
+
+def test_converting_an_array_that_is_gone(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "x", shape=40, chunks=10, dtype="i4")
+    source = tegula.open_array(tmp_path / "x")
+    (tmp_path / "x").rename(tmp_path / "y")
+    with pytest.raises(tegula.NotFoundError):
+        tegula.convert(source, tmp_path / "z")
+
+
+def test_an_anchored_store_makes_directories_as_long_as_its_document_is_there(tmp_path: Path) -> None:
+    store = tegula.LocalStore(tmp_path / "x")
+    store.set("a/b/doc", b"1")
+    anchored = store.anchored("a/b/doc")
+    assert anchored == store
+    anchored.set("a/b/c/0", b"1")
+    anchored.set("a/b/1", b"1")
+    assert anchored.prepare("a/b/e") is True
+    store.delete("a/b/doc")
+    anchored.set("a/b/c/1", b"1")  # makes none
+    for key in ("a/b/d/0", "z/0"):
+        with pytest.raises(tegula.NotFoundError, match="deleted or moved"):
+            anchored.set(key, b"1")
+    with pytest.raises(tegula.NotFoundError):
+        anchored.make_prefix("a/b/d/")
+    with pytest.raises(tegula.NotFoundError):
+        anchored.prepare("a/b/d")
+    store.set("a/b/d/0", b"1")
+    with pytest.raises(tegula.StoreError):
+        store.anchored("../x")
