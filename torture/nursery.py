@@ -21,7 +21,8 @@ from typing import Any
 
 from torture.libraries import Lacking, Library, make
 
-_SECTIONS = ("updates", "kills", "corruption", "disk", "creation")  # imported once, and not by each child
+# imported once, and not by each child
+_SECTIONS = ("updates", "kills", "corruption", "disk", "creation", "scale", "coarse", "interrupts")
 _CONTEXT = multiprocessing.get_context("fork")
 _PATIENCE = 120  # seconds until all have come to the start
 

@@ -157,10 +157,11 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
 
 def run(member: Member, root: Path, count: int) -> list[Outcome]:
     """Make so many updates in each case that a library knows."""
-    return [outcome for case in CASES if (outcome := _run(member, root, case, count)) is not None]
+    return [outcome for case in CASES if (outcome := trial(member, root, case, count)) is not None]
 
 
-def _run(member: Member, root: Path, case: str, count: int) -> Outcome | None:
+def trial(member: Member, root: Path, case: str, count: int) -> Outcome | None:
+    """Make so many updates in one case; ``None`` if the library does not know it."""
     kind, layout = CASES[case]
     path = str(root / f"{kind}-{layout}")
     what: dict[str, Any] = {"path": path, "kind": kind, "layout": layout}
