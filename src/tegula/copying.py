@@ -61,6 +61,13 @@ class CopyReport:
         Their size in bytes.
     renamed : bool
         Whether everything was moved in one step instead, and nothing was counted.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="u1", fill_value=1)
+    >>> tegula.copy(a, {})
+    CopyReport(arrays=1, groups=0, values=1, nbytes=552, renamed=False)
     """
 
     arrays: int = 0
