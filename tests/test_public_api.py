@@ -32,7 +32,8 @@ def module(name: str) -> ModuleType:
 
 
 def public_members(cls: type) -> dict[str, Any]:
-    members = {**(vars(Node) if issubclass(cls, Node) else {}), **vars(cls)}  # its own, and what all nodes have
+    own = [cls, *(base for base in cls.__mro__[1:] if issubclass(base, Node))]  # a node's come from several classes
+    members = {name: value for base in reversed(own) for name, value in vars(base).items()}
     return {name: value for name, value in members.items() if not name.startswith("_")}
 
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tegula import config
-    from tegula.array import Array
+    from tegula.arrays import Array
     from tegula.checking import CheckReport, Finding, check
     from tegula.converting import ConvertReport, convert
     from tegula.copying import CopyReport, copy, delete, move
+    from tegula.creators import create_array, create_group, create_table
     from tegula.engine import Future
     from tegula.errors import (
         AlreadyExistsError,
@@ -31,18 +32,10 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tegula.group import Group
-    from tegula.opening import (
-        create_array,
-        create_group,
-        create_table,
-        load,
-        open,
-        open_array,
-        open_group,
-        open_table,
-        save,
-        store_of,
-    )
+    from tegula.numpy_names import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+    from tegula.opening import open, open_array, open_group, open_table
+    from tegula.places import store_of
+    from tegula.saving import load, save
     from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
     from tegula.table import Table
 
@@ -73,6 +66,7 @@ __all__ = [
     "UnsupportedError",
     "ZipStore",
     "__version__",
+    "array",
     "check",
     "config",
     "convert",
@@ -81,30 +75,41 @@ __all__ = [
     "create_group",
     "create_table",
     "delete",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
     "load",
     "move",
+    "ones",
+    "ones_like",
     "open",
     "open_array",
     "open_group",
     "open_table",
     "save",
     "store_of",
+    "zeros",
+    "zeros_like",
 ]
 
 _ERRORS = (
     "AlreadyExistsError", "CodecError", "ConflictError", "MetadataError", "NotFoundError", "ReadOnlyError",
     "SelectionError", "StoreError", "TegulaError", "UnsupportedError",
 )  # fmt: skip
-_OPENING = (
-    "create_array", "create_group", "create_table", "load", "open", "open_array", "open_group", "open_table", "save",
-    "store_of",
+_NUMPY_NAMES = (
+    "array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
 )  # fmt: skip
 _HOMES = {
-    "Array": "array", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
+    "Array": "arrays", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
     "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
     **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "copying"),
     **dict.fromkeys(_ERRORS, "errors"),
-    **dict.fromkeys(_OPENING, "opening"),
+    **dict.fromkeys(("create_array", "create_group", "create_table"), "creators"),
+    **dict.fromkeys(_NUMPY_NAMES, "numpy_names"),
+    **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "opening"),
+    **dict.fromkeys(("load", "save"), "saving"),
+    "store_of": "places",
     **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),
 }  # fmt: skip
 _ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError
 from tegula.group import Group
 from tegula.integrity.examination import Examination, Progress

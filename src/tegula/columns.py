@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.creation import completing, create_node, delete_node, new_array, usual_chunks
 from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format

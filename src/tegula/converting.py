@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any, Literal
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.conversion.job import Job
 from tegula.conversion.report import ConvertedArray, ConvertReport
 from tegula.conversion.targets import Options, Progress

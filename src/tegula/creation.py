@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tegula import engine
-from tegula.array import Array, change_rows
+from tegula.arrays import Array, change_rows
 from tegula.chunking import as_shape, automatic_chunks, automatic_shards
 from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import FORMATS, Format, find_format

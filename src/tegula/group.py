@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, Unpack
+
+import numpy as np
 
 from tegula import engine
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.copying import CopyReport, copy_node, move_node
-from tegula.creation import completing, delete_node, new_array, new_group
+from tegula.creation import delete_node, new_group
 from tegula.engine.documents import members_of_folder, nodes_below
 from tegula.errors import (
     AlreadyExistsError,
@@ -25,9 +27,11 @@ from tegula.errors import (
     TegulaError,
     UnsupportedError,
 )
+from tegula.filling import CREATION, ArrayOptions, new_array_with
 from tegula.formats import find_format
 from tegula.formats.consolidated import Consolidated
 from tegula.info import Info, group_html, group_info
+from tegula.keywords import check_keywords
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.node import Node
@@ -40,6 +44,7 @@ from tegula.values import as_data
 __all__ = ["Group", "open_node"]
 
 Documents = Mapping[str, Mapping[str, bytes]]
+_KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
 
 
 def open_node(
@@ -225,9 +230,7 @@ class Group(Node, MutableMapping[str, Any]):
             raise AlreadyExistsError(
                 f"there is a member {name!r}; delete it first, or assign to its elements", path=self._place
             )
-        data = as_data(values)
-        with completing(self.create_array(name, shape=data.shape, dtype=data.dtype, filled=False)) as array:
-            array[...] = data
+        self.create_array(name, data=as_data(values) if values is None else values)
 
     def __delitem__(self, name: str) -> None:
         self._check_writable()
@@ -320,7 +323,9 @@ class Group(Node, MutableMapping[str, Any]):
 
     # --- creating
 
-    def create_array(self, name: str, *, shape: Any, dtype: Any, **options: Any) -> Array:
+    def create_array(
+        self, name: str, *, shape: Any = None, dtype: Any = None, data: Any = None, **options: Unpack[ArrayOptions]
+    ) -> Array:
         """Create an array in the group; parameters and errors are those of `tegula.create_array`.
 
         Examples
@@ -331,8 +336,9 @@ class Group(Node, MutableMapping[str, Any]):
         'x'
         """
         self._check_writable()
-        options = {"format": self.format, **options}
-        return new_array(self._store, self._full(name), shape=shape, dtype=dtype, **options)
+        check_keywords("create_array", options, _KEYWORDS)
+        given: dict[str, Any] = {"format": self.format, **options}
+        return new_array_with(self._store, self._full(name), data, shape=shape, dtype=dtype, **given)
 
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
         """Create a group in the group; raises `AlreadyExistsError` if there is a member of that name."""
@@ -341,13 +347,33 @@ class Group(Node, MutableMapping[str, Any]):
         metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
         return Group(self._store, path, metadata, read_only=False, allow_pickle=self._allow_pickle)
 
-    def require_array(self, name: str, *, shape: Any, dtype: Any, **options: Any) -> Array:
+    def require_array(
+        self, name: str, *, shape: Any, dtype: Any, exact: bool = False, **options: Unpack[ArrayOptions]
+    ) -> Array:
         """Return the member of that name, which must be an array of that shape and dtype, or create it.
+
+        Of several that require it at once one creates it, and all get it.
+
+        Parameters
+        ----------
+        name, shape, dtype, **options
+            As for `create_array`.
+        exact : bool
+            Whether the dtype must be the same; otherwise one will do that holds all values of `dtype`, as in h5py and
+            zarr-python: of ``"i4"`` also ``"i8"`` or ``"f8"``.
 
         Raises
         ------
         AlreadyExistsError
             If the member is a group, or an array of another shape or dtype.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.require_array("x", shape=3, dtype="i8")[:] = 7
+        >>> g.require_array("x", shape=3, dtype="i4")[:]
+        array([7, 7, 7])
         """
         if name not in self:
             try:
@@ -356,7 +382,8 @@ class Group(Node, MutableMapping[str, Any]):
                 if name not in self:  # or else somebody has just created it
                     raise
         node = self[name]
-        if not isinstance(node, Array) or node.shape != as_shape(shape) or not _same_type(node, as_data_type(dtype)):
+        fits = _same_type if exact else _holds
+        if not isinstance(node, Array) or node.shape != as_shape(shape) or not fits(node, as_data_type(dtype)):
             raise AlreadyExistsError(f"the member {name!r} is another one: {node!r}", path=self._place)
         return node
 
@@ -596,7 +623,16 @@ def _reopen(
 
 
 def _same_type(array: Array, wanted: DataType) -> bool:
-    """Whether an array has the elements that are wanted, however a format orders and packs their bytes."""
+    """Return whether an array has the elements that are wanted, however a format orders and packs their bytes."""
     there = array.metadata.data_type
     native = (packed(item.numpy).newbyteorder("=") for item in (there, wanted))
     return there.variable == wanted.variable and len({*native}) == 1
+
+
+def _holds(array: Array, wanted: DataType) -> bool:
+    """Return whether an array can hold all elements of a type."""
+    there = array.metadata.data_type
+    same_kind = there.variable == wanted.variable and (there.numpy.names is None) == (wanted.numpy.names is None)
+    return _same_type(array, wanted) or (
+        same_kind and there.numpy.names is None and np.can_cast(wanted.numpy, there.numpy)
+    )

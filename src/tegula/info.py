@@ -116,7 +116,9 @@ def array_info(array: Any) -> Info:
     facts |= {
         "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",
         "Size stored": human_bytes(stored) + ratio,
-        "Chunks stored": f"{count} of {array.nchunks}",
+        "Shards stored"
+        if array.shards
+        else "Chunks stored": f"{count} of {array.nshards if array.shards else array.nchunks}",
         "Attributes": len(array.attrs),
     }
     return Info(facts)
@@ -192,7 +194,7 @@ def array_html(array: Any) -> str:
         "Store": array.store.url + (f"/{array.path}" if array.path else ""),
     }
     if array.shards is not None:
-        facts["Shards"] = array.shards
+        facts |= {"Shards": array.shards, "Shard count": array.nshards}
     picture = chunk_grid_svg(array.shape, array.metadata.grid, array.dimension_names)
     return (
         f'<div><b>tegula.Array</b><table><tr><td>{_table(facts)}</td><td style="vertical-align:top">{picture}</td></tr>'

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tegula import engine
+from tegula.attributes import Attributes
 from tegula.errors import ReadOnlyError
+from tegula.keywords import FOREIGN_ATTRIBUTES
 from tegula.stores import Store
 
 __all__ = ["Node", "opened_by_name"]
@@ -50,6 +53,29 @@ class Node(ABC):
     def read_only(self) -> bool:
         """Whether writing raises `ReadOnlyError`."""
         return self._read_only
+
+    @property
+    @abstractmethod
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+
+    def update_attributes(self: N, attributes: Mapping[str, Any]) -> N:
+        """Set several attributes in one write, as ``attrs.update`` does, and return the node itself.
+
+        Raises
+        ------
+        ReadOnlyError, MetadataError
+            If it can't be written, or a value is none that JSON can hold.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=2, dtype="u1").update_attributes({"units": "K", "scale": 2})
+        >>> a.attrs.asdict()
+        {'units': 'K', 'scale': 2}
+        """
+        self.attrs.update(attributes)
+        return self
 
     def flush(self) -> None:
         """Complete what has been written: wait for what runs in the background, and flush the store.
@@ -119,6 +145,17 @@ class Node(ABC):
         if self._read_only:
             kind = type(self).__name__.lower()
             raise ReadOnlyError(f'the {kind} was opened for reading; open it with mode="r+"', path=self._place)
+
+
+if not TYPE_CHECKING:  # for a type checker there are no such attributes
+
+    def _missing(self, name):
+        """Say what an attribute that other libraries' nodes have is called here."""
+        ours = FOREIGN_ATTRIBUTES.get(name)
+        hint = "" if ours is None else f"; in tegula that is {ours}"
+        raise AttributeError(f"a tegula.{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
+
+    Node.__getattr__ = _missing
 
 
 def opened_by_name(node: N, target: Any) -> N:

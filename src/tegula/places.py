@@ -38,7 +38,8 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     Parameters
     ----------
     target : str, path, mapping or Store
-        A path to a directory or to a ``.zip`` archive, which need not exist yet.
+        A path to a directory or to a ``.zip`` archive, which need not exist yet. In text ``~`` at the beginning is the
+        home directory; ``./~x`` is a name that begins so.
     read_only : bool
         Whether the store is only read.
 
@@ -47,7 +48,7 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     UnsupportedError
         If the URL's scheme is not known.
     MetadataError
-        If `target` is none of these.
+        If `target` is none of these, or begins with ``~`` and no user's home.
 
     Examples
     --------
@@ -61,9 +62,7 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
             return MappingStore(target, read_only=read_only)
         if not isinstance(target, os.PathLike):
             raise MetadataError(f"{target!r:.80} is no path, URL, store or mapping")
-    path = os.fspath(target)
-    if not isinstance(path, str):
-        path = os.fsdecode(path)
+    path = _path_text(target)
     scheme = _scheme(path)
     if scheme:
         return _store_of_url(path, scheme[1].lower(), read_only)
@@ -75,6 +74,22 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
         if os.path.isfile(path) and import_module("zipfile").is_zipfile(path):
             return zip_store(path, read_only=read_only)
         raise
+
+
+def _path_text(target: str | os.PathLike[Any]) -> str:
+    """Return a path as text, the home directory in the place of ``~`` or ``~name`` at its beginning.
+
+    A path object means what it says, as for every function of Python.
+    """
+    path = os.fspath(target)
+    if not isinstance(path, str):
+        path = os.fsdecode(path)
+    if not path.startswith("~") or not isinstance(target, str):
+        return path
+    whole = os.path.expanduser(path)
+    if whole.startswith("~"):
+        raise MetadataError(f"{path!r} begins with the home directory of a user that there is not; is it './{path}'?")
+    return whole
 
 
 def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
@@ -92,7 +107,7 @@ def local_path(target: Any) -> str | None:
     """Return the path that a target is on this machine's file system, if it is one."""
     if not isinstance(target, (str, os.PathLike)):
         return None
-    path = os.fsdecode(target)
+    path = _path_text(target)
     scheme = _scheme(path)
     if scheme is None:
         return path

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.chunking import whole_chunks
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.expressions import Expression, compile_expression

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
-from tegula.array import Array, change_rows
+from tegula.arrays import Array, change_rows
 from tegula.attributes import Attributes
 from tegula.columns import ORDER, arrays_of_one_length, check_name, column_names, new_column, new_table, with_names
 from tegula.creation import delete_node
@@ -23,8 +23,10 @@ from tegula.errors import (
     TegulaError,
 )
 from tegula.expressions import Expression
+from tegula.filling import CREATION
 from tegula.frames import to_arrow, to_pandas
 from tegula.info import Info, table_html, table_info
+from tegula.keywords import check_keywords
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.node import Node, opened_by_name
 from tegula.places import clean, creating, new_format
@@ -44,6 +46,9 @@ from tegula.values import as_data
 __all__ = ["Table"]
 
 _BLOCK_BYTES = 2**23
+_KEYWORDS = frozenset(
+    ("attributes", "overwrite", "fill_values", "allow_pickle", "expectedlen", "chunks", "codecs", "shards", "order")
+)
 
 
 class Table(Node):
@@ -359,6 +364,7 @@ class Table(Node):
     @staticmethod
     def from_pandas(frame: Any, target: Any, *, path: str = "", format: str | None = None, **options: Any) -> Table:
         """Create a table of a DataFrame's columns; parameters and errors are those of `tegula.create_table`."""
+        check_keywords("from_pandas", options, _KEYWORDS)
         path = clean(path)
         format = new_format(target, path, format, "bcolz")
         with creating(target) as store:
@@ -496,6 +502,7 @@ class Table(Node):
         [(0.5, 1), (0.5, 2)]
         """
         self._check_writable()
+        check_keywords("add_column", creation, CREATION | {"expectedlen", "overwrite", "allow_pickle"})
         with self._locating():
             self.refresh()
             check_name(name, self.format)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import tegula
 from tegula import engine
-from tegula.array import change_rows
+from tegula.arrays import change_rows
 from tegula.bcolz import storage
 from tegula.bcolz.carrays import carray
 from tegula.bcolz.converting import as_new_rows, as_rows, as_values

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.cli.places import Place, opened, split_place
 from tegula.cli.reporting import AsJson, columns, print_json, tell
 from tegula.errors import TegulaError

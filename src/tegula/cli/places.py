@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.group import Group
 from tegula.opening import open as open_node
 from tegula.table import Table

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.indexing import split_fields
 from tegula.indexing.normalise import itemise
 from tegula.table import Table

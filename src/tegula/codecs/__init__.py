@@ -4,9 +4,12 @@
 exactly as many bytes as the chunk's shape calls for, or raises `~tegula.errors.CodecError`.
 """
 
-from tegula.codecs.chain import CodecChain, build_chain, known_codecs
+from tegula.codecs.chain import CodecChain, build_chain, known_codecs, serializer_position
 from tegula.codecs.fill import equals_fill
 from tegula.codecs.native import runs_in_kernel
 from tegula.codecs.sharding import EMPTY, Sharding
 
-__all__ = ["EMPTY", "CodecChain", "Sharding", "build_chain", "equals_fill", "known_codecs", "runs_in_kernel"]
+__all__ = [
+    "EMPTY", "CodecChain", "Sharding", "build_chain", "equals_fill", "known_codecs", "runs_in_kernel",
+    "serializer_position",
+]  # fmt: skip

@@ -31,7 +31,7 @@ from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedErr
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["CodecChain", "build_chain", "known_codecs"]
+__all__ = ["CodecChain", "build_chain", "known_codecs", "serializer_position"]
 
 _PREFIX: Final = "numcodecs."
 _ARRAYS: Final = {
@@ -287,7 +287,7 @@ def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
     arrays: list[ArrayCodec] = []
     buffers: list[BufferCodec] = []
     serializer: Serializer | None = None
-    middle = _serializer_position(specs, context.data_type)
+    middle = serializer_position(specs, context.data_type)
     for position, spec in enumerate(specs):
         if spec.name in _PICKLES or _mentions_pickle(spec.configuration):
             _allow(context, spec.name)
@@ -327,8 +327,15 @@ def known_codecs() -> list[str]:
     return sorted({*_ARRAYS, *_SERIALIZERS, *_BUFFERS, *(_PREFIX + name for name in registry)})
 
 
-def _serializer_position(specs: Sequence[CodecSpec], data_type: DataType) -> int:
-    """Find the one codec that makes bytes of an array."""
+def serializer_position(specs: Sequence[CodecSpec], data_type: DataType) -> int:
+    """Return the position of the one codec that makes bytes of an array.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> serializer_position([CodecSpec("transpose"), CodecSpec("bytes"), CodecSpec("zstd")], as_data_type("f8"))
+    1
+    """
     for position, spec in enumerate(specs):
         if spec.name in _SERIALIZERS or (spec.name == "numcodecs.categorize" and data_type.variable):
             return position

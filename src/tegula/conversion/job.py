@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tegula import engine
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.columns import ORDER, column_names, with_names
 from tegula.conversion.report import ConvertedArray, ConvertReport
 from tegula.conversion.rewriting import check_amount, rewrite, same_values

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.errors import MetadataError
 from tegula.formats import Format, find_format
 from tegula.metadata.fill_values import scalar_array

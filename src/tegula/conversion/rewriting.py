@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.conversion.targets import Axis
 from tegula.engine.copying import part_of
 from tegula.engine.visiting import cells, check_number, is_inside
@@ -35,7 +35,7 @@ def check_amount(source: Array, target: Array) -> None:
     """
     old, new = source._stored, target._stored
     if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target)):
-        check_number(new, target.nchunks, "storing every chunk")
+        check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
 
 
 def rewrite(source: Array, axes: list[Axis | int], target: Array) -> Iterator[int]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tegula.array import Array
+from tegula.arrays import Array
 from tegula.conversion.masks import keep_mask
 from tegula.creation import array_metadata, codec_specs, sharded, with_checksum
 from tegula.errors import SelectionError, UnsupportedError
@@ -16,7 +16,7 @@ from tegula.formats import Format
 from tegula.formats.bcolz1 import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
-from tegula.metadata.nodes import ArrayMetadata, CodecSpec
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 
 __all__ = ["Axis", "Options", "Progress", "Target", "keeps_codecs", "selected_axes", "target_metadata"]
 
@@ -213,8 +213,4 @@ def _object_codecs(codecs: tuple[CodecSpec, ...]) -> list[CodecSpec]:
 
 def _inner_codecs(codec: CodecSpec) -> tuple[CodecSpec, ...]:
     """Return the codecs of the innermost chunks of a shard."""
-    specs = tuple(
-        CodecSpec(item) if isinstance(item, str) else CodecSpec(item["name"], item.get("configuration", {}))
-        for item in codec.configuration["codecs"]
-    )
-    return _inner_codecs(specs[0]) if specs and specs[0].name == "sharding_indexed" else specs
+    return inner_codecs((codec,))

@@ -1,6 +1,6 @@
 """The engine: a plan, a store and codecs become bytes moved. The only floor that does I/O and decodes."""
 
-from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks
+from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks, part_of
 from tegula.engine.documents import (
     back_off,
     create_documents,
@@ -37,6 +37,7 @@ __all__ = [
     "implicit_group",
     "level_rows",
     "make_room",
+    "part_of",
     "physical_memory",
     "read",
     "read_metadata",

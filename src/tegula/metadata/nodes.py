@@ -16,7 +16,7 @@ from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.data_types import DataType
 
-__all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata"]
+__all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata", "inner_codecs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,22 @@ class CodecSpec:
     name: str
     configuration: Mapping[str, Any] = field(default_factory=dict)
     must_understand: bool = True
+
+
+def inner_codecs(specs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
+    """Return the codecs of the innermost chunks of shards; of an array without shards its codecs.
+
+    Examples
+    --------
+    >>> inner_codecs((CodecSpec("sharding_indexed", {"codecs": [{"name": "bytes"}, "zstd"]}),))[1].name
+    'zstd'
+    """
+    while specs and specs[0].name == "sharding_indexed":
+        specs = tuple(
+            CodecSpec(item) if isinstance(item, str) else CodecSpec(item["name"], item.get("configuration", {}))
+            for item in specs[0].configuration["codecs"]
+        )
+    return specs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula import array as nodes
+from tegula import arrays as nodes
 from tegula import engine
 from tegula.attributes import Attributes
 from tegula.errors import MetadataError, NotFoundError

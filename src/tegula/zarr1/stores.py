@@ -7,7 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from tegula.errors import NotFoundError
-from tegula.opening import store_of
+from tegula.places import store_of
 from tegula.stores import LocalStore, MappingStore, Store
 from tegula.stores.interface import is_key
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from threading import Lock
@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
+from tegula.array_protocols import ArrayProtocols
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
 from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.info import Info, array_html, array_info
-from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
+from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.node import Node
 from tegula.stores import Store
 from tegula.values import as_element, as_records, as_values
 
@@ -47,7 +47,7 @@ class Indexer:
         self._array._write(selection, self._plan, values)
 
 
-class Array(Node):
+class Array(ArrayProtocols):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
     Reading and writing take NumPy's selections. ``a[...]`` reads into memory; larger arrays are read in parts.
@@ -72,76 +72,7 @@ class Array(Node):
         self._lock = (os.getpid(), Lock())
         self._appended: tuple[int, ...] = ()  # its shape after its last append
 
-    # --- what it is
-
-    @property
-    def metadata(self) -> ArrayMetadata:
-        """All that the array's documents say, as last read or written by this object."""
-        return self._stored.metadata
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
-        return self.metadata.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the elements that reading returns."""
-        return self.metadata.data_type.numpy
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that all elements take in memory."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def chunks(self) -> tuple[Any, ...]:
-        """Shape of the chunks that are decoded as one (inner chunks, if there are shards).
-
-        An axis whose chunks differ in length is a tuple of their lengths.
-        """
-        sharding = self._stored.chain.sharding
-        return sharding.inner_shape if sharding is not None else self._outer_chunks()
-
-    @property
-    def shards(self) -> tuple[Any, ...] | None:
-        """Shape of the shards, the chunks stored under one key that hold the inner ones; ``None`` without shards."""
-        return self._outer_chunks() if self._stored.chain.sharding is not None else None
-
-    def _outer_chunks(self) -> tuple[Any, ...]:
-        axes = self.metadata.grid.axes
-        return tuple(axis.edges if isinstance(axis, VaryingAxis) else axis.chunk for axis in axes)
-
-    @property
-    def fill_value(self) -> Any:
-        """Value of elements that were never written; ``None`` where the format leaves it undefined."""
-        fill = self.metadata.fill_value
-        return None if fill is None else fill[()]
-
-    @property
-    def dimension_names(self) -> tuple[str | None, ...] | None:
-        """Names of the axes, if there are any."""
-        return self.metadata.dimension_names
-
-    @property
-    def format(self) -> str:
-        """Name of the storage format: ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``."""
-        return self.metadata.format
-
-    @property
-    def store(self) -> Store:
-        """Where the array is stored."""
-        return self._stored.store
+    # --- attributes and reports
 
     @property
     def attrs(self) -> Attributes:
@@ -153,19 +84,6 @@ class Array(Node):
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._update(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
-
-    @property
-    def nchunks(self) -> int:
-        """Number of chunks in the grid, stored or not (of shards, if there are any)."""
-        return prod(self.metadata.grid.counts(self.shape))
-
-    def nchunks_initialized(self) -> int:
-        """Return the number of chunks (shards) that are stored, by listing the store."""
-        return sum(1 for _ in self._stored.stored_chunks())
-
-    def nbytes_stored(self) -> int:
-        """Return the bytes that the stored chunks take, by listing the store."""
-        return sum(self.store.size(key) or 0 for _, key in self._stored.stored_chunks())
 
     @property
     def info(self) -> Info:
@@ -518,36 +436,11 @@ class Array(Node):
             self._lock = (os.getpid(), Lock())
         return self._lock[1]
 
-    # --- Python's and NumPy's protocols
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("a stored array is read into memory, which is always a copy")
-        values = np.asarray(self[...])
-        return values if dtype is None else values.astype(dtype, copy=False)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("an array without dimensions has no length")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        length = len(self)
-        step = self.metadata.grid.axes[0].longest()
-        for start in range(0, length, step):
-            yield from self[start : start + step]
+    # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
         return _reopen, (self.store, self._path, self.format, self._read_only, options)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Array):
-            return NotImplemented
-        return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
-
-    def __hash__(self) -> int:
-        return hash((self.store.url, self._path))
 
     def __dask_tokenize__(self) -> Any:
         return (self.store.url, self._path, sorted(self.metadata.documents.items()))

@@ -1,0 +1,256 @@
+"""Creating arrays, groups and tables by path, URL, store or mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from tegula.arrays import Array
+from tegula.columns import new_table
+from tegula.creation import new_group
+from tegula.filling import new_array_with
+from tegula.group import Group
+from tegula.keywords import known_keywords
+from tegula.node import opened_by_name
+from tegula.places import clean, creating, new_format
+from tegula.table import Table
+
+__all__ = ["create_array", "create_group", "create_table"]
+
+
+@known_keywords
+def create_array(
+    target: Any,
+    *,
+    shape: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    data: Any = None,
+    chunks: Any = "auto",
+    shards: Any = None,
+    fill_value: Any = 0,
+    codecs: Any = "auto",
+    checksum: bool = False,
+    order: Literal["C", "F"] = "C",
+    dimension_names: Sequence[str | None] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    path: str = "",
+    chunk_key_encoding: Any = None,
+    overwrite: bool = False,
+    write_empty_chunks: bool | None = None,
+    allow_pickle: bool = False,
+) -> Array:
+    """Create an array.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    shape : int or sequence of int
+        Length of each axis; by default that of `data`.
+    dtype : dtype-like
+        Anything NumPy takes, ``"bfloat16"`` and its kin, ``str`` or ``bytes`` for elements of any length; by default
+        that of `data`.
+    data : array_like, optional
+        The elements. Those of another array with chunks (of tegula, h5py, zarr-python or dask) are copied in parts. An
+        array that could not be filled is removed again.
+    chunks : "auto", int, or sequence
+        Length of a chunk along each axis; ``-1`` or ``None`` for a whole axis, a list of lengths for an axis whose
+        chunks differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of `tegula.chunking`, and
+        bcolz's own for bcolz.
+    shards : None, "auto", or sequence of int
+        Shape of the shards, multiples of the chunks (Zarr v3 only).
+    fill_value : scalar or None
+        Value of elements that were never written; ``None`` leaves it undefined where the format can say so.
+    codecs : "auto", None, codec or sequence of codecs
+        Names, Zarr v3 objects, numcodecs configurations or objects, from the array to the bytes; ``None`` for no
+        compression. ``"auto"`` is what the format's reference implementation uses: zstd for v3, else Blosc with LZ4.
+    checksum : bool
+        Store a CRC-32C (4 bytes) with each chunk, that is with each inner chunk of a shard, which every read compares:
+        a ``crc32c`` codec after all others (Zarr v3 core, "crc32c codec"; in v2, that of numcodecs as last filter).
+    order : {"C", "F"}
+        Order of the elements within a chunk.
+    dimension_names : sequence of str or None, optional
+        Names of the axes.
+    attributes : mapping, optional
+        The user's attributes.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
+        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
+        and Zarr v3 if it says nothing.
+    path : str
+        Path of the array in the store; groups above it are created.
+    chunk_key_encoding : str or mapping, optional
+        ``"/"`` or ``"."``, or a Zarr v3 chunk key encoding.
+    overwrite : bool
+        Delete the node that is there, with all below it.
+    write_empty_chunks : bool, optional
+        Store chunks that are equal to the fill value; by default as `tegula.config` says.
+    allow_pickle : bool
+        Whether a codec may pickle.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If an argument is not valid or not known, contradicts the suffix, or the format has no form for it. Nothing has
+        been written then.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array(tegula.MemoryStore(), shape=(100, 100), dtype="f4", chunks=(50, 50), codecs="zstd")
+    >>> a.chunks, a.nchunks
+    ((50, 50), 4)
+    >>> tegula.create_array(tegula.MemoryStore(), data=[[1, 2], [3, 4]])[1]
+    array([3, 4])
+    """
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
+    with creating(target) as store:
+        array = new_array_with(
+            store,
+            path,
+            data,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            shards=shards,
+            fill_value=fill_value,
+            codecs=codecs,
+            checksum=checksum,
+            order=order,
+            dimension_names=dimension_names,
+            attributes=attributes,
+            format=format,
+            chunk_key_encoding=chunk_key_encoding,
+            overwrite=overwrite,
+            write_empty_chunks=write_empty_chunks,
+            allow_pickle=allow_pickle,
+        )
+        return opened_by_name(array, target)
+
+
+@known_keywords
+def create_group(
+    target: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    path: str = "",
+    overwrite: bool = False,
+) -> Group:
+    """Create a group.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    attributes : mapping, optional
+        The user's attributes.
+    format : {"zarr3", "zarr2"}, optional
+        Storage format; Zarr v3 by default.
+    path : str
+        Path of the group in the store; groups above it are created.
+    overwrite : bool
+        Delete the node that is there, with all below it.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.create_group({}, attributes={"title": "example"}).attrs["title"]
+    'example'
+    """
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
+    with creating(target) as store:
+        metadata = new_group(store, path, attributes=attributes, format=format, overwrite=overwrite)
+        return opened_by_name(Group(store, path, metadata, read_only=False), target)
+
+
+@known_keywords
+def create_table(
+    target: Any,
+    columns: Any,
+    *,
+    format: str | None = None,
+    path: str = "",
+    attributes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    expectedlen: int | None = None,
+    chunks: Any = "auto",
+    codecs: Any = "auto",
+    fill_values: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
+) -> Table:
+    """Create a table.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to; see `tegula.store_of`.
+    columns : mapping, structured array, DataFrame, Arrow table, or structured dtype
+        The columns by name, of one length; a dtype for a table without rows. Of a DataFrame the index is left out,
+        categories become what they stand for, and text gets a fixed width in bcolz: that of the longest.
+    format : {"bcolz", "zarr2", "zarr3"}, optional
+        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
+        and bcolz if it says nothing.
+    path : str
+        Path of the table in the store.
+    attributes : mapping, optional
+        The user's attributes.
+    overwrite : bool
+        Delete the node that is there, with all below it.
+    expectedlen : int, optional
+        How many rows the table will have, for choosing chunks; by default as many as it has now.
+    chunks : "auto", int, or mapping
+        Rows of a chunk, for all columns or by name.
+    codecs : "auto", None, codec, sequence of codecs, or mapping
+        As for `tegula.create_array`, for all columns or by name.
+    fill_values : mapping, optional
+        Fill values by name; zero for the others.
+    allow_pickle : bool
+        Whether a codec may pickle, which columns of Python objects need in bcolz.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If the columns differ in length, a value is missing, or the format has no form for something. Nothing has been
+        written then.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"day": [1, 2], "price": [10.5, 11.0]}, attributes={"currency": "EUR"})
+    >>> t.names, len(t), t.attrs["currency"]
+    (('day', 'price'), 2, 'EUR')
+    """
+    path = clean(path)
+    format = new_format(target, path, format, "bcolz")
+    with creating(target) as store:
+        metadata = new_table(
+            store,
+            path,
+            columns,
+            format=format,
+            attributes=attributes,
+            overwrite=overwrite,
+            fill_values=fill_values,
+            allow_pickle=allow_pickle,
+            expectedlen=expectedlen,
+            chunks=chunks,
+            codecs=codecs,
+        )
+        table = Table(store, path, metadata, read_only=False, allow_pickle=allow_pickle)
+        return opened_by_name(table, target)
