@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -76,8 +75,9 @@ class AsType:
 class ArrayProtocols(ArrayProperties):
     """The methods of `tegula.Array` that Python and NumPy call, and those that go through an array in parts."""
 
-    @abstractmethod
-    def __getitem__(self, selection: Any) -> Any: ...
+    if TYPE_CHECKING:
+
+        def __getitem__(self, selection: Any) -> Any: ...
 
     # --- in parts
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from threading import Lock
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ from tegula.values import as_element, as_records, as_values
 __all__ = ["Array", "Indexer", "change_rows"]
 
 _FEW_CHUNKS = 16  # as many chunks, each within its limit, are read without asking how large the memory is
+Whole: TypeAlias = slice | EllipsisType
+Region: TypeAlias = Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]
+"""A selection that gives an array; with an int in it, it may give a single element."""
 MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
 
 
@@ -92,6 +96,10 @@ class Array(ArrayProtocols):
 
     # --- reading and writing
 
+    @overload
+    def __getitem__(self, selection: Region) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, selection: Any) -> Any: ...
     def __getitem__(self, selection: Any) -> Any:
         found = engine.get(self._stored, selection)
         return self._read(selection, numpy_like, None) if found is None else found

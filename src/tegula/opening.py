@@ -1,4 +1,4 @@
-"""Opening, creating and saving by path, URL, store or mapping."""
+"""Opening arrays, groups and tables by path, URL, store or mapping."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open(
     format: str | None = None,
     allow_pickle: bool = False,
     **creation: Any,
-) -> Array | Group | Table:
+) -> Any:
     """Open the array, group or table that is stored somewhere, whatever its format.
 
     The format is told by the keys that are present. Reading never creates or changes anything.
@@ -69,6 +69,7 @@ def open(
     -------
     Array, Group or Table
         A group of columns is a table where the format says so (bcolz); `open_table` takes one of Zarr for a table.
+        A type checker can't know which, and takes it for anything; `open_array`, `open_group` and `open_table` say.
 
     Raises
     ------
@@ -92,6 +93,7 @@ def open(
     check_keywords("open", creation, _KEYWORDS)
     if mode == "r+" and (local := local_path(target)) is not None and is_missing(local):
         raise NotFoundError("there is no array or group", path=local)
+    found: Array | Group | Table | None
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r")
         try:
@@ -156,7 +158,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
         if mode != "a" and mode != "r+":
             raise MetadataError("a new array needs a shape", field="shape")
         mode = "r+"  # there is nothing to create it from
-    node = open(target, mode, **options)
+    node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, Array):
         raise NotFoundError(f"there is a {_kind(node)}, not an array", path=place(node.store, node.path))
     return node
@@ -185,7 +187,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     >>> g.create_array("x", shape=2, dtype="i1").path
     'x'
     """
-    node = open(target, mode, **options)
+    node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, Group):
         raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
     return node._just_consolidated() if consolidated else node
@@ -228,7 +230,7 @@ def open_table(
     """
     if mode not in ("r", "r+"):
         raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
-    node = open(target, mode, path=path, format=format, allow_pickle=allow_pickle)
+    node: Array | Group | Table = open(target, mode, path=path, format=format, allow_pickle=allow_pickle)
     if isinstance(node, Array):
         raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
     if isinstance(node, Group):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays import Array
@@ -114,8 +113,12 @@ def _refuse_group(store: Store, path: str) -> None:
     )
 
 
-def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> Any:
     """Read an array, or all arrays directly in a group or table by name, into memory.
+
+    Returns
+    -------
+    ndarray or dict of str to ndarray
 
     Raises
     ------

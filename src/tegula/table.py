@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from types import EllipsisType
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -205,6 +206,12 @@ class Table(Node):
 
     # --- reading
 
+    @overload
+    def __getitem__(self, selection: str) -> Array: ...
+    @overload
+    def __getitem__(self, selection: slice | EllipsisType | list[str] | list[int]) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, selection: Any) -> Any: ...
     def __getitem__(self, selection: Any) -> Any:
         if isinstance(selection, str):
             return self._column(selection)
