@@ -66,7 +66,7 @@ def test_the_report_of_an_array() -> None:
     assert info["Data type"] == "float32"
     assert np.isnan(info["Fill value"])
     assert info["Attributes"] == 1
-    assert info["Chunks stored"] == "1 of 2"
+    assert info["Shards stored"] == "1 of 2"
     assert info["Size in memory"] == "23.4 KiB"
     assert f"{array.nbytes_stored() / 1024:.1f} KiB" in info["Size stored"] or "B" in info["Size stored"]
     assert "zstd" in info["Codecs"]

@@ -74,7 +74,10 @@ def _bounds(selection: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
                 raise SelectionError(f"{item!r:.80} is no slice: {error}") from error
             out.append((start, max(start, stop)))
         elif hasattr(item, "__index__") and not isinstance(item, bool):
-            number = item.__index__()
+            try:
+                number = int(item.__index__())
+            except TypeError as error:
+                raise SelectionError(f"{item!r:.60} is not one index: {error}") from error
             if not -size <= number < size:
                 raise SelectionError(f"index {number} is out of range for an axis of length {size}")
             out.append((number % size, number % size + 1))
