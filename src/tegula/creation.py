@@ -35,6 +35,7 @@ __all__ = [
     "new_array",
     "new_array_of",
     "new_group",
+    "remove_array",
     "sharded",
     "usual_chunks",
     "with_checksum",
@@ -148,8 +149,21 @@ def completing(array: Array) -> Iterator[Array]:
         key, draft = _draft(array)
         with suppress(TegulaError):
             if array.store.get(key) == draft:  # and not what another creator has put in its place
-                delete_node(array.store, array.path)
+                remove_array(array)
         raise
+
+
+def remove_array(array: Array) -> None:
+    """Delete an array that could not be completed, and no file of others beside it."""
+    prefix = f"{array.path}/" if array.path else ""
+    for key in array.metadata.documents:
+        array.store.delete(prefix + key)
+    chunks = array._stored.chunk_prefix
+    if chunks != prefix:
+        array.store.delete_prefix(chunks)
+        return
+    for _, key in [*array._stored.stored_chunks()]:
+        array.store.delete(key)
 
 
 def _draft(array: Array) -> tuple[str, bytes]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula.arrays import Array
 from tegula.chunking import as_shape
-from tegula.creation import completing, new_array
+from tegula.creation import completing, new_array, remove_array
 from tegula.errors import MetadataError, TegulaError
 from tegula.places import refuse_overlap
 from tegula.stores import Store
@@ -92,7 +92,7 @@ def new_array_with(
                     array[region] = np.asarray(data[region])
     except BaseException:  # Ctrl-C, too
         with suppress(TegulaError):
-            _remove(array)
+            remove_array(array)
         raise
     return array
 
@@ -125,12 +125,3 @@ def type_of(data: Any) -> Any:
             if all(isinstance(item, kind) for item in data.flat):
                 return kind
     return dtype
-
-
-def _remove(array: Array) -> None:
-    """Delete an array that has not been filled, and no file of others beside it."""
-    prefix = f"{array.path}/" if array.path else ""
-    for key in array.metadata.documents:
-        array.store.delete(prefix + key)
-    for _, key in [*array._stored.stored_chunks()]:
-        array.store.delete(key)
