@@ -9,23 +9,25 @@ import typer
 
 from tegula.checking import CheckReport, Finding
 from tegula.checking import check as check_node
+from tegula.cli.completion import complete_place
 from tegula.cli.places import split_place
 from tegula.cli.progress import progress_bar
-from tegula.cli.reporting import AsJson, print_json, tell
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, counted, one_line, print_json, tell, with_options
 from tegula.info import human_bytes
 
 __all__ = ["check"]
 
 
 def check(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", show_default=False, help="What to look at.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", show_default=False, help="What to look at.", autocompletion=complete_place),
+    ],
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended without losing anything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be repaired.")] = False,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Unpickle chunks, which can run any code they hold.")
-    ] = False,
+    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Look at an array, or a group or table with all that is in it, for what is damaged, missing or out of place.
 
@@ -61,26 +63,22 @@ def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
         for found in report.findings:
             if found.severity != severity or (quiet and (severity != "error" or found.repaired)):
                 continue
-            yield _one_line(str(found))
+            yield one_line(with_options(str(found)))
             if found.repaired:
-                yield _one_line(f"    done: {found.repair}")
+                yield one_line(f"    done: {found.repair}")
                 continue
             if found.repair is not None and dry_run:
-                yield _one_line(f"    would be repaired: {found.repair}")
+                yield one_line(f"    would be repaired: {found.repair}")
             elif found.repair is not None:
-                yield _one_line(f"    --repair: {found.repair}")
+                yield one_line(f"    --repair: {found.repair}")
             elif severity != "note":
-                yield _one_line(f"    {found.remedy}")
+                yield one_line(f"    {with_options(found.remedy)}")
     left_out = sum(report.counts.values()) - len(report.findings)
     if left_out and not quiet:
         yield f"... and {left_out} more"
     if not quiet:
         stored, decoded = human_bytes(report.nbytes_stored), human_bytes(report.nbytes_decoded)
-        yield _one_line(f"{report.source}: {report.summary}")
-        missing = f"; {report.missing_chunks} chunks are not stored" if report.missing_chunks else ""
+        yield one_line(f"{report.source}: {report.summary}")
+        absent = "chunk is" if report.missing_chunks == 1 else "chunks are"
+        missing = f"; {report.missing_chunks:,} {absent} not stored" if report.missing_chunks else ""
         yield f"{stored} read, {decoded} decoded{missing}"
-
-
-def _one_line(text: str) -> str:
-    """Names of files may hold anything."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from tegula.cli.completion import complete_codecs, complete_place
 from tegula.cli.places import opened, split_place
-from tegula.cli.progress import progress_bar
-from tegula.cli.reporting import AsJson, columns, print_json, tell
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, print_json, tell
 from tegula.cli.selections import parse_selection
 from tegula.converting import ConvertReport
 from tegula.converting import convert as convert_node
@@ -30,8 +31,13 @@ class _Format(StrEnum):
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", show_default=False, help="What to convert.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", show_default=False, help="Where to.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", show_default=False, help="What to convert.", autocompletion=complete_place),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", show_default=False, help="Where to.", autocompletion=complete_place)
+    ],
     format: Annotated[
         _Format | None,
         typer.Option(help="The format of the target. [default: that of the suffix of TARGET, or zarr3]"),
@@ -45,7 +51,11 @@ def convert(
     ] = None,
     codecs: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...|JSON|auto|none", help="The codecs of the chunks. [default: as they are]"),
+        typer.Option(
+            metavar="NAME,...|JSON|auto|none",
+            help="The codecs of the chunks. [default: as they are]",
+            autocompletion=complete_codecs,
+        ),
     ] = None,
     checksum: Annotated[bool, typer.Option("--checksum", help="Store a checksum with each chunk.")] = False,
     select: Annotated[
@@ -55,15 +65,13 @@ def convert(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the node that is there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Read all back and compare it with the source.")] = False,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Unpickle the source, which can run any code it holds.")
-    ] = False,
+    allow_pickle: AllowPickle = False,
     consolidated: Annotated[
         bool | None,
         typer.Option(help="Write consolidated metadata. [default: where the source has them]", show_default=False),
     ] = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Copy an array, or a group or table with all that is in it, into another format, chunk shape or codec.
 
@@ -86,7 +94,7 @@ def convert(
     store, inner = split_place(target)
     if path is not None and inner:
         raise typer.BadParameter("the target's path is given as ::INNER already", param_hint="--path")
-    with opened(source, allow_pickle=allow_pickle) as node, progress_bar(quiet) as progress:
+    with opened(source, allow_pickle=allow_pickle) as node, progress_line(quiet, node) as progress:
         report = convert_node(node, store, path=path or inner, progress=progress, **options)
     _print_report(report, as_json, quiet)
     if not report.ok:
