@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import errno
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,10 +22,10 @@ texts = st.text(max_size=12)
 places = st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES, texts))
 
 
-def drawn() -> dict[str, str]:
-    """Read names and second bases from the drawing in the module's text."""
-    rows = re.findall(r"[├└]── (\w+) +(?:\((\w+)\))?", errors.__doc__ or "")
-    return dict(rows)
+def drawn() -> dict[str, list[str]]:
+    """Read names and other bases from the drawing in the module's text."""
+    rows = re.findall(r"[├└]── (\w+) +(?:\(([\w, ]+)\))?", errors.__doc__ or "")
+    return {name: bases.split(", ") if bases else [] for name, bases in rows}
 
 
 def test_the_drawing_is_the_tree() -> None:
@@ -33,7 +35,7 @@ def test_the_drawing_is_the_tree() -> None:
     for cls in children:
         first, *others = cls.__bases__
         assert first is TegulaError
-        assert [other.__name__ for other in others] == ([tree[cls.__name__]] if tree[cls.__name__] else [])
+        assert [other.__name__ for other in others] == tree[cls.__name__]
 
 
 def test_every_error_is_public_and_documented() -> None:
@@ -80,6 +82,42 @@ def test_the_second_base_catches() -> None:
         raise errors.MetadataError("bad")
     with pytest.raises(IndexError):
         raise errors.SelectionError("out")
+    with pytest.raises(FileNotFoundError):
+        raise errors.NotFoundError("nothing")
+    with pytest.raises(FileExistsError, match="there"):
+        raise errors.AlreadyExistsError("something is there")
+    with pytest.raises(PermissionError, match="reading"):
+        raise errors.ReadOnlyError("opened for reading")
+
+
+@pytest.mark.parametrize(
+    ("cls", "number"),
+    [
+        (errors.NotFoundError, errno.ENOENT),
+        (errors.AlreadyExistsError, errno.EEXIST),
+        (errors.ReadOnlyError, errno.EACCES),
+    ],
+)
+def test_errors_of_the_system_say_what_those_of_the_system_say(cls: type[OSError], number: int) -> None:
+    error = cls("something is wrong", path="a/b")  # type: ignore[call-arg]
+    for other in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert (other.errno, other.strerror, other.filename) == (number, "something is wrong", "a/b")
+        assert str(other) == "something is wrong (path 'a/b')"
+        assert repr(other) == f"{cls.__name__}('something is wrong')"
+        assert other.args == ("something is wrong",)
+
+
+def test_what_a_user_of_files_catches(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        tegula.open(tmp_path / "nothing")
+    a = tegula.create_array(tmp_path / "a", shape=3, dtype="u1")
+    with pytest.raises(FileExistsError):
+        tegula.create_array(tmp_path / "a", shape=3, dtype="u1")
+    with pytest.raises(PermissionError):
+        tegula.open_array(tmp_path / "a")[:] = 1
+    assert a[0] == 0
+    with pytest.raises(KeyError):
+        tegula.create_group({})["x"]
 
 
 def test_what_comes_of_a_file_can_always_be_printed() -> None:

@@ -26,6 +26,7 @@ FLOORS = {
             "creation",
             "opening",
             "converting",
+            "copying",
             "checking",
             "info",
             "tree",

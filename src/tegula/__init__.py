@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tegula.array import Array
     from tegula.checking import CheckReport, Finding, check
     from tegula.converting import ConvertReport, convert
+    from tegula.copying import CopyReport, copy, delete, move
     from tegula.engine import Future
     from tegula.errors import (
         AlreadyExistsError,
@@ -54,6 +55,7 @@ __all__ = [
     "CodecError",
     "ConflictError",
     "ConvertReport",
+    "CopyReport",
     "Finding",
     "Future",
     "Group",
@@ -74,10 +76,13 @@ __all__ = [
     "check",
     "config",
     "convert",
+    "copy",
     "create_array",
     "create_group",
     "create_table",
+    "delete",
     "load",
+    "move",
     "open",
     "open_array",
     "open_group",
@@ -97,6 +102,7 @@ _OPENING = (
 _HOMES = {
     "Array": "array", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
     "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
+    **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "copying"),
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(_OPENING, "opening"),
     **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -15,8 +14,8 @@ from tegula.errors import MetadataError, NotFoundError, SelectionError, Unsuppor
 from tegula.formats import find_format
 from tegula.group import Group
 from tegula.opening import open as open_any
-from tegula.places import clean, creating, new_format, store_of
-from tegula.stores import LocalStore, MemoryStore, Store
+from tegula.places import clean, creating, new_format, refuse_overlap, store_of
+from tegula.stores import MemoryStore, Store
 from tegula.table import Table
 
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
@@ -126,7 +125,7 @@ def convert(
     if consolidated is True and isinstance(node, Array):
         raise MetadataError("consolidated metadata are those of a group, and the source is an array")
     with nullcontext(_looked_at(target)) if dry_run else creating(target) as store:
-        _refuse_overlap(node, store, path)
+        refuse_overlap(node.store, node.path, store, path)
         options = Options(item, chunks, shards, codecs, checksum, overwrite, dry_run, verify, progress, consolidated)
         job = Job(store, path, options, ConvertReport(format, dry_run))
         if isinstance(node, Array):
@@ -146,19 +145,3 @@ def _looked_at(target: Any) -> Store:
         return store_of(target, read_only=True)
     except NotFoundError:
         return MemoryStore()
-
-
-def _refuse_overlap(node: Array | Group | Table, store: Store, path: str) -> None:
-    same = node.store is store or (node.store.url == store.url and store.url.startswith(("file:", "zip:")))
-    old, new = f"{node.path}/".lstrip("/"), f"{path}/".lstrip("/")
-    inside = same and (old.startswith(new) or new.startswith(old))
-    nested = False
-    if isinstance(node.store, LocalStore) and isinstance(store, LocalStore):
-        # links are followed, or a link to the source would be taken for another place
-        old, new = (
-            os.path.join(os.path.realpath(os.path.join(s.root, p)), "")
-            for s, p in ((node.store, node.path), (store, path))
-        )
-        nested = old.startswith(new) or new.startswith(old)
-    if inside or nested:
-        raise MetadataError("the target and the source lie within each other", path=f"{store.url}/{path}".rstrip("/"))

@@ -28,7 +28,9 @@ __all__ = [
     "codec_specs",
     "completing",
     "create_node",
+    "create_parents",
     "delete_node",
+    "is_chunk_key",
     "make_room",
     "new_array",
     "new_array_of",
@@ -244,7 +246,7 @@ def create_node(
             for _, key in [*array.stored_chunks()]:  # whose documents were lost
                 store.delete(key)
         if item.has_groups and not has_parent and not anywhere:
-            _create_parents(store, path, item)
+            create_parents(store, path, item)
         if array is not None and array.metadata.dense:  # bcolz opens no array without it
             store.make_prefix(array.chunk_prefix)
         try:
@@ -336,11 +338,22 @@ def make_room(store: Store, path: str) -> None:
         prefix = f"{path}/" if path else ""
         for key in engine.fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
             store.delete(prefix + key)
-        for key in [key for key in store.list_prefix(prefix) if _CHUNK_KEY.fullmatch(key[len(prefix) :])]:
+        for key in [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])]:
             store.delete(key)
         return
     if there is not None:
         delete_node(store, path)
+
+
+def is_chunk_key(key: str) -> bool:
+    """Return whether a key below a node can be that of a chunk, in any format.
+
+    Examples
+    --------
+    >>> is_chunk_key("c/0/1"), is_chunk_key("0.1"), is_chunk_key("notes.txt")
+    (True, True, False)
+    """
+    return _CHUNK_KEY.fullmatch(key) is not None
 
 
 def delete_node(store: Store, path: str) -> None:
@@ -371,7 +384,8 @@ def delete_node(store: Store, path: str) -> None:
         store.delete_prefix(prefix)
 
 
-def _create_parents(store: Store, path: str, item: Format) -> None:
+def create_parents(store: Store, path: str, item: Format) -> None:
+    """Create the groups above a node that are missing, and refuse to put it into an array or another format's group."""
     parts = path.split("/")[:-1] if path else []
     for count in range(len(parts) + 1 if path else 0):
         parent = "/".join(parts[:count])

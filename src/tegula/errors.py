@@ -3,22 +3,26 @@
 ::
 
     TegulaError
-    ├── NotFoundError       (KeyError)    nothing is stored at that path or name
-    ├── AlreadyExistsError                something is stored there already
-    ├── ReadOnlyError                     a write through a read-only store, group or array
-    ├── MetadataError       (ValueError)  a document or a creation argument is not valid
-    ├── UnsupportedError                  valid, but not something tegula or that format can do
-    ├── CodecError                        bytes could not be encoded or decoded
-    ├── SelectionError      (IndexError)  a selection does not fit the array
-    ├── StoreError          (OSError)     the store refused a key or failed to do I/O
-    └── ConflictError                     the stored value changed since it was read
+    ├── NotFoundError       (KeyError, FileNotFoundError)  nothing is stored at that path or name
+    ├── AlreadyExistsError  (FileExistsError)              something is stored there already
+    ├── ReadOnlyError       (PermissionError)              a write through a read-only store, group or array
+    ├── MetadataError       (ValueError)                   a document or a creation argument is not valid
+    ├── UnsupportedError                                   valid, but not something tegula or that format can do
+    ├── CodecError                                         bytes could not be encoded or decoded
+    ├── SelectionError      (IndexError)                   a selection does not fit the array
+    ├── StoreError          (OSError)                      the store refused a key or failed to do I/O
+    └── ConflictError                                      the stored value changed since it was read
 
-The second base class lets code that already handles the built-in exception go on working. Each error carries, where
-they are known, the ``path`` of the node, the ``key`` in the store, the ``field`` of the document and the ``codec`` as
+The other base classes let code that already handles the built-in exception go on working: those that are also an
+`OSError` have its ``errno``, ``strerror`` and ``filename``, as far as they are known. Each error carries, where they
+are known, the ``path`` of the node, the ``key`` in the store, the ``field`` of the document and the ``codec`` as
 attributes, and names them in its message.
 """
 
 from __future__ import annotations
+
+import errno
+from typing import ClassVar
 
 __all__ = [
     "AlreadyExistsError",
@@ -99,16 +103,36 @@ class TegulaError(Exception):
         return self
 
 
-class NotFoundError(TegulaError, KeyError):
+def _message(error: TegulaError) -> str:
+    return error.message
+
+
+def _path(error: TegulaError) -> str | None:
+    return error.path
+
+
+class NotFoundError(TegulaError, KeyError, FileNotFoundError):
     """Nothing is stored at that path or under that name."""
 
+    errno: ClassVar[int] = errno.ENOENT  # type: ignore[misc]
+    strerror = property(_message)
+    filename = property(_path)
 
-class AlreadyExistsError(TegulaError):
+
+class AlreadyExistsError(TegulaError, FileExistsError):
     """Something is stored there already and may not be replaced."""
 
+    errno: ClassVar[int] = errno.EEXIST  # type: ignore[misc]
+    strerror = property(_message)
+    filename = property(_path)
 
-class ReadOnlyError(TegulaError):
+
+class ReadOnlyError(TegulaError, PermissionError):
     """A write was tried through a store, group or array that was opened for reading."""
+
+    errno: ClassVar[int] = errno.EACCES  # type: ignore[misc]
+    strerror = property(_message)
+    filename = property(_path)
 
 
 class MetadataError(TegulaError, ValueError):

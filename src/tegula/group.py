@@ -13,6 +13,7 @@ from tegula import engine
 from tegula.array import Array
 from tegula.attributes import Attributes
 from tegula.chunking import as_shape
+from tegula.copying import CopyReport, copy_node, move_node
 from tegula.creation import completing, delete_node, new_array, new_group
 from tegula.engine.documents import members_of_folder, nodes_below
 from tegula.errors import (
@@ -377,6 +378,75 @@ class Group(Node, MutableMapping[str, Any]):
         if not isinstance(node, Group):
             raise AlreadyExistsError(f"the member {name!r} is no group: {node!r}", path=self._place)
         return node
+
+    # --- copying and moving
+
+    def copy(
+        self, source: str | Node, target: str | Group, name: str | None = None, *, overwrite: bool = False
+    ) -> CopyReport:
+        """Copy a member with everything below it, as it is stored; see `tegula.copy`.
+
+        Parameters
+        ----------
+        source : str, Array, Group or Table
+            The member, by name, or any node.
+        target : str or Group
+            The new name; or a group to copy it into.
+        name : str, optional
+            The name in a group that is the target; by default the one that it has.
+        overwrite : bool
+            Delete the node that is there, with all below it.
+
+        Raises
+        ------
+        NotFoundError, AlreadyExistsError, MetadataError
+            As `tegula.copy` does.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> report = g.copy("x", "copies/x")
+        >>> report = g.copy("x", g["copies"], name="y")
+        >>> list(g["copies"])
+        ['x', 'y']
+        """
+        store, old = (source.store, source.path) if isinstance(source, Node) else (self._store, self._full(source))
+        if name is not None and not isinstance(target, Group):
+            raise MetadataError("a name is for a target that is a group", path=self._place)
+        group = target if isinstance(target, Group) else self
+        last = old.rpartition("/")[2] if name is None else name
+        group._check_writable()
+        new = group._full(last if isinstance(target, Group) else target)
+        return copy_node(store, old, group._store, new, overwrite=overwrite)
+
+    def move(self, source: str, target: str, *, overwrite: bool = False) -> CopyReport:
+        """Give a member another name, in this group or in one below it; see `tegula.move`.
+
+        Parameters
+        ----------
+        source, target : str
+            The old name and the new one, both relative to this group; groups above the new one are created.
+        overwrite : bool
+            Delete the node that is there, with all below it.
+
+        Raises
+        ------
+        NotFoundError, AlreadyExistsError, MetadataError
+            As `tegula.move` does.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> report = g.move("x", "old/x")
+        >>> [path for path, node in g.walk()]
+        ['old', 'old/x']
+        """
+        self._check_writable()
+        return move_node(self._store, self._full(source), self._store, self._full(target), overwrite=overwrite)
 
     # --- the whole
 

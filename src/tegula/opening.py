@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from tegula.formats import find_format
 from tegula.group import Group, open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.node import opened_by_name
-from tegula.places import abandon, clean, creating, local_path, new_format, place, store_of
+from tegula.places import abandon, clean, creating, is_missing, local_path, new_format, place, store_of
 from tegula.stores import Store
 from tegula.table import Table
 from tegula.values import as_data
@@ -45,17 +44,6 @@ _CREATION = frozenset(
     )
 )
 _MODES = ("r", "r+", "a", "w", "w-", "x")
-
-
-def _is_missing(path: str) -> bool:
-    """Return whether nothing stands at a path; of one that can't be looked at the store will say why."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, ValueError):
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _check_mode(mode: str) -> str:
@@ -121,7 +109,7 @@ def open(
     unknown = creation.keys() - _CREATION
     if unknown:
         raise MetadataError(f"there is no option {', '.join(sorted(unknown))}")
-    if mode == "r+" and (local := local_path(target)) is not None and _is_missing(local):
+    if mode == "r+" and (local := local_path(target)) is not None and is_missing(local):
         raise NotFoundError("there is no array or group", path=local)
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r")

@@ -16,7 +16,17 @@ from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
 from tegula.stores.zip import zip_store
 
-__all__ = ["abandon", "clean", "creating", "local_path", "new_format", "place", "store_of"]
+__all__ = [
+    "abandon",
+    "clean",
+    "creating",
+    "is_missing",
+    "local_path",
+    "new_format",
+    "place",
+    "refuse_overlap",
+    "store_of",
+]
 
 _scheme = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
 _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {".bcolz": ("bcolz",), ".zarr": ("zarr3", "zarr2", "zarr1")}
@@ -124,6 +134,40 @@ def clean(path: str) -> str:
 def place(store: Store, path: str) -> str:
     """Return what errors call the place of a node."""
     return f"{store.url}/{path}" if path else store.url
+
+
+def is_missing(path: str) -> bool:
+    """Return whether nothing stands at a path; of one that can't be looked at the store will say why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> None:
+    """Refuse a target that is the source, or lies within it or above it.
+
+    Raises
+    ------
+    MetadataError
+        If one of the two places lies within the other.
+    """
+    same = store == target or (store.url == target.url and target.url.startswith(("file:", "zip:")))
+    old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
+    inside = same and (old.startswith(new) or new.startswith(old))
+    nested = False
+    if isinstance(store, LocalStore) and isinstance(target, LocalStore):
+        # links are followed, or a link to the source would be taken for another place
+        old, new = (
+            os.path.join(os.path.realpath(os.path.join(s.root, p)), "")
+            for s, p in ((store, path), (target, target_path))
+        )
+        nested = old.startswith(new) or new.startswith(old)
+    if inside or nested:
+        raise MetadataError("the target and the source lie within each other", path=place(target, target_path))
 
 
 def new_format(target: Any, path: str, given: str | None, usual: str) -> str:

@@ -17,7 +17,7 @@ from tegula.bcolz.carrays import carray
 from tegula.bcolz.errors import NotImplementedHereError
 from tegula.bcolz.parameters import checked_flavor, defaults
 from tegula.chunking import whole_chunks
-from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
+from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
 from tegula.expressions import REDUCTIONS, Expression, compile_expression, compile_tree
 
 __all__ = ["eval", "evaluate", "mask_of", "scope_of_table"]
@@ -38,7 +38,7 @@ Machine = Literal["numexpr", "python"]
 Scope = tuple[Mapping[str, Any], ...]
 
 
-class UnknownNameError(NotFoundError, NameError):
+class UnknownNameError(TegulaError, NameError, KeyError):
     """A name in an expression is that of no variable."""
 
 

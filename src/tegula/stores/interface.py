@@ -180,6 +180,39 @@ class Store(ABC):
         for key in [*self.list_prefix(prefix)]:
             self.delete(key)
 
+    def move_prefix(self, prefix: str, target: Store, new: str) -> bool:
+        """Move every key that starts with `prefix` to `new` in another store, if that can be done in one step.
+
+        Parameters
+        ----------
+        prefix, new : str
+            The prefix here, and the one there, below which nothing may be stored.
+        target : Store
+            The store to move to; it may be this one.
+
+        Returns
+        -------
+        bool
+            Whether it was done. A store that can't, as this one, changes nothing; the keys can then be copied.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If something is stored there.
+        ReadOnlyError, StoreError
+            If one of the stores can't be written.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> store = MemoryStore({"a/x": b"1"})
+        >>> store.move_prefix("a/", store, "b/")
+        False
+        """
+        check_prefix(prefix)
+        check_prefix(new)
+        return False
+
     def obstruction(self, key: str) -> str | None:
         """Say what keeps a key without a value from counting as absent (a directory of that name, say), or ``None``."""
         check_key(key)

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Literal
 
-from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
-from tegula.stores.directories import Directory, make_directories, remove_directory
+from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
+from tegula.stores.directories import Directory, make_directories, remove_directory, sync_directory
 from tegula.stores.generations import generation_of
 from tegula.stores.interface import (
     ABSENT,
@@ -347,6 +347,46 @@ class LocalStore(Store):
                 remove_tree(path, sync=self._sync)
                 self._root.forget("")
                 self._prune(top)
+
+    def move_prefix(self, prefix: str, target: Store, new: str) -> bool:
+        """Rename the directory of a prefix, where both are on one file system; see `Store.move_prefix`.
+
+        A directory that is a symbolic link is not moved in this way: relative links would lead elsewhere.
+        """
+        top, place = check_prefix(prefix)[:-1], check_prefix(new)[:-1]
+        if not isinstance(target, LocalStore) or type(target) is not type(self):
+            return False
+        for store, name in ((self, top), (target, place)):
+            store._check_writable(name or "-")
+        with self._reporting("move", prefix):
+            path = self._root.directory(top)
+            if path is None or os.path.islink(path[:-1]):
+                return False
+            if target._root.ignores_case is not False and place:
+                target._refuse_twin(place)
+            there = (target._root.base + place).rstrip(os.sep)
+            above = os.path.dirname(there)
+            made = make_directories(above, sync=target._sync)
+            with suppress(OSError):  # a directory that is empty is in nobody's way
+                os.rmdir(there)
+            try:
+                os.rename(path[:-1], there)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise AlreadyExistsError(f"there is something at {there} already") from error
+                if made:
+                    target._prune(place.rpartition("/")[0])
+                if error.errno in (errno.EXDEV, errno.EBUSY):
+                    return False
+                raise
+            finally:
+                self._root.forget("")
+                target._root.forget("")
+            for store, name in ((target, above), (self, os.path.dirname(path[:-1]))):
+                if store._sync:
+                    sync_directory(name)
+            self._prune(top.rpartition("/")[0])
+        return True
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in the order of the file system; links that dangle are listed."""

@@ -11,6 +11,7 @@ from tegula.errors import (
     CodecError,
     ConflictError,
     NotFoundError,
+    ReadOnlyError,
     SelectionError,
     TegulaError,
     UnsupportedError,
@@ -123,6 +124,8 @@ def _code(error: BaseException) -> str:
         return "UNIMPLEMENTED"
     if isinstance(error, (SelectionError, IndexError)):
         return "OUT_OF_RANGE"
+    if isinstance(error, ReadOnlyError):
+        return "INVALID_ARGUMENT"
     if isinstance(error, PermissionError):
         return "PERMISSION_DENIED"
     if isinstance(error, (OSError, CodecError)):
