@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tegula.group import Group
+    from tegula.measuring import Statistics, statistics
     from tegula.opening import (
         create_array,
         create_group,
@@ -67,6 +68,7 @@ __all__ = [
     "ReadOnlyError",
     "SelectionError",
     "Store",
+    "Statistics",
     "StoreError",
     "Table",
     "TegulaError",
@@ -88,6 +90,7 @@ __all__ = [
     "open_group",
     "open_table",
     "save",
+    "statistics",
     "store_of",
 ]
 
@@ -103,6 +106,7 @@ _HOMES = {
     "Array": "array", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
     "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
     **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "copying"),
+    "Statistics": "measuring", "statistics": "measuring",
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(_OPENING, "opening"),
     **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),

@@ -9,11 +9,11 @@ from importlib import import_module
 from math import prod
 
 from tegula.array import Array
-from tegula.errors import TegulaError
 from tegula.group import Group
 from tegula.table import Table
+from tegula.units import arrays_below
 
-__all__ = ["amounts", "arrays_in", "progress_line"]
+__all__ = ["amounts", "progress_line"]
 
 Report = Callable[[str, int, int], None]
 
@@ -86,25 +86,10 @@ def amounts(node: Array | Group | Table) -> Iterator[tuple[str, int]]:
     >>> [*amounts(g)]
     [('x', 10000)]
     """
-    for path, array in arrays_in(node):
+    for path, array in arrays_below(node, {}):
         stored = array._stored
         number = prod(stored.metadata.grid.counts(array.shape))
         amount = array.nbytes
         if stored.is_sparse(number):
             amount = min(amount, sum(stored.chunk_nbytes for _ in stored.stored_chunks()))
         yield path, amount
-
-
-def arrays_in(node: Array | Group | Table) -> Iterator[tuple[str, Array]]:
-    """Yield path below a node and array, of tables the columns; what can't be opened is left out."""
-    if isinstance(node, Array):
-        yield "", node
-        return
-    for path, member in [("", node)] if isinstance(node, Table) else node.walk({}, implicit=True):
-        if isinstance(member, Array):
-            yield path, member
-        for name in member.names if isinstance(member, Table) else ():
-            try:
-                yield f"{path}/{name}".lstrip("/"), member[name]
-            except TegulaError:
-                continue
