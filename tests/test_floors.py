@@ -49,6 +49,7 @@ FLOORS = {
             "measuring",
             "comparing",
             "comparison",
+            "differences",
             "rows",
             "table",
         ],

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tegula import config
     from tegula.array import Array
     from tegula.checking import CheckReport, Finding, check
+    from tegula.comparing import compare
+    from tegula.comparison import Comparison, Difference
     from tegula.converting import ConvertReport, convert
     from tegula.copying import CopyReport, copy, delete, move
     from tegula.engine import Future
@@ -54,9 +56,11 @@ __all__ = [
     "Array",
     "CheckReport",
     "CodecError",
+    "Comparison",
     "ConflictError",
     "ConvertReport",
     "CopyReport",
+    "Difference",
     "Finding",
     "Future",
     "Group",
@@ -67,8 +71,8 @@ __all__ = [
     "NotFoundError",
     "ReadOnlyError",
     "SelectionError",
-    "Store",
     "Statistics",
+    "Store",
     "StoreError",
     "Table",
     "TegulaError",
@@ -76,6 +80,7 @@ __all__ = [
     "ZipStore",
     "__version__",
     "check",
+    "compare",
     "config",
     "convert",
     "copy",
@@ -106,6 +111,7 @@ _HOMES = {
     "Array": "array", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
     "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
     **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "copying"),
+    "Comparison": "comparison", "Difference": "comparison", "compare": "comparing",
     "Statistics": "measuring", "statistics": "measuring",
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(_OPENING, "opening"),

@@ -37,7 +37,7 @@ class Histogram:
     --------
     >>> h = Histogram((1, 9, 4, 0), (0.0, 0.5, 1.0, 1.5, 2.0))
     >>> print(h)
-    ▁█▄ 
+    ▁█▄
     """
 
     counts: tuple[int, ...]

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
-from tegula.units import Box, arrays_below, boxes
 from tegula.conversion.masks import mask_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.group import Group
@@ -21,8 +20,19 @@ from tegula.metadata.fill_values import scalar_array
 from tegula.moments import Moments, measure
 from tegula.opening import open as open_any
 from tegula.table import Table
+from tegula.units import Box, arrays_below, boxes
 
-__all__ = ["Measured", "Progress", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics"]
+__all__ = [
+    "Measured",
+    "Progress",
+    "Statistics",
+    "measure_box",
+    "measure_fill",
+    "merged",
+    "opened",
+    "short",
+    "statistics",
+]
 
 Progress = Callable[[str, int, int], None]
 Measured = dict[str, Moments]
@@ -189,7 +199,7 @@ def measure_fill(array: Array, number: int) -> Measured:
 
 def merged(one: Measured, other: Measured) -> Measured:
     """Merge the results of two parts of an array."""
-    return {name: one[name].merge(other[name]) if name in one else found for name, found in other.items()}
+    return {name: one[name].merge(found) if name in one else found for name, found in other.items()}
 
 
 def _measured(values: npt.NDArray[Any], masks: list[Any]) -> Measured:
@@ -210,7 +220,7 @@ def _masks(array: Array) -> list[Any]:
     if array.dtype.names is not None:
         return []
     found = mask_of(array)
-    if found is not None and "_FillValue" not in array.metadata.attributes and not found.tobytes().strip(b"\0"):
+    if found is not None and "_FillValue" not in array.metadata.attributes and not found.item():
         found = None  # programs that think of no missing values leave zero as the fill value
     masks = [] if found is None else [found[()]]
     given = array.metadata.attributes.get("missing_value")
@@ -317,18 +327,17 @@ def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
     return _sum(path, "array", text, parts, {})
 
 
-def _sum(
-    path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed: Mapping[str, str]
-) -> Statistics:
+def _sum(path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed: Mapping[str, str]) -> Statistics:
     count, missing = sum(part.count for part in parts.values()), sum(part.missing for part in parts.values())
     return Statistics(path, kind, dtype, count, missing, parts=parts, failed=failed)
 
 
 def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moments) -> Statistics:
-    mean, std = found.average, found.deviation
+    mean: Any = found.average
+    std: Any = found.deviation
     edges: tuple[Any, ...] = () if found.bins is None else found.bins.edges()
     if dtype.kind in "Mm" and edges:
-        unit = np.datetime_data(dtype)
+        unit: Any = np.datetime_data(dtype)
         mean = dtype.type(round(mean), unit)
         std = np.timedelta64(round(std or 0), unit)
         edges = tuple(dtype.type(edge, unit) for edge in edges)
@@ -337,9 +346,7 @@ def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moment
         # the outermost edges are the extremes, infinite ones aside
         first, last = _within(found.low, edges[0]), _within(found.high, edges[-1])
         histogram = Histogram(found.bins.counts, (first, *edges[1:-1], last))
-    return Statistics(
-        path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram
-    )
+    return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
 
 
 def _within(extreme: Any, edge: Any) -> Any:

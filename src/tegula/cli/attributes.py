@@ -38,7 +38,9 @@ def _get(
 @app.command("set", context_settings={"ignore_unknown_options": True})  # a value may be a negative number
 def _set(
     place: Place,
-    words: Annotated[list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False, help="The new values.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False, help="The new values.")
+    ],
 ) -> None:
     """Set one attribute, or several in one write.
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from typing import Annotated
 
 import typer
 
+from tegula.array import Array
 from tegula.checking import CheckReport, Finding
 from tegula.checking import check as check_node
 from tegula.cli.completion import complete_place
-from tegula.cli.places import split_place
-from tegula.cli.progress import progress_bar
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, counted, one_line, print_json, tell, with_options
+from tegula.cli.places import opened, split_place
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, one_line, print_json, tell, with_options
+from tegula.errors import TegulaError
+from tegula.group import Group
 from tegula.info import human_bytes
+from tegula.table import Table
 
 __all__ = ["check"]
 
@@ -42,7 +48,15 @@ def check(
         if not quiet:
             tell("repair", f"{finding.key}: {finding.repair}")
 
-    with progress_bar(quiet) as progress:
+    with ExitStack() as stack:
+        nodes = [] if quiet or not sys.stderr.isatty() else _opened(source, stack)
+        show = stack.enter_context(progress_line(quiet, *nodes))
+        above = f"{nodes[0].path}/".lstrip("/") if nodes else ""
+
+        def progress(path: str, done: int, total: int) -> None:
+            if show is not None:
+                show(path.removeprefix(above), done, total)
+
         report = check_node(
             target, path=inner, repair=repair, progress=progress, announce=announce, allow_pickle=allow_pickle
         )
@@ -55,6 +69,13 @@ def check(
         tell("warning", f"{key} could not be repaired: {reason}")
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _opened(source: str, stack: ExitStack) -> list[Array | Group | Table]:
+    """Open the node for a look at how much there is to do; what is wrong with it the check will find."""
+    with suppress(TegulaError):
+        return [stack.enter_context(opened(source, allow_pickle=True))]
+    return []
 
 
 def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:

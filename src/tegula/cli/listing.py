@@ -223,7 +223,8 @@ def ls(
     place: Place,
     recursive: Annotated[bool, typer.Option("-r", "--recursive", help="Also what is in groups below.")] = False,
     long: Annotated[
-        bool, typer.Option("-l", "--long", help="With a line of kind, format, shape, data type and bytes stored for each.")
+        bool,
+        typer.Option("-l", "--long", help="With a line of kind, format, shape, data type and bytes stored for each."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -105,9 +105,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    cls=_Program, **{**_STYLE, "add_completion": True}, no_args_is_help=True, context_settings=_SETTINGS
-)
+app = typer.Typer(cls=_Program, **{**_STYLE, "add_completion": True}, no_args_is_help=True, context_settings=_SETTINGS)
 
 
 @app.callback()

@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import prod
+from typing import Any
 
 from tegula.array import Array
+from tegula.cli.reporting import one_line
 from tegula.group import Group
 from tegula.table import Table
 from tegula.units import arrays_below
 
-__all__ = ["amounts", "progress_line"]
+__all__ = ["amounts", "byte_line", "progress_line"]
 
 Report = Callable[[str, int, int], None]
 
 
 @contextmanager
 def progress_line(quiet: bool, *nodes: Array | Group | Table) -> Iterator[Report | None]:
-    """Show a progress line on standard error, if that is a terminal.
+    """Show how far work on the elements of arrays has come, in a line on standard error, if that is a terminal.
 
     Parameters
     ----------
@@ -35,6 +37,69 @@ def progress_line(quiet: bool, *nodes: Array | Group | Table) -> Iterator[Report
     callable or None
         Takes path below the node, bytes done and bytes in all of the array at hand; ``None`` where nothing is shown.
     """
+    with _line(quiet) as line:
+        if line is None:
+            yield None
+            return
+        known = _amounts_of(nodes)
+        line.total(sum(known.values()))
+        finished = 0
+        current: tuple[str, int] | None = None
+
+        def show(path: str, done: int, total: int) -> None:
+            nonlocal finished, current
+            weight = known.get(path, total)
+            if current is not None and current[0] != path:
+                finished += current[1]
+            current = path, weight
+            part = weight if done >= total else weight * done // max(1, total)
+            line.show(path, finished + part)
+
+        yield show
+
+
+@contextmanager
+def byte_line(quiet: bool, count: Callable[[], int]) -> Iterator[Report | None]:
+    """Show how many bytes have been copied, as `progress_line` does.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show none.
+    count : callable
+        Returns how many there are; called only where they are shown.
+
+    Yields
+    ------
+    callable or None
+        Takes the path at hand, the number of values and that of bytes that have been copied.
+    """
+    with _line(quiet) as line:
+        if line is None:
+            yield None
+            return
+        line.total(count())
+        yield lambda path, values, nbytes: line.show(path, nbytes)
+
+
+class _Line:
+    """The one task of a rich progress display."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task = bar.add_task("looking", total=None)
+
+    def total(self, number: int) -> None:
+        """Say how many bytes there are in all."""
+        self._bar.update(self._task, total=number or None)
+
+    def show(self, path: str, done: int) -> None:
+        """Say how many of them are done."""
+        self._bar.update(self._task, completed=done, description=one_line(path) or "array")
+
+
+@contextmanager
+def _line(quiet: bool) -> Iterator[_Line | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -48,22 +113,7 @@ def progress_line(quiet: bool, *nodes: Array | Group | Table) -> Iterator[Report
         rich.TimeRemainingColumn(compact=True),
     )
     with rich.Progress(*parts, console=console, transient=True, expand=True) as bar:
-        task = bar.add_task("looking", total=None)
-        known = _amounts_of(nodes)
-        bar.update(task, total=sum(known.values()) or None)
-        finished = 0
-        current: tuple[str, int] | None = None
-
-        def show(path: str, done: int, total: int) -> None:
-            nonlocal finished, current
-            weight = known.get(path, total)
-            if current is not None and current[0] != path:
-                finished += current[1]
-            current = path, weight
-            part = weight if done >= total else weight * done // max(1, total)
-            bar.update(task, completed=finished + part, description=path or "array")
-
-        yield show
+        yield _Line(bar)
 
 
 def _amounts_of(nodes: tuple[Array | Group | Table, ...]) -> dict[str, int]:

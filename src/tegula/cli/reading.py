@@ -33,9 +33,7 @@ class _Format(StrEnum):
 def cat(
     place: Annotated[
         str,
-        typer.Argument(
-            metavar="PATH", show_default=False, help="The array or table.", autocompletion=complete_place
-        ),
+        typer.Argument(metavar="PATH", show_default=False, help="The array or table.", autocompletion=complete_place),
     ],
     selection: Annotated[
         str | None,

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.array import Array
-from tegula.units import block_grid, blocks_of, box_of, in_order
 from tegula.conversion.targets import Axis
 from tegula.engine.visiting import cells, check_number
 from tegula.metadata.data_types import DataType
+from tegula.units import block_grid, blocks_of, box_of, in_order
 
 __all__ = ["check_amount", "rewrite", "same_values"]
 

@@ -1,0 +1,77 @@
+"""``tegula stats``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from tegula.cli.places import Place, opened
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, counted, one_line, print_json, tell
+from tegula.measuring import Statistics, short, statistics
+
+__all__ = ["stats"]
+
+_RIGHT = range(1, 7)
+
+
+def stats(place: Place, as_json: AsJson = False, quiet: Quiet = False, allow_pickle: AllowPickle = False) -> None:
+    """Print minimum, maximum, mean, standard deviation, missing values and a histogram.
+
+    Of a group there is a line for each array in it, of a table for each column. NaN, NaT and what the attributes
+    _FillValue and missing_value name are missing values. Values are taken as they are stored, without scale and offset.
+    Memory is bounded; chunks that are not stored are counted as fill values without being visited.
+
+    The exit code is 1 if something could not be read.
+    """
+    with opened(place, allow_pickle=allow_pickle) as node, progress_line(quiet, node) as progress:
+        found = statistics(node, progress=progress)
+    if as_json:
+        print_json(found.as_dict())
+    elif not quiet:
+        _print(found)
+    for path, reason in found.failed.items():
+        tell("error", f"/{path}: {reason}")
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _print(found: Statistics) -> None:
+    if found.kind == "array" and not found.parts:
+        typer.echo(columns(_facts(found)))
+        return
+    rows = [[one_line(row[0]), *row[2:]] for row in found.rows()]  # the data type `tegula ls -l` says
+    if len(rows) > 1:
+        typer.echo(columns(_fitted(rows), right=_RIGHT))
+    if not found.parts and not found.failed:
+        typer.echo(f"there are no arrays in this {found.kind}")
+
+
+def _facts(found: Statistics) -> list[list[str]]:
+    total = found.count + found.missing
+    share = f" ({found.missing / total:.1%} of {total})" if found.missing else ""
+    rows = [
+        ["Data type", found.dtype],
+        ["Count", str(found.count)],
+        ["Missing", f"{found.missing}{share}"],
+        *([name, short(value)] for name, value in (("Min", found.min), ("Max", found.max))),
+        *([name, short(value)] for name, value in (("Mean", found.mean), ("Std", found.std)) if value is not None),
+    ]
+    shown = found.histogram
+    if shown is not None:
+        rows.append(["Histogram", f"{short(shown.edges[0])} {shown} {short(shown.edges[-1])}"])
+        rows.append(["", counted(len(shown.counts), "bin")])
+    return rows
+
+
+def _fitted(rows: Sequence[list[str]]) -> list[list[str]]:
+    """Shorten names at their beginning, where that makes the lines fit the terminal."""
+    if not sys.stdout.isatty():
+        return [*rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+    width = max(12, widths[0] - max(0, excess))
+    return [[name if len(name) <= width else f"…{name[1 - width :]}", *rest] for name, *rest in rows]
