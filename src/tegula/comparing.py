@@ -25,6 +25,7 @@ from tegula.differences import (
     units,
 )
 from tegula.errors import MetadataError, TegulaError
+from tegula.formats.dimension_names import attributes_without
 from tegula.group import Group
 from tegula.measuring import Progress, opened
 from tegula.table import Table
@@ -47,11 +48,11 @@ def compare(
 ) -> Comparison:
     """Compare two arrays, or two groups or tables with all below them, whatever their formats, chunks and codecs.
 
-    Shapes, data types, names of dimensions, attributes and values must be equal, and groups have the same members; fill
-    values, chunks and codecs may differ. Byte order is no difference. Values are equal if ``==`` says so; NaN equals NaN
-    and NaT equals NaT, and -0.0 equals 0.0. With `exact` all bits of the elements must be equal, those of NaN included.
-    Numbers of different types are compared, too, after NumPy's conversion, beside the difference in type. For data of
-    xarray the value that stands for missing ones counts as an attribute, wherever the format keeps it.
+    Shapes, data types, names of dimensions, attributes and values must be equal, and groups must have the same members;
+    fill values, chunks and codecs may differ. Byte order is no difference. Values are equal if ``==`` says so; NaN
+    equals NaN, NaT equals NaT, and -0.0 equals 0.0. With `exact` all bits of the elements must be equal, those of NaN
+    included. Numbers of different types are compared, too, after NumPy's conversion, beside the difference in type. For
+    data of xarray the value that stands for missing ones counts as an attribute, wherever the format keeps it.
 
     Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger. Chunks that both store as the same
     bytes, under codecs that decode alike, are not decoded; where few chunks are stored the others are not visited.
@@ -224,12 +225,13 @@ def _columns(node: Container) -> tuple[str, ...] | None:
 
 def _attributes_of(array: Array) -> dict[str, Any]:
     """Return the attributes; of data of xarray with the value that stands for missing ones as all formats have it."""
-    attributes = array.attrs.asdict()
+    attributes = dict(array.attrs.asdict())
     if array.dimension_names is None:
         return attributes
-    mask = mask_of(array)
-    attributes.pop(_MASK, None)
-    kind = array.dtype.kind
-    if mask is not None and kind not in "MmV" and not (kind in "fc" and np.isnan(mask)):  # these are missing anyway
-        attributes[_MASK] = mask.item()
+    attributes = {**attributes_without(attributes)}
+    mask, kind = mask_of(array), array.dtype.kind
+    if kind in "biufc":  # xarray knows masks of no other types
+        attributes.pop(_MASK, None)
+        if mask is not None and not (kind in "fc" and np.isnan(mask)):  # NaN is missing anyway
+            attributes[_MASK] = mask.item()
     return attributes

@@ -50,13 +50,26 @@ class Difference:
             at = f"[{', '.join(map(str, self.index))}]" if self.index else "[()]"
             share = f"{self.count:,} of {self.size:,} values differ"
             return f"{place}: {share}, the first at {at}: {_short(self.one)} and {_short(self.other)}"
-        return f"{place}: {self.what}: {_short(self.one)} and {_short(self.other)}"
+        if self.what == "attributes":
+            return f"{place}: attributes: {_short_pairs(self.one, self.other)}"
+        plain = self.what in ("kind", "data type")
+        one, other = (str(value) if plain else _short(value) for value in (self.one, self.other))
+        return f"{place}: {self.what}: {one} and {other}"
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, most: int = 100) -> str:
     """Return an expression of a value, cut off if it is long."""
-    text = str(value) if isinstance(value, str) and value.isidentifier() else f"{value!r}"
-    return text if len(text) <= 100 else f"{text[:99]}…"
+    text = f"{value!r}"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _short_pairs(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return the names of attributes with the values that each side has."""
+    parts = []
+    for name in {**one, **other}:
+        sides = [_short(values[name], 40) if name in values else "nothing" for values in (one, other)]
+        parts.append(f"{name} ({sides[0]} and {sides[1]})")
+    return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
 
 
 @dataclass(slots=True)

@@ -20,7 +20,10 @@ from tegula.engine.visiting import cells
 from tegula.metadata.data_types import DataType
 from tegula.units import Box, block_grid, blocks_of, box_of, in_order, is_mostly_absent
 
-__all__ = ["Differing", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values", "units"]  # fmt: skip
+__all__ = [
+    "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values",
+    "units",
+]  # fmt: skip
 
 _TRIES: Final = 4  # chunks whose bytes differ before all of a box is decoded at once
 

@@ -35,9 +35,8 @@ class Histogram:
 
     Examples
     --------
-    >>> h = Histogram((1, 9, 4, 0), (0.0, 0.5, 1.0, 1.5, 2.0))
-    >>> print(h)
-    ▁█▄
+    >>> print(Histogram((1, 9, 0, 4), (0.0, 0.5, 1.0, 1.5, 2.0)))
+    ▁█ ▄
     """
 
     counts: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Statistics of arrays, tables and groups, in bounded memory: `boxes` of an array are measured, and the results merged."""
+"""Statistics of arrays, tables and groups: the boxes of an array are measured, and the results merged."""
 
 from __future__ import annotations
 
@@ -23,16 +23,8 @@ from tegula.table import Table
 from tegula.units import Box, arrays_below, boxes
 
 __all__ = [
-    "Measured",
-    "Progress",
-    "Statistics",
-    "measure_box",
-    "measure_fill",
-    "merged",
-    "opened",
-    "short",
-    "statistics",
-]
+    "Measured", "Progress", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
+]  # fmt: skip
 
 Progress = Callable[[str, int, int], None]
 Measured = dict[str, Moments]
@@ -240,9 +232,9 @@ def statistics(
 ) -> Statistics:
     """Find minimum, maximum, mean, standard deviation, missing values and a histogram.
 
-    Values are taken as they are stored, without the scale and offset of CF. NaN, NaT and ``None`` are missing, and so is
-    what CF's attributes ``_FillValue`` and ``missing_value`` name; in Zarr v2 with names of dimensions also the fill value,
-    where xarray keeps it, unless that is zero. Infinities count as values; the histogram leaves them out.
+    Values are taken as they are stored, without the scale and offset of CF. NaN, NaT and ``None`` are missing, and so
+    is what CF's attributes ``_FillValue`` and ``missing_value`` name; in Zarr v2 with names of dimensions also the fill
+    value, where xarray keeps it, unless that is zero. Infinities count as values; the histogram leaves them out.
 
     Memory is bounded by one block of 64 MiB, or of one chunk if that is larger. Where few chunks are stored the others
     are not visited: their elements are counted as fill values.

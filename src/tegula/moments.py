@@ -1,4 +1,4 @@
-"""What is known of some values without keeping them: counts, extremes, mean, spread, histogram; partial results merge."""
+"""What is known of values without keeping them: counts, extremes, mean, spread, histogram. Results of parts merge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of work: the arrays of a hierarchy, boxes of whole chunks that fit into memory, and which of them are stored."""
+"""Units of work: arrays of a hierarchy, boxes of whole chunks that fit into memory, and which of them are stored."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def ls(
     recursive: Annotated[bool, typer.Option("-r", "--recursive", help="Also what is in groups below.")] = False,
     long: Annotated[
         bool,
-        typer.Option("-l", "--long", help="With a line of kind, format, shape, data type and bytes stored for each."),
+        typer.Option("-l", "--long", help="With kind, format, shape, data type and bytes stored."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

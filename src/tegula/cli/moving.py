@@ -32,7 +32,7 @@ _Target = Annotated[
     typer.Argument(
         metavar="TARGET",
         show_default=False,
-        help="Its new place; one that ends in / and a directory that is no node are where to put it under its own name.",
+        help="Its new place. If it ends in / or is a directory without a node, the node is put into it.",
         autocompletion=complete_place,
     ),
 ]

@@ -10,7 +10,7 @@ import typer
 
 from tegula.cli.places import Place, opened
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, counted, one_line, print_json, tell
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, tell
 from tegula.measuring import Statistics, short, statistics
 
 __all__ = ["stats"]
@@ -63,7 +63,6 @@ def _facts(found: Statistics) -> list[list[str]]:
     shown = found.histogram
     if shown is not None:
         rows.append(["Histogram", f"{short(shown.edges[0])} {shown} {short(shown.edges[-1])}"])
-        rows.append(["", counted(len(shown.counts), "bin")])
     return rows
 
 

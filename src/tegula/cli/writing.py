@@ -64,8 +64,8 @@ def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
 def write_text(window: Window) -> Iterator[bytes]:
     """Write what `numpy.loadtxt` reads: elements with blanks between them, and an empty line between 2-d slices.
 
-    Names of fields stand in a comment above. Booleans are 1 and 0, complex numbers Python's ``(1+2j)``; text with blanks
-    is quoted.
+    Names of fields stand in a comment above. Booleans are 1 and 0, complex numbers Python's ``(1+2j)``; text with
+    blanks is quoted.
     """
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:

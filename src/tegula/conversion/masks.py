@@ -74,8 +74,8 @@ def keep_mask(source: Array, draft: ArrayMetadata, item: Format, notes: list[str
 def mask_of(array: Array) -> npt.NDArray[Any] | None:
     """Return the value that stands for missing ones, in the array's type; ``None`` if none does.
 
-    It is the attribute ``_FillValue``, as a plain number or as xarray encodes it in Zarr v3; in data of xarray in Zarr v2
-    the fill value.
+    It is the attribute ``_FillValue``, as a plain number or as xarray encodes it in Zarr v3; in data of xarray in Zarr
+    v2 the fill value.
 
     Examples
     --------
