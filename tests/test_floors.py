@@ -43,6 +43,7 @@ FLOORS = {
             "conversion",
             "integrity",
             "queries",
+            "foreign",
             "units",
             "histograms",
             "moments",

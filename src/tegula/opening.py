@@ -13,6 +13,7 @@ from tegula.array import Array
 from tegula.columns import new_table
 from tegula.creation import completing, make_room, new_array, new_group
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.foreign import refuse_foreign
 from tegula.formats import find_format
 from tegula.group import Group, open_node
 from tegula.metadata.nodes import GroupMetadata
@@ -120,6 +121,7 @@ def open(
             raise
         if found is None:
             abandon(store, target)
+            refuse_foreign(local_path(target) if not path else None)
             raise NotFoundError("there is no array or group", path=place(store, path))
         return opened_by_name(found, target)
     with creating(target) as store:
