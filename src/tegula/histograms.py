@@ -44,8 +44,20 @@ class Histogram:
 
     def __str__(self) -> str:
         """Return one block for each bin; a blank where there is nothing."""
-        most = max(self.counts, default=0)
-        return "".join(_BLOCKS[-(-count * 8 // most) - 1] if count else " " for count in self.counts)
+        return self.drawn()
+
+    def drawn(self, width: int = _MOST) -> str:
+        """Draw it with at most `width` blocks, each for one bin or several.
+
+        Examples
+        --------
+        >>> Histogram((1, 9, 0, 4), (0.0, 0.5, 1.0, 1.5, 2.0)).drawn(2)
+        '█▄'
+        """
+        step = -(-len(self.counts) // max(1, width))
+        counts = [sum(self.counts[start : start + step]) for start in range(0, len(self.counts), step or 1)]
+        most = max(counts, default=0)
+        return "".join(_BLOCKS[-(-count * 8 // most) - 1] if count else " " for count in counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,9 @@ def bins_of(values: npt.NDArray[Any]) -> Bins:
         while _floor(large, exponent) - _floor(small, exponent) >= _MOST:
             exponent += 1
         first = _floor(small, exponent)
-        numbers = np.floor(np.ldexp(values, -exponent)) - first
+        # scaling by a power of two is exact
+        scaled = values * ldexp(1.0, -exponent) if -1000 < exponent < 1000 else np.ldexp(values, -exponent)
+        numbers = np.floor(scaled) - first
     counts = np.bincount(numbers.astype(np.intp))
     return Bins(exponent, first, tuple(counts.tolist()))
 

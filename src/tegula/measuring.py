@@ -113,8 +113,13 @@ class Statistics:
         """Return a line for each part."""
         return "\n".join("  ".join(row).rstrip() for row in _aligned(self.rows()))
 
-    def rows(self) -> list[list[str]]:
+    def rows(self, width: int = 32) -> list[list[str]]:
         """Return what `print` shows as rows of text, below a row of titles.
+
+        Parameters
+        ----------
+        width : int
+            How many letters a histogram may take.
 
         Examples
         --------
@@ -124,13 +129,14 @@ class Statistics:
         ['a', 'int64', '3', '0', '1', '4', '2.333', '1.247', '██ █']
         """
         titles = ["name", "data type", "count", "missing", "min", "max", "mean", "std", "histogram"]
-        return [titles, *(_row(path, part) for path, part in self.leaves())]
+        return [titles, *(_row(path, part, width) for path, part in self.leaves())]
 
 
-def _row(path: str, part: Statistics) -> list[str]:
+def _row(path: str, part: Statistics, width: int) -> list[str]:
     numbers = [short(value) for value in (part.min, part.max, part.mean, part.std)]
     dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
-    return [path or "/", dtype, str(part.count), str(part.missing), *numbers, str(part.histogram or "").rstrip()]
+    drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
+    return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
 
 
 def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:

@@ -174,8 +174,8 @@ def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
     if kind in "iu":
         return _with_finite(replace(known, low=low, high=high), values, bins_of(values))
     known = replace(known, low=low, high=high)
-    finite = np.isfinite(values)
-    if not finite.all():
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = np.isfinite(values)
         known = replace(known, positive=int((values == np.inf).sum()), negative=int((values == -np.inf).sum()))
         values = values[finite]
     numbers = values.astype("f8", copy=False)
@@ -185,7 +185,9 @@ def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
 def _missing(values: npt.NDArray[Any], masks: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
     kind = values.dtype.kind
     gone: npt.NDArray[np.bool_] | None = None
-    if kind in "fc":
+    if kind == "f":
+        gone = np.isnan(values) if values.size and np.isnan(values.min()) else None  # which any NaN makes NaN
+    elif kind == "c":
         gone = np.isnan(values)
     elif kind in "Mm":
         gone = np.isnat(values)
@@ -220,5 +222,7 @@ def _with_finite(known: Moments, values: npt.NDArray[Any], bins: Bins | None) ->
     near = numbers[0]
     apart = numbers - near
     mean = apart.mean()
-    spread = float((np.abs(apart - mean) ** 2).sum())
+    apart -= mean
+    parts = (apart.real, apart.imag) if apart.dtype.kind == "c" else (apart,)
+    spread = float(sum(np.square(part).sum() for part in parts))
     return replace(known, finite=values.size, mean=(near + mean).item(), spread=spread, bins=bins)

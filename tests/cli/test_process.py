@@ -51,16 +51,16 @@ def test_streams_and_exit_codes(place, tmp_path):
 
 
 def test_binary_output(place, tmp_path):
-    result = run("cat", f"{place}[:, ::7]", "--output", "npy")
+    result = run("cat", f"{place}[:, ::7]", "--format", "npy")
     (tmp_path / "x.npy").write_bytes(result.stdout)
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(400_000.0).reshape(2000, 200)[:, ::7])
-    result = run("cat", place, "--output", "raw", env={"PYTHONUNBUFFERED": "1"})
+    result = run("cat", place, "--format", "raw", env={"PYTHONUNBUFFERED": "1"})
     assert result.stdout == np.arange(400_000, dtype=">f8").tobytes()
 
 
 @pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
 def test_a_reader_who_leaves(place, form, unbuffered):
-    line, options = command("cat", place, "--output", form, env={"PYTHONUNBUFFERED": unbuffered})
+    line, options = command("cat", place, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -71,13 +71,12 @@ def test_a_reader_who_leaves(place, form, unbuffered):
         assert process.wait() == 1
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_without_the_extra(missing):
-    code = f"import sys; sys.modules[{missing!r}] = None; import tegula.cli; sys.exit(tegula.cli.main())"
+def test_without_the_extra():
+    code = "import sys; sys.modules['typer'] = None; import tegula.cli; sys.exit(tegula.cli.main())"
     result = run("--version", code=code)
     assert (result.returncode, result.stdout) == (1, b"")
     assert result.stderr.decode().splitlines() == [
-        f"tegula: error: {missing} is missing; install it with: pip install 'tegula[cli]'"
+        "tegula: error: typer is missing; install it with: pip install 'tegula[cli]'"
     ]
 
 

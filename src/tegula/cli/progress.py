@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from math import prod
 from typing import Any
 
@@ -91,7 +92,7 @@ class _Line:
 
     def total(self, number: int) -> None:
         """Say how many bytes there are in all."""
-        self._bar.update(self._task, total=number or None)
+        self._bar.update(self._task, total=number or None, description="")
 
     def show(self, path: str, done: int) -> None:
         """Say how many of them are done."""
@@ -100,7 +101,7 @@ class _Line:
 
 @contextmanager
 def _line(quiet: bool) -> Iterator[_Line | None]:
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty() or find_spec("rich") is None:
         yield None
         return
     rich, console = import_module("rich.progress"), import_module("rich.console").Console(stderr=True)
@@ -108,7 +109,7 @@ def _line(quiet: bool) -> Iterator[_Line | None]:
     parts = (
         rich.TextColumn("{task.description}", markup=False, table_column=name),
         rich.BarColumn(bar_width=None),
-        rich.DownloadColumn(binary_units=True),
+        rich.DownloadColumn(),
         rich.TransferSpeedColumn(),
         rich.TimeRemainingColumn(compact=True),
     )

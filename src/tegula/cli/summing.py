@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from typing import Final
 
 import typer
 
@@ -15,7 +15,9 @@ from tegula.measuring import Statistics, short, statistics
 
 __all__ = ["stats"]
 
-_RIGHT = range(1, 7)
+_RIGHT: Final = range(1, 7)
+_WIDEST: Final = 32
+_NARROWEST: Final = 8  # letters of a histogram
 
 
 def stats(place: Place, as_json: AsJson = False, quiet: Quiet = False, allow_pickle: AllowPickle = False) -> None:
@@ -43,9 +45,9 @@ def _print(found: Statistics) -> None:
     if found.kind == "array" and not found.parts:
         typer.echo(columns(_facts(found)))
         return
-    rows = [[one_line(row[0]), *row[2:]] for row in found.rows()]  # the data type `tegula ls -l` says
+    rows = _fitted(found)
     if len(rows) > 1:
-        typer.echo(columns(_fitted(rows), right=_RIGHT))
+        typer.echo(columns(rows, right=_RIGHT))
     if not found.parts and not found.failed:
         typer.echo(f"there are no arrays in this {found.kind}")
 
@@ -66,11 +68,23 @@ def _facts(found: Statistics) -> list[list[str]]:
     return rows
 
 
-def _fitted(rows: Sequence[list[str]]) -> list[list[str]]:
-    """Shorten names at their beginning, where that makes the lines fit the terminal."""
+def _fitted(found: Statistics) -> list[list[str]]:
+    """Return the lines of a table; on a terminal with shorter histograms and names, as far as that makes them fit."""
+    rows = _rows(found, _WIDEST)
     if not sys.stdout.isatty():
-        return [*rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
-    width = max(12, widths[0] - max(0, excess))
+        return rows
+    columns_there = shutil.get_terminal_size().columns
+    excess = _width(rows) - columns_there
+    if excess > 0:
+        rows = _rows(found, max(_NARROWEST, max(len(row[-1]) for row in rows[1:]) - excess))
+        excess = _width(rows) - columns_there
+    width = max(12, max(len(row[0]) for row in rows) - max(0, excess))
     return [[name if len(name) <= width else f"…{name[1 - width :]}", *rest] for name, *rest in rows]
+
+
+def _rows(found: Statistics, width: int) -> list[list[str]]:
+    return [[one_line(row[0]), *row[2:]] for row in found.rows(width)]  # the data type `tegula ls -l` says
+
+
+def _width(rows: list[list[str]]) -> int:
+    return sum(max(map(len, column)) for column in zip(*rows)) + 2 * (len(rows[0]) - 1)
