@@ -18,6 +18,7 @@ __all__ = ["stats"]
 _RIGHT: Final = range(1, 7)
 _WIDEST: Final = 32
 _NARROWEST: Final = 8  # letters of a histogram
+_SHORTEST: Final = 10  # letters of a name
 
 
 def stats(place: Place, as_json: AsJson = False, quiet: Quiet = False, allow_pickle: AllowPickle = False) -> None:
@@ -78,7 +79,7 @@ def _fitted(found: Statistics) -> list[list[str]]:
     if excess > 0:
         rows = _rows(found, max(_NARROWEST, max(len(row[-1]) for row in rows[1:]) - excess))
         excess = _width(rows) - columns_there
-    width = max(12, max(len(row[0]) for row in rows) - max(0, excess))
+    width = max(_SHORTEST, max(len(row[0]) for row in rows) - max(0, excess))
     return [[name if len(name) <= width else f"…{name[1 - width :]}", *rest] for name, *rest in rows]
 
 
