@@ -28,7 +28,7 @@ def run(*arguments: str, **env: str) -> str:
 def test_paths_and_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("_TEGULA_COMPLETE", raising=False)
     (tmp_path / ".hidden").mkdir()
-    tegula.save(tmp_path / "a.zarr", **{"temperature": [1], "time": [2]})
+    tegula.save(tmp_path / "a.zarr", temperature=[1], time=[2])
     tegula.save(tmp_path / "a.zip", [1])
     assert complete_place(f"{tmp_path}/a") == [f"{tmp_path}/a.zarr/", f"{tmp_path}/a.zip"]
     assert complete_place(f"{tmp_path}/.h") == [f"{tmp_path}/.hidden/"]

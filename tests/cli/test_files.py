@@ -31,9 +31,14 @@ def _umask() -> int:
 def test_what_goes_wrong_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
     file = tmp_path / "x.csv"
     file.write_bytes(b"precious")
-    with pytest.raises(error), output(file) as stream:
-        stream.write(b"half")
-        raise error
+
+    def write() -> None:
+        with output(file) as stream:
+            stream.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write()
     assert [*tmp_path.iterdir()] == [file]
     assert file.read_bytes() == b"precious"
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tegula.array import Array
 from tegula.cli.completion import complete_place
 from tegula.cli.places import opened
 from tegula.cli.reporting import Quiet, counted
@@ -28,8 +29,8 @@ def consolidate(
     """
     with opened(place, "r+", allow_pickle=True) as node:  # nothing is unpickled here
         if not isinstance(node, Group):
-            kind = type(node).__name__.lower()
-            raise UnsupportedError(f"consolidated metadata are those of a group, and this is a {kind}", path=place)
+            kind = "an array" if isinstance(node, Array) else "a table"
+            raise UnsupportedError(f"consolidated metadata are those of a group, and this is {kind}", path=place)
         node.consolidate()
         if not quiet:
             members = sum(1 for _ in node.walk({}))

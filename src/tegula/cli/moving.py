@@ -71,10 +71,14 @@ def rm(
     On a terminal it asks before. What is left if it is interrupted can be deleted once more.
     """
     target, inner = split_place(place)
-    if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete {_described(place)}?", err=True):
+    if not yes and _can_ask() and not typer.confirm(f"Delete {_described(place)}?", err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
     delete(target, path=inner)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
 
 
 @contextmanager
