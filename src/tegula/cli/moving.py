@@ -17,7 +17,6 @@ from tegula.cli.progress import byte_line
 from tegula.cli.reporting import Quiet, counted
 from tegula.copying import CopyReport, copy, delete, move
 from tegula.errors import NotFoundError, TegulaError
-from tegula.group import Group
 from tegula.info import human_bytes
 from tegula.table import Table
 from tegula.units import arrays_below
@@ -121,14 +120,18 @@ def _stored(place: str) -> int:
 
 
 def _described(place: str) -> str:
-    with suppress(TegulaError), opened(place, allow_pickle=True) as node:
-        if isinstance(node, Array):
-            return f"the array {place} of shape {node.shape}"
-        if isinstance(node, Table):
-            return f"the table {place} of {counted(len(node), 'row')}"
-        members = counted(sum(1 for _ in node.walk({})), "member") if isinstance(node, Group) else ""
-        return f"the group {place} with {members}"
-    return place
+    """Say what would be deleted; raise an error if there is nothing."""
+    try:
+        with opened(place, allow_pickle=True) as node:
+            if isinstance(node, Array):
+                return f"the array {place} of shape {node.shape}"
+            if isinstance(node, Table):
+                return f"the table {place} of {counted(len(node), 'row')}"
+            return f"the group {place} with {counted(sum(1 for _ in node.walk({})), 'member')}"
+    except NotFoundError:
+        raise
+    except TegulaError:
+        return f"{place}, which can't be opened"
 
 
 def _print(report: CopyReport, quiet: bool, done: str) -> None:
