@@ -30,6 +30,11 @@ class Difference:
         Of values: how many differ, of how many.
     index : tuple of int or None
         Of values: the index of the first that differ, in C order; ``None`` if they can't be compared.
+
+    Examples
+    --------
+    >>> print(Difference("era/t", "values", 1.5, 2.5, count=3, size=600, index=(4, 19)))
+    /era/t: 3 of 600 values differ, the first at [4, 19]: 1.5 and 2.5
     """
 
     path: str
