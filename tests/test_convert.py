@@ -452,7 +452,7 @@ def test_what_is_there_is_replaced_on_request_only() -> None:
 @pytest.mark.parametrize("chunks", [(128, 512), None])
 def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: Any) -> None:
     # the function of that name hides the module
-    monkeypatch.setattr(importlib.import_module("tegula.conversion.rewriting"), "_BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(importlib.import_module("tegula.units"), "BLOCK_BYTES", 2**20)
     source = tegula.create_array(
         LocalStore(tmp_path / "x"), shape=(8192, 8192), chunks=(256, 256), dtype="u1", codecs=None
     )

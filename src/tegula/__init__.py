@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tegula import config
     from tegula.arrays import Array
     from tegula.checking import CheckReport, Finding, check
+    from tegula.comparing import compare
+    from tegula.comparison import Comparison, Difference
     from tegula.converting import ConvertReport, convert
     from tegula.copying import CopyReport, copy, delete, move
     from tegula.creators import create_array, create_group, create_table
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tegula.group import Group
+    from tegula.measuring import Statistics, statistics
     from tegula.numpy_names import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
     from tegula.opening import open, open_array, open_group, open_table
     from tegula.places import store_of
@@ -46,9 +49,11 @@ __all__ = [
     "Array",
     "CheckReport",
     "CodecError",
+    "Comparison",
     "ConflictError",
     "ConvertReport",
     "CopyReport",
+    "Difference",
     "Finding",
     "Future",
     "Group",
@@ -59,6 +64,7 @@ __all__ = [
     "NotFoundError",
     "ReadOnlyError",
     "SelectionError",
+    "Statistics",
     "Store",
     "StoreError",
     "Table",
@@ -68,6 +74,7 @@ __all__ = [
     "__version__",
     "array",
     "check",
+    "compare",
     "config",
     "convert",
     "copy",
@@ -88,6 +95,7 @@ __all__ = [
     "open_group",
     "open_table",
     "save",
+    "statistics",
     "store_of",
     "zeros",
     "zeros_like",
@@ -104,6 +112,8 @@ _HOMES = {
     "Array": "arrays", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
     "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
     **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "copying"),
+    "Comparison": "comparison", "Difference": "comparison", "compare": "comparing",
+    "Statistics": "measuring", "statistics": "measuring",
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(("create_array", "create_group", "create_table"), "creators"),
     **dict.fromkeys(_NUMPY_NAMES, "numpy_names"),

@@ -8,6 +8,7 @@ from tegula.arrays import Array
 from tegula.creation import new_array, new_group
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.filling import CREATION
+from tegula.foreign import refuse_foreign
 from tegula.group import Group, open_node
 from tegula.keywords import check_keywords
 from tegula.metadata.nodes import GroupMetadata
@@ -103,6 +104,7 @@ def open(
             raise
         if found is None:
             abandon(store, target)
+            refuse_foreign(local_path(target) if not path else None)
             raise NotFoundError("there is no array or group", path=place(store, path))
         return opened_by_name(found, target)
     with creating(target) as store:

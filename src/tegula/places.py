@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.foreign import refuse_foreign
 from tegula.formats import find_format
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
@@ -73,6 +74,7 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     except StoreError:
         if os.path.isfile(path) and import_module("zipfile").is_zipfile(path):
             return zip_store(path, read_only=read_only)
+        refuse_foreign(path)
         raise
 
 

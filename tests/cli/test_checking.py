@@ -39,7 +39,7 @@ def test_a_sound_hierarchy(tmp_path: Path) -> None:
     tegula.create_array(tmp_path / "x", shape=4, chunks=2, dtype="i4", codecs=None)[:2] = 1
     first, second = check(tmp_path / "x").stdout.splitlines()
     assert first.endswith("/x: 1 array, 1 chunks: nothing wrong")
-    assert second == "8 B read, 8 B decoded; 1 chunks are not stored"
+    assert second == "8 B read, 8 B decoded; 1 chunk is not stored"
     assert check(tmp_path / "x", "--quiet").output == ""
 
 

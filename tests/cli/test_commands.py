@@ -85,7 +85,8 @@ def test_ls(place):
     assert run("ls", place).stdout == "era\nnames\n"
     assert run("ls", "-r", place).stdout == "era\nera/t\nnames\n"
     assert run("ls", f"{place}::names").stdout == "names\n"
-    rows = [line.split() for line in run("ls", "-lr", place).stdout.splitlines()]
+    titles, *rows = [line.split() for line in run("ls", "-lr", place).stdout.splitlines()]
+    assert titles == ["kind", "format", "shape", "data", "type", "stored", "name"]
     assert [row[0] for row in rows] == ["group", "array", "array"]
     assert [row[-1] for row in rows] == ["era", "era/t", "names"]
     assert "(5, 4, 3)  float32" in run("ls", "-l", f"{place}::era").stdout
@@ -103,7 +104,7 @@ def test_ls_goes_on_after_a_damaged_member(tmp_path):
     (tmp_path / "x/b/zarr.json").write_text("{")
     assert run("ls", tmp_path / "x").stdout.split() == ["a", "b", "c"]
     result = run("ls", "-l", tmp_path / "x", code=1)
-    assert [line.split()[-1] for line in result.stdout.splitlines()] == ["a", "c"]
+    assert [line.split()[-1] for line in result.stdout.splitlines()] == ["name", "a", "c"]
     assert result.stderr.startswith("tegula: error: b: ")
     assert [item["name"] for item in facts("ls", tmp_path / "x", code=1)] == ["a", "c"]
 
@@ -128,21 +129,21 @@ def test_cat_forms(place, values):
     expected = np.where(np.isnan(values), "NaN", values.astype("U").astype("f8").astype(object)).tolist()
     assert json.loads(run("cat", array).stdout) == expected
     assert len(run("cat", array).stdout.splitlines()) == 5
-    assert run("cat", array, "--output", "raw").stdout_bytes == values.tobytes()
-    assert run("cat", f"{array}[::-2, 1:]", "--output", "raw").stdout_bytes == values[::-2, 1:].tobytes()
+    assert run("cat", array, "--format", "raw").stdout_bytes == values.tobytes()
+    assert run("cat", f"{array}[::-2, 1:]", "--format", "raw").stdout_bytes == values[::-2, 1:].tobytes()
     assert run("cat", f"{place}::names").stdout == 'a\n"b,c"\né\n'
-    assert json.loads(run("cat", f"{place}::names[1:]", "--output", "json").stdout) == ["b,c", "é"]
+    assert json.loads(run("cat", f"{place}::names[1:]", "--format", "json").stdout) == ["b,c", "é"]
 
 
 def test_cat_into_a_file(place, values, tmp_path):
-    for name, options in [("x.npy", []), ("y", ["--output", "npy"])]:
+    for name, options in [("x.npy", []), ("y", ["--format", "npy"])]:
         result = run("cat", f"{place}::era/t[:, 1]", "-o", tmp_path / name, *options)
         assert result.output == ""
         np.testing.assert_array_equal(np.load(tmp_path / name), values[:, 1])
     run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.json")
     assert len(json.loads((tmp_path / "x.json").read_text())) == 4
     run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.txt")
-    assert (tmp_path / "x.txt").read_text().startswith("1.2,1.3,1.4\n")
+    assert (tmp_path / "x.txt").read_text().startswith("1.2 1.3 1.4\n")
 
 
 def test_what_fails_leaves_the_file_alone(place, tmp_path):
@@ -150,7 +151,7 @@ def test_what_fails_leaves_the_file_alone(place, tmp_path):
     file.write_text("precious")
     run("cat", f"{place}::era/t", "-o", file, code=1)
     run("cat", f"{place}::era/t[9]", "-o", file, code=1)
-    run("cat", f"{place}::names", "-o", file, "--output", "npy", code=1)
+    run("cat", f"{place}::names", "-o", file, "--format", "npy", code=1)
     assert file.read_text() == "precious"
     assert "No such file" in run("cat", f"{place}::names", "-o", tmp_path / "no/x", code=1).stderr
 
@@ -164,12 +165,12 @@ def test_cat_refuses_what_is_no_selection(place, selection):
 def test_cat_failures(place):
     for arguments in (
         [f"{place}"], [f"{place}::nope"], [f"{place}::names[3]"], [f"{place}::names", "0,0"], [f"{place}::names['f']"],
-        [f"{place}::era/t", "--output", "csv"], [f"{place}::names", "--output", "npy"],
+        [f"{place}::era/t", "--format", "csv"], [f"{place}::names", "--format", "npy"],
     ):  # fmt: skip
         result = run("cat", *arguments, code=1)
         assert result.stdout == ""
         assert result.stderr.count("\n") == 1
-    run("cat", f"{place}::names", "--output", "xml", code=2)
+    run("cat", f"{place}::names", "--format", "xml", code=2)
     run("cat", f"{place}::names", "1", "2", code=2)
     run("cat", code=2)
 
@@ -183,10 +184,10 @@ def test_cat_of_other_elements(tmp_path):
     assert run("cat", tmp_path / "r", '["a"], 0:1').stdout == "a\n1\n"
     tegula.create_array(str(tmp_path / "p"), shape=(), dtype="?", fill_value=True)
     assert run("cat", tmp_path / "p").stdout == "true\n"
-    assert run("cat", tmp_path / "p", "--output", "json").stdout == "true\n"
+    assert run("cat", tmp_path / "p", "--format", "json").stdout == "true\n"
     tegula.create_array(str(tmp_path / "e"), shape=(0, 2), dtype="i4")
     assert run("cat", tmp_path / "e").stdout == ""
-    assert run("cat", tmp_path / "e", "--output", "json").stdout == "[]\n"
+    assert run("cat", tmp_path / "e", "--format", "json").stdout == "[]\n"
 
 
 # --- places
@@ -276,7 +277,8 @@ def test_convert_a_hierarchy(place, tmp_path, values):
     assert lines[0].split()[:3] == ["array", "shape", "chunks"]
     assert [line.split()[0] for line in lines[1:-1]] == ["/era/t", "/names"]
     assert lines[1].endswith("yes")
-    assert lines[-1] == "2 arrays and 2 groups converted to zarr2"
+    assert lines[-1].startswith("2 arrays and 2 groups converted to zarr2")
+    assert lines[-1].endswith("s")
     assert tegula.open(str(target)).attrs["title"] == "Höhe"
     np.testing.assert_array_equal(tegula.open(str(target))["era/t"][:], values)
     assert "already" in run("convert", place, target, code=1).stderr

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -51,16 +53,16 @@ def test_streams_and_exit_codes(place, tmp_path):
 
 
 def test_binary_output(place, tmp_path):
-    result = run("cat", f"{place}[:, ::7]", "--output", "npy")
+    result = run("cat", f"{place}[:, ::7]", "--format", "npy")
     (tmp_path / "x.npy").write_bytes(result.stdout)
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(400_000.0).reshape(2000, 200)[:, ::7])
-    result = run("cat", place, "--output", "raw", env={"PYTHONUNBUFFERED": "1"})
+    result = run("cat", place, "--format", "raw", env={"PYTHONUNBUFFERED": "1"})
     assert result.stdout == np.arange(400_000, dtype=">f8").tobytes()
 
 
 @pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
 def test_a_reader_who_leaves(place, form, unbuffered):
-    line, options = command("cat", place, "--output", form, env={"PYTHONUNBUFFERED": unbuffered})
+    line, options = command("cat", place, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -71,13 +73,12 @@ def test_a_reader_who_leaves(place, form, unbuffered):
         assert process.wait() == 1
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_without_the_extra(missing):
-    code = f"import sys; sys.modules[{missing!r}] = None; import tegula.cli; sys.exit(tegula.cli.main())"
+def test_without_the_extra():
+    code = "import sys; sys.modules['typer'] = None; import tegula.cli; sys.exit(tegula.cli.main())"
     result = run("--version", code=code)
     assert (result.returncode, result.stdout) == (1, b"")
     assert result.stderr.decode().splitlines() == [
-        f"tegula: error: {missing} is missing; install it with: pip install 'tegula[cli]'"
+        "tegula: error: typer is missing; install it with: pip install 'tegula[cli]'"
     ]
 
 
@@ -100,3 +101,41 @@ def test_a_misspelt_option_is_a_usage_error_and_nothing_is_made(tmp_path):
     result = run("attrs", "set", "nope.zip", "a", "1", cwd=tmp_path)
     assert result.returncode == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no POSIX signals")
+def test_an_interrupt_leaves_no_file_and_ends_with_130(tmp_path):
+    group = tegula.create_group(str(tmp_path / "big"))
+    group.create_array("x", shape=(10**7, 100), chunks=(10**4, 100), dtype="f8", fill_value=0.5)
+    line, options = command("cat", f"{tmp_path / 'big'}::x", "-o", "out.csv", cwd=tmp_path)
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    with process:
+        for _ in range(600):
+            if any(item.name.endswith(".part") for item in tmp_path.iterdir()):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=120)
+    assert (process.returncode, out, b"Traceback" in error) == (130, b"", False)
+    assert [item.name for item in tmp_path.iterdir()] == ["big"]
+
+
+def test_what_is_not_used_is_not_imported():
+    code = (
+        "import sys; sys.argv[1:] = ['--version']\n"
+        "import tegula.cli\n"
+        "try: tegula.cli.main()\n"
+        "except SystemExit: print(*sys.modules)"
+    )
+    assert not {"numpy", "rich", "tegula.arrays", "tegula.cli.converting"} & {*run(code=code).stdout.decode().split()}
+
+
+@pytest.mark.parametrize("width", ["60", "80"])
+def test_help_is_wrapped_and_not_cut_off(width):
+    commands = ["", "cat", "convert", "check", "compare", "stats", "cp", "ls", "head", "attrs set"]
+    for words in map(str.split, commands):
+        text = run(*words, "--help", env={"COLUMNS": width, "NO_COLOR": "1"}).stdout.decode()
+        assert max(map(len, text.splitlines())) <= int(width)
+        _usage, _, below = text.partition("\n\n")
+        assert not [line for line in below.splitlines() if line.rstrip().endswith(("…", "..."))], text
+        assert "\x1b" not in text

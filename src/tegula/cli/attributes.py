@@ -10,12 +10,20 @@ import typer
 from tegula.cli.places import Place, opened
 from tegula.cli.reporting import print_json
 
-__all__ = ["get_attributes", "parse_value", "set_attributes", "unset_attribute"]
+__all__ = ["app", "parse_value"]
+
+app = typer.Typer(
+    help="Read and change the attributes of an array or a group.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The attribute.")]
 
 
-def get_attributes(
+@app.command("get")
+def _get(
     place: Place,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", show_default=False, help="The one attribute to print.")
@@ -27,9 +35,12 @@ def get_attributes(
         print_json(node.attrs.asdict() if name is None else node.attrs[name])
 
 
-def set_attributes(
+@app.command("set", context_settings={"ignore_unknown_options": True})  # a value may be a negative number
+def _set(
     place: Place,
-    words: Annotated[list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False)],
+    words: Annotated[
+        list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False, help="The new values.")
+    ],
 ) -> None:
     """Set one attribute, or several in one write.
 
@@ -40,7 +51,8 @@ def set_attributes(
         node.attrs.update(changes)
 
 
-def unset_attribute(place: Place, name: _Name) -> None:
+@app.command("unset")
+def _unset(place: Place, name: _Name) -> None:
     """Remove an attribute."""
     with opened(place, "r+", allow_pickle=True) as node:
         del node.attrs[name]

@@ -6,13 +6,15 @@ import json
 import re
 from dataclasses import asdict
 from enum import StrEnum
+from time import perf_counter
 from typing import Annotated, Any
 
 import typer
 
+from tegula.cli.completion import complete_codecs, complete_place
 from tegula.cli.places import opened, split_place
-from tegula.cli.progress import progress_bar
-from tegula.cli.reporting import AsJson, columns, print_json, tell
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, counted, one_line, print_json, tell
 from tegula.cli.selections import parse_selection
 from tegula.converting import ConvertReport
 from tegula.converting import convert as convert_node
@@ -30,8 +32,13 @@ class _Format(StrEnum):
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", show_default=False, help="What to convert.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", show_default=False, help="Where to.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", show_default=False, help="What to convert.", autocompletion=complete_place),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", show_default=False, help="Where to.", autocompletion=complete_place)
+    ],
     format: Annotated[
         _Format | None,
         typer.Option(help="The format of the target. [default: that of the suffix of TARGET, or zarr3]"),
@@ -45,7 +52,11 @@ def convert(
     ] = None,
     codecs: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...|JSON|auto|none", help="The codecs of the chunks. [default: as they are]"),
+        typer.Option(
+            metavar="NAME,...|JSON|auto|none",
+            help="The codecs of the chunks. [default: as they are]",
+            autocompletion=complete_codecs,
+        ),
     ] = None,
     checksum: Annotated[bool, typer.Option("--checksum", help="Store a checksum with each chunk.")] = False,
     select: Annotated[
@@ -55,15 +66,13 @@ def convert(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the node that is there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Read all back and compare it with the source.")] = False,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Unpickle the source, which can run any code it holds.")
-    ] = False,
+    allow_pickle: AllowPickle = False,
     consolidated: Annotated[
         bool | None,
         typer.Option(help="Write consolidated metadata. [default: where the source has them]", show_default=False),
     ] = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Copy an array, or a group or table with all that is in it, into another format, chunk shape or codec.
 
@@ -86,9 +95,10 @@ def convert(
     store, inner = split_place(target)
     if path is not None and inner:
         raise typer.BadParameter("the target's path is given as ::INNER already", param_hint="--path")
-    with opened(source, allow_pickle=allow_pickle) as node, progress_bar(quiet) as progress:
+    start = perf_counter()
+    with opened(source, allow_pickle=allow_pickle) as node, progress_line(quiet, node) as progress:
         report = convert_node(node, store, path=path or inner, progress=progress, **options)
-    _print_report(report, as_json, quiet)
+    _print_report(report, as_json, quiet, perf_counter() - start)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -138,15 +148,12 @@ def parse_codecs(text: str) -> Any:
     return names
 
 
-def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
+def _print_report(report: ConvertReport, as_json: bool, quiet: bool, seconds: float) -> None:
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     elif not quiet:
         typer.echo(columns(_rows(report), right=[3, 4, 5]))
-        done = "would be converted" if report.dry_run else "converted"
-        arrays, groups = len(report.arrays), len(report.groups)
-        counted = f"{arrays} array{'s' * (arrays != 1)} and {groups} group{'s' * (groups != 1)}"
-        typer.echo(f"{counted} {done} to {report.format}")
+        typer.echo(_summary(report, seconds))
     if not (as_json or quiet):
         for item in report.arrays:
             for note in item.notes:
@@ -161,6 +168,23 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
             tell("error", f"/{item.path}: what was written differs from the source")
 
 
+def _summary(report: ConvertReport, seconds: float) -> str:
+    """Return the totals in one line."""
+    own: str = getattr(report, "summary", "")
+    if own:
+        return own
+    done = "would be converted" if report.dry_run else "converted"
+    nodes = f"{counted(len(report.arrays), 'array')} and {counted(len(report.groups), 'group')} {done}"
+    nbytes, before, after = (
+        sum(getattr(item, name) for item in report.arrays) for name in ("nbytes", "nbytes_before", "nbytes_after")
+    )
+    written = "" if report.dry_run else f", {human_bytes(after)} written"
+    ratio = f", ratio {nbytes / after:.1f}" if after else ""
+    copied = sum(item.chunks_copied for item in report.arrays)
+    chunks = f", {counted(copied, 'chunk')} copied as stored" if copied else ""
+    return f"{nodes} to {report.format}: {human_bytes(before)} read{written}{ratio}{chunks}, {seconds:.1f} s"
+
+
 def _rows(report: ConvertReport) -> list[list[str]]:
     rows = [["array", "shape", "chunks", "stored before", "after", "copied as is", "verified"]]
     for item in report.arrays:
@@ -168,5 +192,5 @@ def _rows(report: ConvertReport) -> list[list[str]]:
         verified = "-" if item.verified is None else "yes" if item.verified else "no"
         before = human_bytes(item.nbytes_before)
         copied = "-" if report.dry_run else str(item.chunks_copied)
-        rows.append([f"/{item.path}", str(item.shape), str(item.chunks), before, after, copied, verified])
+        rows.append([f"/{one_line(item.path)}", str(item.shape), str(item.chunks), before, after, copied, verified])
     return rows

@@ -3,31 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Final
 
 import typer
 
 from tegula.arrays import Array
 from tegula.cli.places import Place, opened, split_place
-from tegula.cli.reporting import AsJson, columns, print_json, tell
+from tegula.cli.reporting import AsJson, columns, counted, one_line, print_json, tell
 from tegula.errors import TegulaError
 from tegula.group import Group
-from tegula.info import human_bytes
+from tegula.info import Info, human_bytes
 from tegula.table import Table
 from tegula.tree import group_tree
 
 __all__ = ["info", "ls", "tree"]
 
 Node = Array | Group | Table
+_WIDEST_TYPE: Final = 24
 
 
 def info(place: Place, as_json: AsJson = False) -> None:
-    """Print the facts of an array, a group or a table."""
+    """Print the facts of an array, a table or a group, of the latter with totals of all that is in it."""
     with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
         if as_json:
             print_json(_facts(node))
+        elif isinstance(node, Group):
+            typer.echo(str(Info({**node.info, **_totals_as_text(node)})))
         else:
             typer.echo(str(node.info))
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What there is below a group, at any depth.
+
+    Parameters
+    ----------
+    arrays, tables, groups, unreadable : int
+        How many there are of each; columns of tables are no arrays.
+    nbytes : int
+        Bytes of the elements in memory, but for `variable` arrays or columns with elements of any length.
+    nbytes_stored : int
+        Bytes of the stored chunks.
+    ratio : float or None
+        Of those arrays whose elements have a size.
+    dimensions : dict of str to list of int
+        Lengths of the axes by their names.
+    """
+
+    arrays: int = 0
+    tables: int = 0
+    groups: int = 0
+    unreadable: int = 0
+    nbytes: int = 0
+    variable: int = 0
+    nbytes_stored: int = 0
+    ratio: float | None = None
+    dimensions: dict[str, list[int]] = field(default_factory=dict)
+
+
+def _totals(group: Group) -> _Totals:
+    totals, failed, comparable = _Totals(), dict[str, str](), 0
+
+    def add(array: Array) -> None:
+        nonlocal comparable
+        stored = array.nbytes_stored()
+        totals.nbytes_stored += stored
+        if array.metadata.data_type.variable:
+            totals.variable += 1
+        else:
+            totals.nbytes += array.nbytes
+            comparable += stored
+        for name, size in zip(array.dimension_names or (), array.shape):
+            sizes = totals.dimensions.setdefault(name, []) if name is not None else [size]
+            if size not in sizes:
+                sizes.append(size)
+
+    for _, node in group.walk(failed):
+        if isinstance(node, Array):
+            totals.arrays += 1
+            add(node)
+        elif isinstance(node, Table):
+            totals.tables += 1
+            for name in node.names:
+                add(node[name])
+        else:
+            totals.groups += 1
+    totals.unreadable = len(failed)
+    totals.ratio = totals.nbytes / comparable if comparable else None
+    return totals
+
+
+def _totals_as_text(group: Group) -> dict[str, str]:
+    totals = _totals(group)
+    numbers = [
+        counted(number, kind)
+        for number, kind in ((totals.arrays, "array"), (totals.tables, "table"), (totals.groups, "group"))
+        if number
+    ]
+    unknown = f", and {counted(totals.variable, 'array')} of unknown size" if totals.variable else ""
+    ratio = "" if totals.ratio is None else f", ratio {totals.ratio:.1f}"
+    facts = {"In all": ", ".join(numbers) or "empty"}
+    if totals.unreadable:
+        facts["In all"] += f", {totals.unreadable} unreadable"
+    if totals.dimensions:
+        named = ((name, " or ".join(map(str, sizes))) for name, sizes in totals.dimensions.items())
+        facts["Dimensions"] = ", ".join(f"{name} {sizes}" for name, sizes in named)
+    return {
+        **facts,
+        "Size in memory": human_bytes(totals.nbytes) + unknown,
+        "Size stored": human_bytes(totals.nbytes_stored) + ratio,
+    }
 
 
 def _facts(node: Node) -> dict[str, Any]:
@@ -59,7 +146,7 @@ def _array_facts(array: Array) -> dict[str, Any]:
 
 
 def _group_facts(group: Group) -> dict[str, Any]:
-    members = [(name, group[name]) for name in group]
+    members = [*group.members({})]
     return {
         "kind": "group",
         "format": group.format,
@@ -68,6 +155,7 @@ def _group_facts(group: Group) -> dict[str, Any]:
         "arrays": [name for name, node in members if isinstance(node, Array)],
         "groups": [name for name, node in members if isinstance(node, Group)],
         "tables": [name for name, node in members if isinstance(node, Table)],
+        "totals": asdict(_totals(group)),
         "attributes": group.attrs.asdict(),
     }
 
@@ -135,7 +223,8 @@ def ls(
     place: Place,
     recursive: Annotated[bool, typer.Option("-r", "--recursive", help="Also what is in groups below.")] = False,
     long: Annotated[
-        bool, typer.Option("-l", "--long", help="With kind, format, shape, data type and bytes stored.")
+        bool,
+        typer.Option("-l", "--long", help="With kind, format, shape, data type and bytes stored."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -191,10 +280,11 @@ def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> No
     if not long:
         typer.echo("\n".join(item["name"] for item in found))
         return
-    rows = []
+    rows = [["kind", "format", "shape", "data type", "stored", "name"]]
     for item in found:
         stored = item["nbytes_stored"]
         size = "-" if stored is None else human_bytes(stored)
         shape, dtype = str(item.get("shape", "-")), item.get("dtype", "-")
-        rows.append([item["kind"], item["format"], shape, dtype, size, item["name"]])
+        dtype = dtype if len(dtype) <= _WIDEST_TYPE else f"{dtype[: _WIDEST_TYPE - 1]}…"
+        rows.append([item["kind"], item["format"], shape, dtype, size, one_line(item["name"])])
     typer.echo(columns(rows, right=[4]))

@@ -10,13 +10,19 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tegula.arrays import Array
+from tegula.cli.completion import complete_place
 from tegula.group import Group
 from tegula.opening import open as open_node
 from tegula.table import Table
 
 __all__ = ["Place", "opened", "split_place"]
 
-Place = Annotated[str, typer.Argument(metavar="PATH", show_default=False, help="The array or group.")]
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", show_default=False, help="The array, table or group.", autocompletion=complete_place
+    ),
+]
 
 
 def split_place(place: str) -> tuple[str, str]:

@@ -1,30 +1,70 @@
-"""The program as a whole: its commands, and how failures end."""
+"""The program as a whole: its commands, each imported when it is used, and how failures end."""
 
 from __future__ import annotations
 
 import errno
 import logging
 import sys
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 from tegula import __version__
-from tegula.cli.attributes import get_attributes, set_attributes, unset_attribute
-from tegula.cli.checking import check
-from tegula.cli.converting import convert
-from tegula.cli.doctor import doctor
-from tegula.cli.listing import info, ls, tree
-from tegula.cli.reading import cat
 from tegula.cli.reporting import tell
 from tegula.errors import TegulaError
 
 __all__ = ["app"]
 
 
+class _Command(NamedTuple):
+    """Where a command is: its module below ``tegula.cli``, and its function or, for several, their `typer.Typer`."""
+
+    module: str
+    name: str
+    has_numbers: bool = False  # what looks like an unknown option may be a negative number
+
+
+_COMMANDS: Final = {
+    "info": _Command("listing", "info"),
+    "tree": _Command("listing", "tree"),
+    "ls": _Command("listing", "ls"),
+    "head": _Command("heading", "head"),
+    "cat": _Command("reading", "cat", has_numbers=True),
+    "stats": _Command("summing", "stats"),
+    "attrs": _Command("attributes", "app"),
+    "convert": _Command("converting", "convert"),
+    "compare": _Command("comparing", "compare"),
+    "check": _Command("checking", "check"),
+    "consolidate": _Command("consolidating", "consolidate"),
+    "cp": _Command("moving", "cp"),
+    "mv": _Command("moving", "mv"),
+    "rm": _Command("moving", "rm"),
+    "doctor": _Command("doctor", "doctor"),
+}
+"""The commands in the order of the help."""
+
+
 class _Program(TyperGroup):
-    """The group of all commands; turns what tegula and the operating system raise into one line and exit code 1."""
+    """The group of all commands; ends what tegula and the operating system raise as one line and exit code 1."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _made(cmd_name) if cmd_name in _COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in _COMMANDS:  # typer looks for similar names among these
+            self.commands = {name: _made(name) for name in _COMMANDS}
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the first sentence of each command's help, wrapped; the inherited method cuts it off."""
+        rows = [(name, _made(name).get_short_help_str(limit=10_000)) for name in _COMMANDS]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -41,18 +81,22 @@ class _Program(TyperGroup):
         raise typer.Exit(1)
 
 
-app = typer.Typer(
-    cls=_Program,
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_attrs = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+_STYLE: Final[dict[str, Any]] = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False}
+_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
-# what looks like an unknown option may be a negative number
-_WITH_NUMBERS = {"ignore_unknown_options": True}
+
+def _made(name: str) -> Any:
+    """Import a command, and make what typer runs of it."""
+    entry = _COMMANDS[name]
+    found = getattr(import_module(f"tegula.cli.{entry.module}"), entry.name)
+    if not isinstance(found, typer.Typer):
+        command = typer.Typer(**_STYLE)
+        settings = {**_SETTINGS, "ignore_unknown_options": True} if entry.has_numbers else _SETTINGS
+        command.command(name, context_settings=settings)(found)
+        found = command
+    made = typer.main.get_command(found)
+    made.name = name
+    return made
 
 
 def _show_version(wanted: bool) -> None:
@@ -61,28 +105,18 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+app = typer.Typer(cls=_Program, **{**_STYLE, "add_completion": True}, no_args_is_help=True, context_settings=_SETTINGS)
+
+
 @app.callback()
 def _program(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and end.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Look at, print, check and convert the chunked arrays of bcolz and Zarr v1, v2 and v3.
+    """Look at, print, check, compare and convert the chunked arrays of bcolz and Zarr v1, v2 and v3.
 
-    A PATH is that of a directory or a zip archive, or a file: URL; PATH::inner/path means a node inside it.
+    A PATH is a directory, a zip archive or a file: URL; PATH::inner/path is a node inside it.
     """
     # that the kernel is missing `tegula doctor` says; each of many short processes need not
     logging.getLogger("tegula").setLevel(logging.ERROR)
-
-
-app.command("info")(info)
-app.command("tree")(tree)
-app.command("ls")(ls)
-app.command("cat", context_settings=_WITH_NUMBERS)(cat)
-app.add_typer(_attrs, name="attrs", help="Read and change the attributes of an array or a group.")
-_attrs.command("get")(get_attributes)
-_attrs.command("set", context_settings=_WITH_NUMBERS)(set_attributes)
-_attrs.command("unset")(unset_attribute)
-app.command("convert")(convert)
-app.command("check")(check)
-app.command("doctor")(doctor)

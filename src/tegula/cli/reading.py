@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
 
+from tegula.cli.completion import complete_place
+from tegula.cli.files import output as open_output
 from tegula.cli.places import opened
+from tegula.cli.reporting import AllowPickle
 from tegula.cli.selections import parse_selection, split_selection
 from tegula.cli.windows import Window, window
-from tegula.cli.writing import WRITERS
+from tegula.cli.writing import SUFFIXES, WRITERS
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.group import Group
 
 __all__ = ["cat"]
 
 
-class _Output(StrEnum):
-    npy = "npy"
+class _Format(StrEnum):
     csv = "csv"
+    npy = "npy"
     json = "json"
+    text = "text"
     raw = "raw"
 
 
 def cat(
-    place: Annotated[str, typer.Argument(metavar="PATH", show_default=False, help="The array or table.")],
+    place: Annotated[
+        str,
+        typer.Argument(metavar="PATH", show_default=False, help="The array or table.", autocompletion=complete_place),
+    ],
     selection: Annotated[
         str | None,
         typer.Argument(
@@ -38,26 +42,31 @@ def cat(
         ),
     ] = None,
     output: Annotated[
-        _Output | None,
+        Path | None,
         typer.Option(
-            show_default=False,
-            help="The form; by default what the name of FILE ends in, or csv up to 2 dimensions and json beyond.",
+            "-o", "--output", metavar="FILE", show_default=False, help="Write to a file, not to standard output."
         ),
     ] = None,
-    file: Annotated[
-        Path | None, typer.Option("-o", "--file", metavar="FILE", help="Write to a file, not to standard output.")
+    format: Annotated[
+        _Format | None,
+        typer.Option(
+            show_default=False,
+            help="The form; by default what the suffix of FILE says (.csv .npy .json .txt .raw), or else csv for up to "
+            "2 dimensions and json for more.",
+        ),
     ] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: trust the data.")
-    ] = False,
+    allow_pickle: AllowPickle = False,
 ) -> None:
     """Print the elements of an array or the rows of a table, or of a part of it.
 
     A SELECTION is what NumPy takes between brackets: ints, slices with any step, ... and names of fields, as in
     tegula cat "x.zarr::temperature[0, ::2, -1]". Memory is bounded however large the array is.
 
-    csv has a line for each row, below a line of names for structured elements; json nested lists, with NaN and the
-    infinities as text; npy is NumPy's file format, raw the bytes of the elements in C order.
+    csv has a line for each row, below a line of names for tables and structured elements; json has nested lists, with
+    NaN and the infinities as strings, and an object for each row of a table; npy is NumPy's file format; text is what
+    numpy.loadtxt reads; raw are the bytes of the elements in C order.
+
+    A FILE appears when it is complete: an error or Ctrl-C leaves what was there before.
     """
     try:
         path, items = split_selection(place) if selection is None else (place, parse_selection(selection))
@@ -67,40 +76,21 @@ def cat(
         if isinstance(node, Group):
             raise UnsupportedError("there is a group, not an array; name one of its arrays as PATH::INNER", path=path)
         part = window(node, items if items is not None else (...,))
-        _write(part, _form(output, file, part), file)
+        _write(part, _form(format, output, part), output)
 
 
-def _form(output: _Output | None, file: Path | None, part: Window) -> str:
-    if output is not None:
-        return output.value
-    ending = file.suffix[1:].lower() if file is not None else ""
-    return ending if ending in WRITERS else "csv" if len(part.shape) <= 2 else "json"
+def _form(format: _Format | None, file: Path | None, part: Window) -> str:
+    if format is not None:
+        return format.value
+    implied = SUFFIXES.get(file.suffix.lower()) if file is not None else None
+    return implied or ("csv" if len(part.shape) <= 2 else "json")
 
 
 def _write(part: Window, form: str, file: Path | None) -> None:
     if file is None and form in ("npy", "raw") and sys.stdout.isatty():
-        raise typer.BadParameter(f"{form} is not for a terminal; use -o FILE", param_hint="--output")
+        raise typer.BadParameter(f"{form} is not for a terminal; use -o FILE", param_hint="--format")
     pieces = WRITERS[form](part)
     first = next(pieces, b"")  # what can't be written so is refused before the file is touched
-    with _target(file) as stream:
+    with open_output(file) as stream:
         stream.write(first)
         stream.writelines(pieces)
-
-
-@contextmanager
-def _target(file: Path | None) -> Iterator[IO[bytes]]:
-    if file is not None:
-        with file.open("wb") as stream:
-            yield stream
-        return
-    stdout = typer.get_binary_stream("stdout")
-    if not isinstance(stdout, io.RawIOBase):
-        yield stdout
-        stdout.flush()
-        return
-    buffered = io.BufferedWriter(stdout)  # with PYTHONUNBUFFERED a write may be cut short, and would not say so
-    try:
-        yield buffered
-        buffered.flush()
-    finally:
-        buffered.detach()

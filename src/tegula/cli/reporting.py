@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 
-from tegula.cli.values import plain
 from tegula.errors import UnsupportedError
 
-__all__ = ["AsJson", "columns", "print_json", "tell"]
+__all__ = ["AllowPickle", "AsJson", "Quiet", "columns", "counted", "one_line", "print_json", "tell", "with_options"]
+
+_ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")]
+AllowPickle = Annotated[
+    bool, typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: trust the data.")
+]
 
 
 def tell(kind: str, message: object) -> None:
     """Print a message to standard error, in one line."""
-    typer.echo(f"tegula: {kind}: {' '.join(str(message).splitlines())}", err=True)
+    typer.echo(f"tegula: {kind}: {with_options(' '.join(str(message).splitlines()))}", err=True)
+
+
+def with_options(text: str) -> str:
+    """Name the program's options where a message of the library names arguments of Python.
+
+    Examples
+    --------
+    >>> with_options("pass allow_pickle=True if you trust its source")
+    'pass --allow-pickle if you trust its source'
+    """
+    return _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+
+
+def counted(number: int, name: str) -> str:
+    """Write a number of things, in the plural where it has to be.
+
+    Examples
+    --------
+    >>> counted(1, "array"), counted(1234567, "chunk"), counted(0, "group")
+    ('1 array', '1,234,567 chunks', '0 groups')
+    """
+    return f"{number:,} {name}{'s' * (number != 1)}"
+
+
+def one_line(text: str) -> str:
+    r"""Escape what is not printable: names of files may hold anything.
+
+    Examples
+    --------
+    >>> print(one_line("a\nb"))
+    a\nb
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def print_json(value: Any) -> None:
     """Print a value to standard output as strict JSON."""
     try:
+        plain = import_module("tegula.cli.values").plain  # only now: it imports numpy, which messages do not need
         text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
     except RecursionError:
         raise UnsupportedError("it is nested too deeply for JSON; print fewer levels, or without --json") from None

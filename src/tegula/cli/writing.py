@@ -1,4 +1,4 @@
-"""Writing a window of an array as npy, raw bytes, csv or JSON, block by block."""
+"""Writing a window of an array as npy, raw bytes, csv, JSON or plain text, block by block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.cli.values import plain_array
 from tegula.cli.windows import Window
 from tegula.errors import UnsupportedError
 
-__all__ = ["WRITERS", "write_csv", "write_json", "write_npy", "write_raw"]
+__all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
 
 _TEXT_ELEMENTS: Final = 2**16  # as Python objects and text they take a multiple of their size
 
@@ -45,18 +45,59 @@ def write_csv(window: Window) -> Iterator[bytes]:
         yield _lines([names])
     for block in window.blocks():
         for values in _small(np.atleast_1d(block)):
-            rows = plain_array(values)
-            if names is not None:
-                rows = [[_cell(item[name]) for name in names] for item in rows]
-            elif values.ndim == 1:
-                rows = [[_cell(item)] for item in rows]
-            elif values.dtype.kind not in "iufUM":
-                rows = [[_cell(item) for item in row] for row in rows]
-            yield _lines(rows)
+            yield _lines(_cells(values))
+
+
+def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
+    """Return the cells of the lines that a 1-d or 2-d array takes."""
+    rows: list[Any] = plain_array(values)
+    names = values.dtype.names if values.ndim == 1 else None
+    if names is not None:
+        return [[_cell(item[name]) for name in names] for item in rows]
+    if values.ndim == 1:
+        return [[_cell(item)] for item in rows]
+    if values.dtype.kind not in "iufUM":
+        return [[_cell(item) for item in row] for row in rows]
+    return rows
+
+
+def write_text(window: Window) -> Iterator[bytes]:
+    """Write what `numpy.loadtxt` reads: elements with blanks between them, and an empty line between 2-d slices.
+
+    Names of fields stand in a comment above. Booleans are 1 and 0, complex numbers Python's ``(1+2j)``; text with
+    blanks is quoted.
+    """
+    names = window.dtype.names if len(window.shape) < 2 else None
+    if names is not None:
+        yield b"# " + _lines([names], " ")
+    for number, plane in enumerate(_planes(window)):
+        if number:
+            yield b"\n"
+        for block in plane:
+            for values in _small(np.atleast_1d(block)):
+                if values.dtype.kind == "b":
+                    yield _lines(_cells(values.astype("u1")), " ")
+                elif values.dtype.kind == "c":
+                    yield _lines(_cells(values.astype(object).astype("U")), " ")
+                else:
+                    yield _lines(_cells(values), " ")
+
+
+def _planes(window: Window) -> Iterator[Iterator[npt.NDArray[Any]]]:
+    """Yield the 2-d slices of a window, each as blocks of rows."""
+    if len(window.shape) <= 2:
+        yield window.blocks()
+    elif window.fits:
+        for block in window.blocks():
+            if block.size:
+                yield from (iter([plane]) for plane in block.reshape(-1, *block.shape[-2:]))
+    else:
+        for row in window.rows():
+            yield from _planes(row)
 
 
 def write_json(window: Window) -> Iterator[bytes]:
-    """Write nested lists, with a line for each row."""
+    """Write nested lists with a line for each row, of records a list of objects."""
     yield from _nested(window)
     yield b"\n"
 
@@ -65,7 +106,7 @@ def _nested(window: Window) -> Iterator[bytes]:
     if not window.has_rows:
         yield _json(plain_array(window.read()))
         return
-    before, between = b"[", b", " if len(window.shape) == 1 else b",\n "
+    before, between = b"[", b", " if len(window.shape) == 1 and window.dtype.names is None else b",\n "
     for row in _rows(window) if window.fits else map(_nested, window.rows()):
         yield before
         yield from row
@@ -78,7 +119,7 @@ def _rows(window: Window) -> Iterator[tuple[bytes]]:
     for block in window.blocks():
         for values in _small(block):
             items = plain_array(values)
-            if values.ndim == 1:
+            if values.ndim == 1 and values.dtype.names is None:
                 yield (_json(items)[1:-1],)
             else:
                 yield from ((_json(row),) for row in items)
@@ -100,9 +141,9 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (bool, list, dict)) else value
 
 
-def _lines(rows: Any) -> bytes:
+def _lines(rows: Any, delimiter: str = ",") -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n", delimiter=delimiter).writerows(rows)
     return text.getvalue().encode(errors="backslashreplace")
 
 
@@ -129,6 +170,12 @@ WRITERS: Mapping[str, Callable[[Window], Iterator[bytes]]] = {
     "npy": write_npy,
     "csv": write_csv,
     "json": write_json,
+    "text": write_text,
     "raw": write_raw,
 }
-"""The writers by the name of the output."""
+"""The writers by the name of the form."""
+
+SUFFIXES: Final[Mapping[str, str]] = {
+    ".npy": "npy", ".csv": "csv", ".json": "json", ".txt": "text", ".text": "text", ".raw": "raw", ".bin": "raw",
+}  # fmt: skip
+"""The forms by the suffix of a file's name, in lower case."""

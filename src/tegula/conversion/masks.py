@@ -23,7 +23,7 @@ from tegula.formats import Format, find_format
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["keep_mask"]
+__all__ = ["keep_mask", "mask_of"]
 
 _KEY: Final = "_FillValue"
 _MOST_CHUNKS: Final = 2**20  # that are written only because the fill value can't stand for them any more
@@ -69,6 +69,37 @@ def keep_mask(source: Array, draft: ArrayMetadata, item: Format, notes: list[str
     now = _text(new) if new.fill_value is None else f"{_text(new)}, the value that stands for missing ones"
     notes.append(f"the fill value was {_text(draft)} and is now {now}; each chunk is stored")
     return new, True
+
+
+def mask_of(array: Array) -> npt.NDArray[Any] | None:
+    """Return the value that stands for missing ones, in the array's type; ``None`` if none does.
+
+    It is the attribute ``_FillValue``, as a plain number or as xarray encodes it in Zarr v3; in data of xarray in Zarr
+    v2 the fill value.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="i2", attributes={"_FillValue": -999})
+    >>> mask_of(a)
+    array(-999, dtype=int16)
+    """
+    metadata = array.metadata
+    if metadata.dimension_names is not None and find_format(metadata.format).mask == "fill_value":
+        return metadata.fill_value
+    plain = metadata.attributes.get(_KEY)
+    if isinstance(plain, list) and len(plain) == 1:
+        plain = plain[0]
+    if plain is None:
+        return None
+    decoded = _decoded(plain, "O" if metadata.data_type.variable else metadata.data_type.numpy.kind)
+    for value in (decoded, plain):
+        try:
+            if value is not None:
+                return scalar_array(value, metadata.data_type)
+        except MetadataError:  # of another type than the elements
+            continue
+    return None
 
 
 def _text(metadata: ArrayMetadata) -> str:

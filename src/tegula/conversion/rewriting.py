@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import isnan, prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays import Array
 from tegula.conversion.targets import Axis
-from tegula.engine.copying import part_of
-from tegula.engine.visiting import cells, check_number, is_inside
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.engine.visiting import cells, check_number
 from tegula.metadata.data_types import DataType
+from tegula.units import block_grid, blocks_of, box_of, in_order
 
 __all__ = ["check_amount", "rewrite", "same_values"]
-
-_BLOCK_BYTES: Final = 2**26
-_BLOCK_CHUNKS: Final = 2**13
-_WINDOW: Final = 2**15  # blocks that are kept in memory to visit them in order, and each once
 
 Coords = tuple[int, ...]
 
@@ -65,7 +60,7 @@ def _blocks(
     Where both hold one value as far as nothing is stored, and little is, these are the parts in which the source has
     something stored, or if they are `compared` the target; otherwise, and where it is not `sparse`, all parts.
     """
-    grid = _block_grid(source, target)
+    grid = block_grid(source, target)
     counts = grid.counts(target.shape)
     number = prod(counts)
     stored = [source._stored, *([target._stored] if compared else [])]
@@ -73,73 +68,12 @@ def _blocks(
 
     def found() -> Iterator[Coords]:
         same: list[Axis | int] = [(0, 1, size) for size in target.shape]
-        yield from _blocks_of(source, axes, grid)
+        yield from blocks_of(source, axes, grid)
         if compared:
-            yield from _blocks_of(target, same, grid)
+            yield from blocks_of(target, same, grid)
 
-    for coords in _in_order(found) if sparse else cells([(0, count) for count in counts]):
-        starts = [axis.start(number) for axis, number in zip(grid.axes, coords)]
-        ends = [start + axis.length(number) for axis, number, start in zip(grid.axes, coords, starts)]
-        yield tuple(slice(start, min(end, size)) for start, end, size in zip(starts, ends, target.shape))
-
-
-def _block_grid(source: Array, target: Array) -> ChunkGrid:
-    """Cut the target into boxes of whole stored chunks, joined up to the size of the source's where memory allows."""
-    if not target.shape or not target.metadata.grid.is_regular:
-        return target.metadata.grid
-    block = list(target.metadata.grid.largest_chunk())
-    if source.ndim == target.ndim:
-        reach = source.metadata.grid.largest_chunk()
-        wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
-        if prod(wider) * target.dtype.itemsize <= _BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
-            block = wider
-    itemsize, chunk = target.dtype.itemsize, prod(target.metadata.grid.largest_chunk())
-    for axis in reversed(range(len(block))):  # as many chunks in a row as fit
-        room = max(1, _BLOCK_BYTES // max(1, prod(block) * itemsize))
-        room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
-        block[axis] *= max(1, min(room, -(-target.shape[axis] // block[axis])))
-    return regular_grid(block)
-
-
-def _blocks_of(array: Array, axes: list[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
-    """Yield the coordinates of the blocks that the stored chunks of an array lie in, some of them several times."""
-    for coords, _ in array._stored.stored_chunks():
-        if not is_inside(array._stored, coords):
-            continue
-        box: list[tuple[int, int]] = []
-        cuts = iter(grid.axes)
-        for part, axis in zip(part_of(array._stored, coords), axes):
-            if isinstance(axis, int):
-                if not part.start <= axis < part.stop:
-                    break
-                continue
-            start, step, size = axis
-            low, high = (part.start, part.stop - 1) if step > 0 else (part.stop - 1, part.start)
-            first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
-            cut = next(cuts)
-            if first > last:
-                break
-            box.append((int(cut.locate(first)), int(cut.locate(last)) + 1))
-        else:
-            yield from cells(box)
-
-
-def _in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
-    """Yield coordinates in order, each once; of very many a window at a time, so that memory stays bounded."""
-    last: Coords = ()
-    while True:
-        window: set[Coords] = set()
-        ceiling: Coords | None = None
-        for coords in found():
-            if coords > last and (ceiling is None or coords <= ceiling):
-                window.add(coords)
-            if len(window) > 2 * _WINDOW:
-                window = {*sorted(window)[:_WINDOW]}
-                ceiling = max(window)
-        yield from sorted(window)
-        if ceiling is None:
-            return
-        last = max(window)
+    for coords in in_order(found) if sparse else cells([(0, count) for count in counts]):
+        yield box_of(grid, coords, target.shape)
 
 
 def _same_fill(source: Array, target: Array) -> bool:

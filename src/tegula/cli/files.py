@@ -1,0 +1,83 @@
+"""Where output goes: standard output, or a file that is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import typer
+
+__all__ = ["output"]
+
+
+@contextmanager
+def output(file: Path | None) -> Iterator[IO[bytes]]:
+    """Open a file for writing, or standard output for ``None`` and ``-``.
+
+    A regular file is written under a temporary name beside it and moved at the end: an error, or Ctrl-C, leaves what
+    was there before. Links are followed, and permissions of an existing file are kept. Pipes and devices are written
+    directly.
+    """
+    if file is None or str(file) == "-":
+        with _standard_output() as stream:
+            yield stream
+        return
+    path = os.path.realpath(file)
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(path, "wb") as stream:
+            yield stream
+        return
+    with _replacement(path, mode) as stream:
+        yield stream
+
+
+@contextmanager
+def _replacement(path: str, mode: int | None) -> Iterator[IO[bytes]]:
+    if mode is not None and not os.access(path, os.W_OK):
+        raise PermissionError(13, "the file is write-protected", path)
+    folder, name = os.path.split(path)
+    try:
+        handle, temporary = tempfile.mkstemp(".part", f".{name[:100]}.", folder)
+    except OSError as error:
+        error.filename = path
+        raise
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        os.chmod(temporary, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:  # Ctrl-C, too
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    stdout = typer.get_binary_stream("stdout")
+    if not isinstance(stdout, io.RawIOBase):
+        yield stdout
+        stdout.flush()
+        return
+    buffered = io.BufferedWriter(stdout)  # with PYTHONUNBUFFERED a write may be cut short, and would not say so
+    try:
+        yield buffered
+        buffered.flush()
+    finally:
+        buffered.detach()

@@ -1,0 +1,353 @@
+"""Statistics of arrays, tables and groups: the boxes of an array are measured, and the results merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays import Array
+from tegula.conversion.masks import mask_of
+from tegula.errors import MetadataError, TegulaError
+from tegula.group import Group
+from tegula.histograms import Histogram
+from tegula.metadata.fill_values import scalar_array
+from tegula.moments import Moments, measure
+from tegula.opening import open as open_any
+from tegula.table import Table
+from tegula.units import Box, arrays_below, boxes
+
+__all__ = [
+    "Measured", "Progress", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
+]  # fmt: skip
+
+Progress = Callable[[str, int, int], None]
+Measured = dict[str, Moments]
+"""Partial results by the path of a field, ``""`` for elements without fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Statistics of an array, or of a group, a table or structured elements part by part.
+
+    Parameters
+    ----------
+    path : str
+        Path below the node, of a field with its name; ``""`` for the node itself.
+    kind : {"array", "field", "table", "group"}
+        What it is; a column is an array.
+    dtype : str
+        Data type of the elements; ``""`` for tables and groups.
+    count, missing : int
+        How many values there are, and how many elements without one; of tables and groups the sums.
+    min, max : scalar or None
+        The extremes; ``None`` without values, and where they have no order. Text is ordered by code points.
+    mean, std : scalar or None
+        Mean and standard deviation (``ddof=0``) of numbers, booleans and times.
+    histogram : Histogram or None
+        Of the finite values.
+    parts : dict of str to Statistics
+        Those of fields, columns, or the arrays of a group at any depth, by path.
+    failed : dict of str to str
+        Path and reason of what could not be read.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1.0, np.nan, 4.0]
+    >>> s = tegula.statistics(g["x"])
+    >>> s.count, s.missing, s.max, s.mean
+    (2, 1, 4.0, 2.5)
+    """
+
+    path: str
+    kind: str
+    dtype: str = ""
+    count: int = 0
+    missing: int = 0
+    min: Any = None
+    max: Any = None
+    mean: Any = None
+    std: Any = None
+    histogram: Histogram | None = None
+    parts: Mapping[str, Statistics] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, path: str) -> Statistics:
+        """Return the statistics of a part."""
+        return self.parts[path]
+
+    def leaves(self) -> Iterator[tuple[str, Statistics]]:
+        """Yield path and statistics of everything that has values of its own.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]})
+        >>> [(path, found.max) for path, found in tegula.statistics(t).leaves()]
+        [('a', 2), ('b', 4)]
+        """
+        if not self.parts and self.dtype:
+            yield self.path, self
+        for part in self.parts.values():
+            yield from part.leaves()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as nested dictionaries, as JSON has it."""
+        names = ("path", "kind", "dtype", "count", "missing", "min", "max", "mean", "std")
+        out: dict[str, Any] = {name: getattr(self, name) for name in names}
+        shown = self.histogram
+        out["histogram"] = None if shown is None else {"counts": list(shown.counts), "edges": list(shown.edges)}
+        if self.parts or not self.dtype:
+            out["parts"] = {path: part.as_dict() for path, part in self.parts.items()}
+            out["failed"] = dict(self.failed)
+        return out
+
+    def __repr__(self) -> str:
+        """Return a line for each part."""
+        return "\n".join("  ".join(row).rstrip() for row in _aligned(self.rows()))
+
+    def rows(self, width: int = 32) -> list[list[str]]:
+        """Return what `print` shows as rows of text, below a row of titles.
+
+        Parameters
+        ----------
+        width : int
+            How many letters a histogram may take.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 4]})
+        >>> tegula.statistics(t).rows()[1]
+        ['a', 'int64', '3', '0', '1', '4', '2.333', '1.247', '██ █']
+        """
+        titles = ["name", "data type", "count", "missing", "min", "max", "mean", "std", "histogram"]
+        return [titles, *(_row(path, part, width) for path, part in self.leaves())]
+
+
+def _row(path: str, part: Statistics, width: int) -> list[str]:
+    numbers = [short(value) for value in (part.min, part.max, part.mean, part.std)]
+    dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
+    drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
+    return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        yield [
+            cell.rjust(width) if 2 <= place < 8 else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths))
+        ]
+
+
+def short(value: Any) -> str:
+    """Write a number in up to four digits, text in up to twelve letters.
+
+    Examples
+    --------
+    >>> short(0.123456), short(12345678), short(None), short("a long name of a station")
+    ('0.1235', '12345678', '-', "'a long name…")
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, (float, complex)):
+        return f"{value:.4g}"
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return _time(value)
+    text = str(value) if isinstance(value, int) else repr(value)
+    return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
+
+
+def _time(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:  # a time without a unit
+        return str(value.view("i8"))
+
+
+# --- units: boxes of an array
+
+
+def measure_box(array: Array, box: Box) -> Measured:
+    """Measure one box of an array.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"a": [1, 5, 9]})
+    >>> measure_box(t["a"], (slice(1, 3),))[""].low
+    5
+    """
+    return _measured(np.asarray(array[box]), _masks(array))
+
+
+def measure_fill(array: Array, number: int) -> Measured:
+    """Measure `number` elements that hold the fill value, without reading any."""
+    fill = array._stored.fill.reshape(1)
+    return {name: found.times(number) for name, found in _measured(fill, _masks(array)).items()}
+
+
+def merged(one: Measured, other: Measured) -> Measured:
+    """Merge the results of two parts of an array."""
+    return {name: one[name].merge(found) if name in one else found for name, found in other.items()}
+
+
+def _measured(values: npt.NDArray[Any], masks: list[Any]) -> Measured:
+    return {name: measure(part, masks) for name, part in _fields("", values)}
+
+
+def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the fields of structured elements with their paths, other elements as they are."""
+    if values.dtype.names is None:
+        yield name, values
+        return
+    for inner in values.dtype.names:
+        yield from _fields(f"{name}.{inner}" if name else inner, values[inner])
+
+
+def _masks(array: Array) -> list[Any]:
+    """Return the values that stand for missing ones: that of ``_FillValue``, and those of ``missing_value``."""
+    if array.dtype.names is not None:
+        return []
+    found = mask_of(array)
+    if found is not None and "_FillValue" not in array.metadata.attributes and not found.item():
+        found = None  # programs that think of no missing values leave zero as the fill value
+    masks = [] if found is None else [found[()]]
+    given = array.metadata.attributes.get("missing_value")
+    for value in given if isinstance(given, list) else [] if given is None else [given]:
+        try:
+            masks.append(scalar_array(value, array.metadata.data_type)[()])
+        except MetadataError:  # no value of this type
+            continue
+    return masks
+
+
+# --- the loop over units
+
+
+def statistics(
+    source: Any, *, path: str = "", progress: Progress | None = None, allow_pickle: bool = False
+) -> Statistics:
+    """Find minimum, maximum, mean, standard deviation, missing values and a histogram.
+
+    Values are taken as they are stored, without the scale and offset of CF. NaN, NaT and ``None`` are missing, and so
+    is what CF's attributes ``_FillValue`` and ``missing_value`` name; in Zarr v2 with names of dimensions also the fill
+    value, where xarray keeps it, unless that is zero. Infinities count as values; the histogram leaves them out.
+
+    Memory is bounded by one block of 64 MiB, or of one chunk if that is larger. Where few chunks are stored the others
+    are not visited: their elements are counted as fill values.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        What to look at.
+    path : str
+        Path below it.
+    progress : callable, optional
+        Called with path, bytes done and bytes in all of the array at hand.
+    allow_pickle : bool
+        Whether chunks may be unpickled, which can run any code.
+
+    Returns
+    -------
+    Statistics
+        Of an array its own; of a group or a table those of each array or column in `Statistics.parts`.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    CodecError, StoreError
+        If a chunk of an array can't be read. In a group or a table that is reported in `Statistics.failed`.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = np.arange(8)
+    >>> g["y"] = [0.5, np.nan]
+    >>> tegula.statistics(g)
+    name  data type  count  missing  min  max  mean    std  histogram
+    x     int64          8        0    0    7   3.5  2.291  ████████
+    y     float64        1        1  0.5  0.5   0.5      0  █
+    """
+    with opened(source, path, allow_pickle) as node:
+        if isinstance(node, Array):
+            return _of_array(node, "", progress)
+        failed: dict[str, str] = {}
+        parts: dict[str, Statistics] = {}
+        for name, array in arrays_below(node, failed):
+            try:
+                parts[name] = _of_array(array, name, progress)
+            except TegulaError as error:
+                failed[name] = str(error)
+        return _sum("", "table" if isinstance(node, Table) else "group", "", parts, failed)
+
+
+@contextmanager
+def opened(source: Any, path: str, allow_pickle: bool) -> Iterator[Array | Group | Table]:
+    """Open what is not a node yet, and close it at the end."""
+    if isinstance(source, (Array, Group, Table)):
+        yield source[path] if path and not isinstance(source, Array) else source
+        return
+    with open_any(source, path=path, allow_pickle=allow_pickle) as node:
+        yield node
+
+
+def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
+    """Measure the boxes of an array, then what they leave out, and merge the results."""
+    found: Measured = {}
+    done = 0
+    itemsize = array.dtype.itemsize
+    for box in boxes(array):
+        found = merged(found, measure_box(array, box))
+        done += prod(part.stop - part.start for part in box)
+        if progress is not None:
+            progress(path, done * itemsize, array.nbytes)
+    array._stored.check_exists()  # an array that is gone has no chunks, which must not be taken for the fill value
+    found = merged(found, measure_fill(array, array.size - done))
+    if progress is not None:
+        progress(path, array.nbytes, array.nbytes)
+    dtype, text = array.dtype, str(array.metadata.data_type)
+    if dtype.names is None:
+        return _result(path, "array", text, dtype, found[""])
+    types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}
+    parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(types[name]), types[name], found[name])
+             for name in types}  # fmt: skip
+    return _sum(path, "array", text, parts, {})
+
+
+def _sum(path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed: Mapping[str, str]) -> Statistics:
+    count, missing = sum(part.count for part in parts.values()), sum(part.missing for part in parts.values())
+    return Statistics(path, kind, dtype, count, missing, parts=parts, failed=failed)
+
+
+def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moments) -> Statistics:
+    mean: Any = found.average
+    std: Any = found.deviation
+    edges: tuple[Any, ...] = () if found.bins is None else found.bins.edges()
+    if dtype.kind in "Mm" and edges:
+        unit: Any = np.datetime_data(dtype)
+        mean = dtype.type(round(mean), unit)
+        std = np.timedelta64(round(std or 0), unit)
+        edges = tuple(dtype.type(edge, unit) for edge in edges)
+    histogram = None
+    if found.bins is not None:
+        # the outermost edges are the extremes, infinite ones aside
+        first, last = _within(found.low, edges[0]), _within(found.high, edges[-1])
+        histogram = Histogram(found.bins.counts, (first, *edges[1:-1], last))
+    return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
+
+
+def _within(extreme: Any, edge: Any) -> Any:
+    if isinstance(extreme, (bool, np.datetime64, np.timedelta64)):
+        return extreme
+    return extreme if np.isfinite(extreme) else edge

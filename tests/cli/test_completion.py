@@ -1,0 +1,66 @@
+"""Completion: of the shell's own script, of paths, members and codecs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tegula
+from tegula.cli.completion import complete_codecs, complete_place
+
+SOURCE = str(Path(tegula.__file__).parent.parent)
+
+
+def run(*arguments: str, **env: str) -> str:
+    path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
+    program = [sys.executable, "-m", "tegula", *arguments]
+    done = subprocess.run(
+        program, env={**os.environ, "PYTHONPATH": path, **env}, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_paths_and_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("_TEGULA_COMPLETE", raising=False)
+    (tmp_path / ".hidden").mkdir()
+    tegula.save(tmp_path / "a.zarr", temperature=[1], time=[2])
+    tegula.save(tmp_path / "a.zip", [1])
+    assert complete_place(f"{tmp_path}/a") == [f"{tmp_path}/a.zarr/", f"{tmp_path}/a.zip"]
+    assert complete_place(f"{tmp_path}/.h") == [f"{tmp_path}/.hidden/"]
+    assert complete_place(f"{tmp_path}/a.zarr::te") == [f"{tmp_path}/a.zarr::temperature"]
+    assert complete_place(f"{tmp_path}/a.zarr::nothing/te") == []
+    monkeypatch.chdir(tmp_path)
+    assert complete_place("a.z") == ["a.zarr/", "a.zip"]
+    monkeypatch.setenv("_TEGULA_COMPLETE", "complete_bash")
+    assert complete_place("a.z") == []  # bash completes file names by itself
+    assert complete_place("a.zarr::ti") == ["a.zarr::time"]
+
+
+def test_columns_of_tables(tmp_path: Path) -> None:
+    tegula.create_table(tmp_path / "t", {"day": [1], "price": [2.0]})
+    assert complete_place(f"{tmp_path}/t::p") == [f"{tmp_path}/t::price"]
+
+
+def test_codecs() -> None:
+    assert "gzip" in complete_codecs("gz")
+    assert "shuffle,zstd" in complete_codecs("shuffle,zst")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell(shell: str) -> None:
+    # without that typer asks which shell has started the process
+    env = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert "_TEGULA_COMPLETE" in run("--show-completion", shell, **env)
+
+
+def test_what_the_script_asks_for() -> None:
+    env = {"_TEGULA_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    assert {"compare", "consolidate", "convert"} == {*run(**env, COMP_WORDS="tegula co").split()}
+    env["COMP_CWORD"] = "5"
+    found = run(**env, COMP_WORDS="tegula convert a b --format z").split()
+    assert found == ["zarr1", "zarr2", "zarr3"]

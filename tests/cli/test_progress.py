@@ -1,0 +1,68 @@
+"""The progress line: what there is to do of a whole hierarchy, and how far it has come."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+import tegula
+from tegula.cli import progress
+from tegula.cli.progress import amounts, byte_line, progress_line
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def hierarchy() -> tegula.Group:
+    group = tegula.create_group({})
+    group["a"] = [1.0] * 100
+    group["deep/b"] = [1.0] * 300
+    huge = group.create_array("huge", shape=10**15, chunks=100, dtype="u1")
+    huge[0] = huge[10**14] = 1
+    return group
+
+
+def test_how_much_there_is_to_do(hierarchy: tegula.Group) -> None:
+    assert dict(amounts(hierarchy)) == {"a": 800, "deep/b": 2400, "huge": 200}
+    table = tegula.create_table({}, {"x": [1, 2], "y": [0.5, 1]})
+    assert dict(amounts(table)) == {"x": 16, "y": 16}
+
+
+def test_nothing_where_nobody_sees_it(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress_line(False, hierarchy) as show:
+        assert show is None
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    with progress_line(True, hierarchy) as show, byte_line(True, lambda: 1) as other:
+        assert show is other is None
+
+
+def test_one_line_for_all_arrays(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(progress._Line, "total", lambda self, number: seen.append(("total", number)))
+    monkeypatch.setattr(progress._Line, "show", lambda self, path, done: seen.append((path, done)))
+    with progress_line(False, hierarchy) as show:
+        assert show is not None
+        show("a", 400, 800)
+        show("a", 800, 800)
+        show("huge", 10**15, 10**15)
+        show("deep/b", 1200, 2400)
+    assert seen == [("total", 3400), ("a", 400), ("a", 800), ("huge", 1000), ("deep/b", 2200)]
+
+
+def test_a_real_line(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with progress_line(False, hierarchy) as show:
+        assert show is not None
+        show("[red]a", 800, 800)
+    assert "[red]a" in terminal.getvalue()
+    assert "3.4 kB" in terminal.getvalue()
