@@ -191,7 +191,7 @@ class Defaults:
     """
 
     def __init__(self) -> None:
-        self._vm = "numexpr" if numexpr_here else "python"
+        self._vm = "numexpr" if numexpr_here else "dask" if dask_here else "python"
         self._out_flavor = "bcolz"
         self._cparams: dict[str, Any] = {"clevel": 5, "shuffle": SHUFFLE, "cname": "lz4", "quantize": 0}
         self.allow_pickle = False
