@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -262,9 +262,6 @@ def defaults_ctx(
         vars(defaults).update(before)
 
 
-_threads = ExitStack()  # holds the setting that blosc_set_nthreads has made
-
-
 def blosc_set_nthreads(nthreads: int) -> int:
     """Set how many chunks are worked on at once, and return how many it were before.
 
@@ -274,11 +271,7 @@ def blosc_set_nthreads(nthreads: int) -> int:
     >>> blosc_set_nthreads(before)
     2
     """
-    before = config.current().threads
-    changed = config.configure(threads=nthreads)
-    _threads.close()
-    _threads.enter_context(changed)
-    return before
+    return config._put(threads=nthreads).threads
 
 
 def set_nthreads(nthreads: int) -> int:
