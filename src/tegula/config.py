@@ -144,3 +144,11 @@ def configure(**changes: Any) -> Iterator[Config]:
         yield _current
     finally:
         _current = before
+
+
+def _put(**changes: Any) -> Config:
+    """Change settings for good, and return those there were, for libraries' interfaces that have functions for that."""
+    global _current
+    before = _current
+    _current = replace(before, **changes)
+    return before

@@ -2,8 +2,8 @@
 
 An expression is made of names, numbers, text and byte strings, ``+ - * / // % **``, ``< <= == != >= >``, ``in`` and
 ``not in`` with a list of constants, ``& | ^ ~ << >>``, ``and or not`` (element by element), and calls of the functions
-in `FUNCTIONS` and `REDUCTIONS`, by name or as ``np.name``. Precedence is Python's: ``&`` and ``|`` come before
-comparisons, so that comparisons joined by them need parentheses.
+in `FUNCTIONS` and `REDUCTIONS`, by name, as ``np.name``, or as ``da.name``, which users of dask write. Precedence is
+Python's: ``&`` and ``|`` come before comparisons, so that comparisons joined by them need parentheses.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ def _check_comparison(node: ast.Compare) -> ast.expr:
 def _function_name(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"):
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy", "da"):
         return node.attr
     raise UnsupportedError(f"{ast.unparse(node)!r:.80} can't be called in an expression")
 

@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import pickle
 import sys
+from collections import UserDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,7 @@ def test_pickling(kind: str, synchronizer: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("kind", ["mapping", "directory"])
 def test_threads_lose_nothing(kind: str, locked: bool, tmp_path: Path) -> None:
+    (tmp_path / "z").mkdir()
     store: Any = {} if kind == "mapping" else zarr.DirectoryStore(tmp_path / "z")
     synchronizer = zarr.ProcessSynchronizer(tmp_path / "sync") if locked else zarr.ThreadSynchronizer()
     z = zarr.zeros(64, 16, "i4", store=store, synchronizer=synchronizer)
@@ -221,6 +223,7 @@ def write(path: Path, kind: type, number: int) -> None:
 
 @pytest.mark.parametrize("kind", [zarr.DirectoryStore, Files])
 def test_processes_lose_nothing(kind: type, tmp_path: Path) -> None:
+    (tmp_path / "z").mkdir()
     zarr.init_store(kind(tmp_path / "z"), 16, 16, "i4", fill_value=0)
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=write, args=(tmp_path, kind, number)) for number in range(4)]
@@ -239,3 +242,78 @@ def test_a_lock_that_can_not_be_had(tmp_path: Path) -> None:
     z = zarr.zeros(10, 5, synchronizer=zarr.ProcessSynchronizer(tmp_path / "file"))
     with pytest.raises(StoreError, match="lock"):
         z[0] = 1
+
+
+@settings(max_examples=60)
+@given(data=st.data(), order=st.sampled_from("CF"))
+def test_what_is_read_has_the_order_of_the_array(data: st.DataObject, order: str) -> None:
+    shape = data.draw(hnp.array_shapes(max_dims=3, max_side=6))
+    chunks = data.draw(st.tuples(*[st.integers(1, 7)] * len(shape)))
+    values = np.arange(np.prod(shape), dtype="i4").reshape(shape)
+    z = zarr.array(values, chunks, order=order)
+    selection = data.draw(hnp.basic_indices(shape, allow_newaxis=False) | st.just(values > 3))
+    for found, expected in ((z[selection], values[selection]), (np.asarray(z), values), (np.array(z), values)):
+        np.testing.assert_array_equal(found, expected)
+        assert np.shape(found) == np.shape(expected)
+        if isinstance(found, np.ndarray):
+            assert found.flags.f_contiguous if order == "F" else found.flags.c_contiguous
+            assert found.flags.writeable
+    assert np.asarray(z, "f8").dtype == np.dtype("f8")
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_values_have_the_shape_of_what_they_are_put_into(data: st.DataObject) -> None:
+    shape = data.draw(hnp.array_shapes(max_dims=3, max_side=5))
+    selection = data.draw(hnp.basic_indices(shape, allow_newaxis=False))
+    given_shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=3, max_side=5))
+    z, expected = zarr.zeros(shape, shape, "i4"), np.zeros(shape, "i4")
+    wanted = expected[selection].shape
+    if given_shape in ((), wanted):
+        z[selection] = expected[selection] = np.ones(given_shape)
+    else:
+        with pytest.raises(SelectionError) as caught:
+            z[selection] = np.ones(given_shape)
+        assert isinstance(caught.value, ValueError)
+    np.testing.assert_array_equal(z[:], expected)
+
+
+def test_values_that_have_no_shape_of_their_own() -> None:
+    z = zarr.empty(4, 2, [("a", "i4"), ("b", "S3")])
+    z[0] = (1, b"x")
+    z[1:3] = [(2, b"y"), (3, b"z")]
+    assert z[:3].tolist() == [(1, b"x"), (2, b"y"), (3, b"z")]
+    plain = zarr.zeros((2, 2), 2)
+    plain[:] = [[1, 2], [3, 4]]
+    for ragged in ([[1], [2, 3]], [1, 2], [[[1]]]):
+        with pytest.raises(ValueError, match=r"shape|convert"):
+            plain[:] = ragged
+    assert plain[:].tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_huge_array_is_selected_from_without_memory() -> None:
+    z = zarr.zeros((10**9, 10**8), chunks=(1, 10), dtype="f8", order="F")
+    z[10**8, -3:] = [1, 2, 3]
+    assert z[10**8, -4:].tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="shape"):
+        z[:] = np.ones(5)
+    with pytest.raises(ValueError, match=r"fit|shape|dimension"):
+        z.append(np.ones(3))
+
+
+def test_bytes_stored_are_not_counted_by_reading_them_all() -> None:
+    read: list[str] = []
+
+    class Remote(UserDict[str, bytes]):
+        def __getitem__(self, key: str) -> bytes:
+            read.append(key)
+            return super().__getitem__(key)
+
+    z = zarr.zeros(10, 5, store=Remote())
+    z[:] = 1
+    read.clear()
+    assert z.nbytes_stored == -1
+    assert "ratio" not in repr(z)
+    assert not {"0", "1"} & {*read}
+    Remote.size = property(lambda self: 7)  # type: ignore[attr-defined]
+    assert z.nbytes_stored == 7

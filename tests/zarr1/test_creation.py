@@ -222,8 +222,6 @@ def test_compression_that_zarr_1_does_not_have(compression: Any, options: Any) -
         ((10, 3), (20, 5), [20, 5]),
         ((100, 30), np.int64(9), [9, 30]),
         ((0, 30), (None, 7), [1, 7]),
-        ((100, 30), None, [100, 30]),
-        ((4000, 3000), None, [500, 375]),
         ((4000, 3000), False, [4000, 3000]),
     ],
 )
@@ -233,7 +231,7 @@ def test_chunks_are_normalised(shape: Any, chunks: Any, stored: list[int]) -> No
     assert meta(store)["chunks"] == stored == [*z.chunks]
 
 
-@pytest.mark.parametrize("chunks", [(10, 10, 10), 0, (-3, 2), "x", 2.5, (2.5, 2), ((5, 5), 3), {}])
+@pytest.mark.parametrize("chunks", [None, (10, 10, 10), 0, (-3, 2), "x", 2.5, (2.5, 2), ((5, 5), 3), {}])
 def test_chunks_that_do_not_fit(chunks: Any) -> None:
     store: dict[str, bytes] = {}
     with pytest.raises(TegulaError):
@@ -327,10 +325,12 @@ def test_a_store_that_is_not_empty_is_not_overwritten() -> None:
 
 @pytest.mark.parametrize("mode", ["r", "r+"])
 def test_reading_what_is_not_there_creates_nothing(mode: str, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError) as caught:
         zarr.open(tmp_path / "x", mode, shape=10)
-    with pytest.raises(NotFoundError):
-        zarr.Array(zarr.DirectoryStore(tmp_path / "x"))
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(ValueError, match="no array") as caught:
+        zarr.Array(zarr.DirectoryStore(tmp_path))
+    assert isinstance(caught.value, NotFoundError)
     assert [*tmp_path.iterdir()] == []
 
 
@@ -341,8 +341,10 @@ def test_modes(tmp_path: Path) -> None:
     z[:] = 1
     assert zarr.open(path, shape=99, fill_value=9)[:].tolist() == [1] * 10
     assert zarr.open(path, "r+").shape == (10,)
-    with pytest.raises(AlreadyExistsError):
-        zarr.open(path, "w-", shape=10)
+    for mode in ("w-", "x"):
+        with pytest.raises(AlreadyExistsError) as caught:
+            zarr.open(path, mode, shape=10, chunks=5)
+        assert isinstance(caught.value, ValueError)
     with pytest.raises(MetadataError, match="shape"):
         zarr.open(path, "w")
     with pytest.raises(MetadataError, match="mode"):
@@ -358,7 +360,7 @@ def test_modes(tmp_path: Path) -> None:
         with pytest.raises(ReadOnlyError):
             change()
     assert zarr.open(path, "w", shape=4, chunks=2)[:].tolist() == [0] * 4
-    assert zarr.open(str(tmp_path / "y"), "x", shape=4).shape == (4,)
+    assert zarr.open(str(tmp_path / "y"), "x", shape=4, chunks=4).shape == (4,)
     assert sorted(item.name for item in tmp_path.joinpath("deep", "x.zarr").iterdir()) == ["attrs", "meta"]
 
 
@@ -396,8 +398,10 @@ def test_array_takes_over_dtype_and_chunks() -> None:
     copy = zarr.array(source)
     assert (copy.chunks, copy.dtype) == ((4, 1), np.dtype("i2"))
     np.testing.assert_array_equal(copy[:], source[:])
-    assert zarr.array([[1, 2], [3, 4]])[:].tolist() == [[1, 2], [3, 4]]
-    assert zarr.array(np.array([], "f4")).shape == (0,)
+    assert zarr.array([[1, 2], [3, 4]], chunks=1)[:].tolist() == [[1, 2], [3, 4]]
+    assert zarr.array(np.array([], "f4"), chunks=1).shape == (0,)
+    with pytest.raises(ValueError, match="chunks must be specified"):
+        zarr.array([1, 2])
     big = zarr.array(np.arange(1000), chunks=3)
     np.testing.assert_array_equal(zarr.array(big, order="F")[:], np.arange(1000))
 
@@ -434,19 +438,24 @@ def test_likes() -> None:
         assert z.fill_value == fill
     assert zarr.full_like(source, fill_value=6).fill_value == 6
     assert zarr.zeros_like(source, compression="zlib").compression_opts == 1
-    assert zarr.zeros_like(source, shape=8).chunks == (8,)
-    assert zarr.zeros_like(zarr.zeros(3, compression=None)).compression == "none"
-    assert zarr.ones_like(np.zeros((3, 2), "i4")).shape == (3, 2)
-    assert zarr.ones_like(np.zeros(3), synchronizer=zarr.ThreadSynchronizer()).synchronizer is not None
+    assert zarr.zeros_like(source, shape=8, chunks=3).chunks == (3,)
+    assert zarr.zeros_like(zarr.zeros(3, 3, compression=None)).compression == "none"
+    assert zarr.ones_like(np.zeros((3, 2), "i4"), chunks=2).chunks == (2, 2)
+    assert zarr.ones_like(np.zeros(3), chunks=3, synchronizer=zarr.ThreadSynchronizer()).synchronizer is not None
+    for like in (zarr.empty_like, zarr.zeros_like, zarr.ones_like, zarr.full_like):
+        with pytest.raises(ValueError, match="chunks"):
+            like(np.zeros(3), **({"fill_value": 1} if like is zarr.full_like else {}))
     with pytest.raises(MetadataError, match="fill"):
-        zarr.full_like(np.zeros(3))
+        zarr.full_like(np.zeros(3), chunks=3)
 
 
 def test_open_like(tmp_path: Path) -> None:
     source = zarr.create((6, 4), (2, 3), "i2", fill_value=5)
     z = zarr.open_like(source, tmp_path / "a")
     assert (z.chunks, z.dtype, z.fill_value) == ((2, 3), np.dtype("i2"), 5)
-    assert zarr.open_like(np.zeros(3), tmp_path / "b", "w").fill_value is None
+    assert zarr.open_like(np.zeros(3), tmp_path / "b", "w", chunks=2).fill_value is None
+    with pytest.raises(ValueError, match="chunks"):
+        zarr.open_like(np.zeros(3), tmp_path / "a")
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-300, 300) | st.floats(width=32) | st.text(max_size=3)

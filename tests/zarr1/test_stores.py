@@ -75,7 +75,7 @@ TestMapping = Mapping.TestCase
 
 
 def test_missing_and_impossible_keys(tmp_path: Path) -> None:
-    store = zarr.DirectoryStore(tmp_path / "not there yet")
+    store = zarr.DirectoryStore(tmp_path)
     assert (len(store), [*store], store.size, "0.0" in store) == (0, [], 0, False)
     for key in ("0.0", "", "..", "../x", "/etc/passwd", "a//b", "a\0b", 5, None):
         assert key not in store
@@ -94,15 +94,21 @@ def test_values_are_anything_with_bytes(tmp_path: Path) -> None:
     for value in (b"abcd", bytearray(b"abcd"), memoryview(b"abcd"), np.frombuffer(b"abcd", "<i4")):
         store["0"] = value
         assert store["0"] == (tmp_path / "0").read_bytes() == b"abcd"
-    with pytest.raises(StoreError):
-        store["0"] = "text"
+    for value in ("text", 42, None):
+        with pytest.raises(StoreError) as caught:
+            store["0"] = value
+        assert isinstance(caught.value, TypeError)
     assert store["0"] == b"abcd"
 
 
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
+def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreError):
-        zarr.DirectoryStore(tmp_path / "file")
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    for name, what in (("file", "is no directory"), ("broken", "is no directory"), ("missing", "does not exist")):
+        with pytest.raises(StoreError, match=what) as caught:
+            zarr.DirectoryStore(tmp_path / name)
+        assert isinstance(caught.value, ValueError)
+    assert not (tmp_path / "missing").exists()
 
 
 def test_identity(tmp_path: Path) -> None:

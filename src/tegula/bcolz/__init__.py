@@ -11,31 +11,39 @@ have bcolz's names, arguments and results.
 """
 
 from tegula import __version__
-from tegula.bcolz.attributes import attrs
-from tegula.bcolz.carrays import carray
-from tegula.bcolz.creating import arange, fill, fromiter, iterblocks, ones, open, walk, zeros
-from tegula.bcolz.ctables import ctable
+from tegula.bcolz import attrs, chunked_eval, utils, version
+from tegula.bcolz.arrayprint import array2string, get_printoptions, set_printoptions
+from tegula.bcolz.carray_ext import blosc_compressor_list, blosc_version, carray
+
+# as in bcolz, these two names are that of a module and, once it is imported, of the class or object in it
+from tegula.bcolz.ctable import ctable
+from tegula.bcolz.defaults import defaults, defaults_ctx
 from tegula.bcolz.evaluation import eval, evaluate
 from tegula.bcolz.parameters import (
     BITSHUFFLE,
     NOSHUFFLE,
     SHUFFLE,
-    blosc_compressor_list,
     blosc_set_nthreads,
-    blosc_version,
-    cparams,
     dask_here,
-    defaults,
-    defaults_ctx,
-    detect_number_of_cores,
     filters,
     numexpr_here,
     pandas_here,
-    print_versions,
-    set_nthreads,
     tables_here,
 )
-from tegula.bcolz.printing import array2string, get_printoptions, set_printoptions
+from tegula.bcolz.toplevel import (
+    arange,
+    cparams,
+    detect_number_of_cores,
+    fill,
+    fromiter,
+    iterblocks,
+    ones,
+    open,
+    print_versions,
+    set_nthreads,
+    walk,
+    zeros,
+)
 
 __all__ = [
     "BITSHUFFLE",
@@ -49,6 +57,7 @@ __all__ = [
     "blosc_set_nthreads",
     "blosc_version",
     "carray",
+    "chunked_eval",
     "cparams",
     "ctable",
     "dask_here",
@@ -69,6 +78,8 @@ __all__ = [
     "set_nthreads",
     "set_printoptions",
     "tables_here",
+    "utils",
+    "version",
     "walk",
     "zeros",
 ]

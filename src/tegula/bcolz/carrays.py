@@ -17,7 +17,7 @@ from tegula.bcolz import attributes, parameters, storage
 from tegula.bcolz.converting import as_count, as_default, as_index, as_new_rows, as_rows, as_shape, as_values, row_type
 from tegula.bcolz.errors import KindError, ModeError, NotImplementedHereError
 from tegula.bcolz.iteration import Going, each, hits, limited, rows_where
-from tegula.bcolz.printing import array2string, describe
+from tegula.bcolz.printing import HEADER, array2string, describe
 from tegula.bcolz.rows import Rows
 from tegula.bcolz.selecting import as_selection, assign, selected
 from tegula.creation import completing
@@ -171,7 +171,10 @@ class carray:
         blocks: Iterable[Any] = [rows] if source is None else (block for _, block in source._rows.blocks(0, length))
         if given is not None:
             blocks = given.blocks
-        with completing(storage.create(self._rootdir, inner, element, chunklen, **options)) as stored:
+        with (
+            storage.removing(self._rootdir),
+            completing(storage.create(self._rootdir, inner, element, chunklen, **options)) as stored,
+        ):
             created = Rows(stored, chunklen)
             for block in blocks:
                 created.append(block)
@@ -244,8 +247,17 @@ class carray:
 
     @property
     def cbytes(self) -> int:
-        """Bytes that the chunks take, as stored."""
-        return self._array.nbytes_stored()
+        """Bytes of the full chunks, compressed, and those of one more uncompressed, as bcolz counts.
+
+        That one is for the rows after the last full chunk; Python objects, each stored for itself, have none.
+        """
+        array = self._array
+        count, left = divmod(len(array), array.chunks[0])
+        frames: int = array.nbytes_stored() - count * HEADER
+        if self.dtype.kind == "O":
+            return frames
+        last = array.store.size(array.metadata.keys.encode((count, *[0] * (array.ndim - 1)))) if left else 0
+        return frames - (last or 0) + self.chunklen * self.atomsize
 
     @property
     def chunklen(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, ReadOnlyError, UnsupportedError
 
-__all__ = ["ExistsError", "KindError", "MissingError", "ModeError", "NotImplementedHereError"]
+__all__ = ["ExistsError", "KindError", "MissingError", "ModeError", "NotImplementedHereError", "NotInstalledError"]
 
 
 class ModeError(ReadOnlyError, OSError):
@@ -25,3 +25,7 @@ class KindError(MetadataError, TypeError):
 
 class NotImplementedHereError(UnsupportedError, NotImplementedError):
     """A selection or an iteration that bcolz does not have."""
+
+
+class NotInstalledError(UnsupportedError, ImportError):
+    """A library that is asked for is not installed."""

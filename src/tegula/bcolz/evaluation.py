@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping
 from functools import reduce
+from itertools import chain
 from math import prod
 from types import FrameType, ModuleType
 from typing import Any, Final, Literal
@@ -13,11 +14,12 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tegula.bcolz.carrays import carray
+from tegula.bcolz.carrays import NewRows, carray
+from tegula.bcolz.daskexprs import blocks_of, dask_array, lazy_result
 from tegula.bcolz.errors import NotImplementedHereError
 from tegula.bcolz.parameters import checked_flavor, defaults
 from tegula.chunking import whole_chunks
-from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, SelectionError, TegulaError
 from tegula.expressions import REDUCTIONS, Expression, compile_expression, compile_tree
 
 __all__ = ["eval", "evaluate", "mask_of", "scope_of_table"]
@@ -34,7 +36,7 @@ _COMBINE: Final[Mapping[str, np.ufunc]] = {
     "all": np.logical_and,
 }
 
-Machine = Literal["numexpr", "python"]
+Machine = Literal["numexpr", "python", "dask"]
 Scope = tuple[Mapping[str, Any], ...]
 
 
@@ -56,8 +58,10 @@ def eval(
     ----------
     expression : str
         Such as ``"2 * a + 3 * b"``. Its names are looked up in `user_dict`, then where this function was called.
-    vm : {"numexpr", "python"}, optional
-        What computes; by default what ``defaults.vm`` says.
+    vm : {"numexpr", "python", "dask"}, optional
+        What computes; by default what ``defaults.vm`` says. ``"dask"`` computes as ``"python"`` does, many blocks at
+        once, where and how dask is configured to; there dask arrays are variables, too, and functions may be called as
+        ``da.sin``.
     out_flavor : {"bcolz", "carray", "numpy"}, optional
         What is returned, a carray or a NumPy array; by default what ``defaults.out_flavor`` says.
     user_dict : mapping, optional
@@ -110,17 +114,24 @@ def evaluate(
     machine = _machine(vm)
     flavor = checked_flavor(defaults.out_flavor if out_flavor is None else out_flavor)
     expression = compile_expression(text)
-    variables = {name: _find(name, scope) for name in expression.names}
+    variables = {name: _find(name, scope, machine) for name in expression.names}
     length = _common_length(variables)
     if length is None:
-        return _unpacked(expression.evaluate(variables, vm=machine))
-    if machine == "python" and expression.reduces and max(map(np.ndim, variables.values())) > 1:
+        return _unpacked(expression.evaluate(variables, vm="python" if machine == "dask" else machine))
+    if machine != "numexpr" and expression.reduces and max(map(np.ndim, variables.values())) > 1:
         text = ast.unparse(_AlongFirstAxis().visit(ast.parse(text.strip(), mode="eval")))
         expression = compile_tree(ast.parse(text, mode="eval").body, text)
+    rows = blen or _block_length(variables)
+    if machine == "dask":
+        result = lazy_result(expression, text, variables, rows)
+        if np.ndim(result) == 0:
+            return _unpacked(np.asarray(result))
+        parts = blocks_of(result) if _is_lazy(result) else iter([result])
+        return _as_array(parts, len(result)) if flavor == "numpy" else _as_carray(parts, len(result), kwargs)
     combine = _combining(expression, text)
     if expression.reduces and combine is None:
         return _unpacked(expression.evaluate({name: _part(v, 0, length) for name, v in variables.items()}, vm=machine))
-    blocks = _blocks(expression, variables, length, blen or _block_length(variables), machine)
+    blocks = _blocks(expression, variables, length, rows, machine)
     if combine is not None:
         return _unpacked(reduce(combine, blocks))
     return _as_array(blocks, length) if flavor == "numpy" else _as_carray(blocks, length, kwargs)
@@ -173,15 +184,21 @@ def _machine(vm: str | None) -> Machine:
     if machine == "python":
         return "python"
     if machine == "dask":
-        raise UnsupportedError("expressions are not computed with dask, but with 'numexpr' or 'python'")
-    raise MetadataError(f"vm must be 'numexpr' or 'python', not {machine!r:.80}", field="vm")
+        dask_array()
+        return "dask"
+    raise MetadataError(f"vm must be 'numexpr', 'python' or 'dask', not {machine!r:.80}", field="vm")
 
 
-def _find(name: str, scope: Scope) -> Any:
+def _find(name: str, scope: Scope, machine: Machine) -> Any:
     for values in scope:
         # functions and modules that happen to be called like a column are passed over
         if name in values and not callable(values[name]) and not isinstance(values[name], ModuleType):
-            return _checked(name, values[name])
+            value = values[name]
+            if machine == "dask" and _is_lazy(value):
+                if any(np.isnan(length) for length in value.shape):
+                    raise MetadataError(f"the shape of variable {name!r} is not known: call its compute_chunk_sizes()")
+                return value
+            return _checked(name, value)
     raise UnknownNameError(f"there is no variable {name!r:.80}", field="expression")
 
 
@@ -194,8 +211,14 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
+def _is_lazy(value: Any) -> bool:
+    """Return whether a value is an array of dask, which is not imported for that."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(value, module.Array)
+
+
 def _is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, carray)) and value.ndim > 0
+    return (isinstance(value, (np.ndarray, carray)) or _is_lazy(value)) and value.ndim > 0
 
 
 def _common_length(variables: Mapping[str, Any]) -> int | None:
@@ -221,7 +244,7 @@ def _part(value: Any, start: int, stop: int) -> Any:
 
 
 def _blocks(
-    expression: Expression, variables: Mapping[str, Any], length: int, size: int, vm: Machine
+    expression: Expression, variables: Mapping[str, Any], length: int, size: int, vm: Literal["numexpr", "python"]
 ) -> Iterator[npt.NDArray[Any]]:
     for start in range(0, max(length, 1), size):
         stop = min(start + size, length)
@@ -242,11 +265,9 @@ def _as_array(blocks: Iterator[npt.NDArray[Any]], length: int) -> npt.NDArray[An
 
 
 def _as_carray(blocks: Iterator[npt.NDArray[Any]], length: int, options: dict[str, Any]) -> carray:
-    out = carray(next(blocks), **{"expectedlen": length, **options})
-    for block in blocks:
-        out.append(block)
-    out.flush()
-    return out
+    first = next(blocks)
+    rows = NewRows(first[:0], chain([first], blocks))
+    return carray(rows, **{"expectedlen": length, **options})
 
 
 def _unpacked(value: Any) -> Any:

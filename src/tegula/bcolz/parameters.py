@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -191,7 +191,7 @@ class Defaults:
     """
 
     def __init__(self) -> None:
-        self._vm = "numexpr" if numexpr_here else "python"
+        self._vm = "numexpr" if numexpr_here else "dask" if dask_here else "python"
         self._out_flavor = "bcolz"
         self._cparams: dict[str, Any] = {"clevel": 5, "shuffle": SHUFFLE, "cname": "lz4", "quantize": 0}
         self.allow_pickle = False
@@ -262,9 +262,6 @@ def defaults_ctx(
         vars(defaults).update(before)
 
 
-_threads = ExitStack()  # holds the setting that blosc_set_nthreads has made
-
-
 def blosc_set_nthreads(nthreads: int) -> int:
     """Set how many chunks are worked on at once, and return how many it were before.
 
@@ -274,11 +271,7 @@ def blosc_set_nthreads(nthreads: int) -> int:
     >>> blosc_set_nthreads(before)
     2
     """
-    before = config.current().threads
-    changed = config.configure(threads=nthreads)
-    _threads.close()
-    _threads.enter_context(changed)
-    return before
+    return config._put(threads=nthreads).threads
 
 
 def set_nthreads(nthreads: int) -> int:

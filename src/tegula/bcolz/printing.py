@@ -7,9 +7,19 @@ from typing import Any
 import numpy as np
 from numpy import get_printoptions, set_printoptions
 
-__all__ = ["array2string", "describe", "get_printoptions", "human_readable_size", "set_printoptions"]
+__all__ = [
+    "HEADER",
+    "array2string",
+    "blocksize",
+    "describe",
+    "get_printoptions",
+    "human_readable_size",
+    "set_printoptions",
+]
 
-_HEADER = 16  # of the container, and of the frame in it
+HEADER = 16
+"""Bytes of the header of the container that a chunk is stored in, and of the frame's in that."""
+
 _BLOCKSIZE = slice(8, 12)
 
 
@@ -46,18 +56,18 @@ def describe(array: Any) -> str:
         f"  nbytes := {human_readable_size(nbytes)}; cbytes := {human_readable_size(cbytes)};"
         f" ratio: {nbytes / cbytes if cbytes else np.nan:.2f}",
         f"  cparams := {array.cparams!r}",
-        f"  chunklen := {array.chunklen}; chunksize: {array.chunklen * array.atomsize}; blocksize: {_blocksize(array)}",
+        f"  chunklen := {array.chunklen}; chunksize: {array.chunklen * array.atomsize}; blocksize: {blocksize(array)}",
     ]
     if array.rootdir:
         lines += [f"  rootdir := '{array.rootdir}'", f"  mode    := '{array.mode}'"]
     return "\n".join([*lines, str(array)])
 
 
-def _blocksize(array: Any) -> int:
+def blocksize(array: Any) -> int:
     """Return the bytes that Blosc compresses as one, as the first full chunk says."""
     if not array.nchunks:
         return 0
     stored = array._array
     key = stored.metadata.keys.encode((0,) * stored.ndim)
-    header = stored.store.get(key, (_HEADER, 2 * _HEADER)) or b""
+    header = stored.store.get(key, (HEADER, 2 * HEADER)) or b""
     return int.from_bytes(header[_BLOCKSIZE], "little")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ __all__ = [
     "in_memory",
     "open_stored",
     "place_beside",
+    "removing",
     "replace",
 ]
 
@@ -88,6 +91,18 @@ def create(
         extra=extra,
         filled=False,
     )
+
+
+@contextmanager
+def removing(rootdir: Any) -> Iterator[None]:
+    """Remove the directory after an error, if there is nothing in it."""
+    try:
+        yield
+    except BaseException:
+        if rootdir is not None:
+            with suppress(OSError):
+                os.rmdir(rootdir)
+        raise
 
 
 def clear(rootdir: Any, mode: str) -> None:

@@ -35,9 +35,11 @@ __all__ = [
     "NODE_KEYS",
     "SHAPE_KEY",
     "adapt",
+    "automatic_chunk_nbytes",
     "automatic_chunklen",
     "automatic_chunks",
     "is_draft",
+    "nbytes_by_size",
     "new_draft",
     "parse",
     "portable",
@@ -76,10 +78,30 @@ def automatic_chunklen(expectedlen: float, row_nbytes: int) -> int:
     >>> automatic_chunklen(25, 4), automatic_chunklen(10**9, 4)
     (4096, 524288)
     """
-    expected = min(max(expectedlen * row_nbytes / _MIB, 1e-4), 1e4)
-    zone = int(math.log10(expected))
-    chunk_nbytes = 4096 * int(2 ** (math.log10(10**zone) + 6))
-    return max(chunk_nbytes // max(1, row_nbytes), 1)
+    return max(automatic_chunk_nbytes(expectedlen * row_nbytes / _MIB) // max(1, row_nbytes), 1)
+
+
+def automatic_chunk_nbytes(expected_mib: float) -> int:
+    """Return the bytes of a chunk that bcolz chooses for an array of so many mebibytes, from 0.0001 to 10000.
+
+    Examples
+    --------
+    >>> automatic_chunk_nbytes(1), automatic_chunk_nbytes(10**9)
+    (262144, 4194304)
+    """
+    zone = int(math.log10(min(max(expected_mib, 1e-4), 1e4)))
+    return nbytes_by_size(10**zone)
+
+
+def nbytes_by_size(expected_mib: float) -> int:
+    """Return the bytes of a chunk by bcolz's formula, for an array of any number of mebibytes.
+
+    Examples
+    --------
+    >>> nbytes_by_size(1), nbytes_by_size(0.5)
+    (262144, 208896)
+    """
+    return 4096 * int(2 ** (math.log10(expected_mib) + 6))
 
 
 def automatic_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -14,17 +14,19 @@ tegula.zarr1.Array((20, 20), int32, chunks=(10, 10), order=C)
 
 What is different from zarr 1.1, on purpose:
 
-- Selections are NumPy's: steps, index arrays, masks and broadcasting work.
+- Selections are NumPy's: steps, index arrays and masks work.
 - What a resize cuts off never comes back, appending to a negative axis appends, and elements that were never written
   are zero where the fill value is ``None``, instead of what happened to be in memory.
 - Writes of threads, and of processes through a `DirectoryStore`, lose nothing of each other, with or without a
   synchronizer; only whole values are ever seen.
 - Opening never creates or deletes anything, unless the mode says so; chunks are not thrown away where ``meta`` is lost.
-- Errors are tegula's: ``tegula.ReadOnlyError``, ``tegula.NotFoundError`` and so on.
+- Errors are tegula's, and those that zarr 1.1 raised as well: ``except ValueError`` goes on catching them.
+
+The modules of zarr 1.1 are there, too: ``tegula.zarr1.storage``, ``tegula.zarr1.blosc`` and so on.
 """
 
 from tegula.zarr1.arrays import Array, SynchronizedArray
-from tegula.zarr1.creation import array, create, empty, full, init_store, ones, open, zeros
+from tegula.zarr1.creating import array, create, empty, full, init_store, ones, open, zeros
 from tegula.zarr1.likes import empty_like, full_like, ones_like, open_like, zeros_like
 from tegula.zarr1.stores import DirectoryStore
 from tegula.zarr1.synchronizers import ProcessSynchronizer, ThreadSynchronizer

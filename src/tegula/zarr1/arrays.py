@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, suppress
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,15 @@ import numpy.typing as npt
 from tegula import arrays as nodes
 from tegula import engine
 from tegula.attributes import Attributes
-from tegula.errors import MetadataError, NotFoundError
+from tegula.errors import MetadataError, SelectionError
 from tegula.formats.documents import load
 from tegula.info import human_bytes
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import MappingStore, Store
+from tegula.stores import Store
+from tegula.zarr1.attributes import alone
 from tegula.zarr1.compression import compression_of
+from tegula.zarr1.errors import MissingError, ShapeError
 from tegula.zarr1.stores import as_store
-from tegula.zarr1.synchronizers import ProcessSynchronizer
 
 __all__ = ["Array", "SynchronizedArray"]
 
@@ -40,10 +43,10 @@ class Array:
 
     Raises
     ------
-    NotFoundError
-        If there is no array in the store.
-    MetadataError, UnsupportedError
-        If what is there can't be read.
+    ValueError
+        If there is no array in the store, or what is there can't be read.
+    UnsupportedError
+        If tegula has no means to read it.
 
     Examples
     --------
@@ -153,7 +156,15 @@ class Array:
 
     @property
     def nbytes_stored(self) -> int:
-        """Bytes of all values in the store, the documents among them; found by listing it."""
+        """Bytes of all values in the store, the documents among them, or -1.
+
+        A ``dict`` and a tegula store are listed; any other mapping has to know it, as ``size``.
+        """
+        size = getattr(self._store, "size", None)
+        if isinstance(size, int):
+            return size
+        if not isinstance(self._store, (dict, Store, str, os.PathLike)):
+            return -1
         store = self._array.store
         return sum(store.size(key) or 0 for key in store.list())
 
@@ -173,11 +184,47 @@ class Array:
         return self._array.nchunks_initialized()
 
     def __getitem__(self, selection: Any) -> Any:
-        return self._array[selection]
+        if self.order == "C" or self.ndim < 2:
+            return self._array[selection]
+        shape = self._selected(selection)
+        if shape is not None and len(shape) > 1:
+            with suppress(SelectionError):  # others may have changed the shape since
+                return self._array.read(selection, np.empty(shape, self.dtype, order="F")).result()
+        found = self._array[selection]
+        return np.asfortranarray(found) if isinstance(found, np.ndarray) and found.ndim > 1 else found
 
     def __setitem__(self, selection: Any, value: Any) -> None:
+        shape = self._selected(selection)
+        if shape is not None:
+            self._check_shape(value, shape)
         with self._alone():
             self._array[selection] = value
+
+    def _check_shape(self, value: Any, shape: tuple[int, ...]) -> None:
+        if not hasattr(value, "shape"):
+            if self.dtype.fields:
+                return  # tuples among lists may be elements
+            try:
+                value = np.asarray(value)
+            except ValueError:
+                return  # it will be told what is wrong with it
+        given = tuple(value.shape)
+        if given and given != shape:
+            raise ShapeError(f"values of shape {given} do not fit a selection of shape {shape}")
+
+    def _selected(self, selection: Any) -> tuple[int, ...] | None:
+        """Return the shape of what integers and slices select, which values have to have; ``None`` of anything else."""
+        keys = selection if isinstance(selection, tuple) else (selection,)
+        if not all(
+            isinstance(key, (int, np.integer, slice, EllipsisType)) and not isinstance(key, bool) for key in keys
+        ):
+            return None
+        try:
+            # elements of no bytes: nothing is booked, however large the array is
+            shape: tuple[int, ...] = np.broadcast_to(np.empty((), "V0"), self.shape)[selection].shape
+        except (IndexError, TypeError, ValueError):
+            return None  # it will be told what is wrong with it
+        return shape
 
     def resize(self, *args: Any) -> None:
         """Change the length of dimensions; what is cut off is gone, what is added holds the fill value.
@@ -218,7 +265,7 @@ class Array:
 
         Raises
         ------
-        SelectionError
+        ValueError
             If the shapes do not fit.
 
         Examples
@@ -230,18 +277,19 @@ class Array:
         array([[1, 2, 5],
                [3, 4, 6]], dtype=int32)
         """
-        with self._alone():
-            self._array.append(data, axis)
+        try:
+            with self._alone():
+                self._array.append(data, axis)
+        except SelectionError as error:
+            raise ShapeError(error.message).within(path=error.path, field=error.field) from None
 
-    def _alone(self) -> AbstractContextManager[None]:
-        """Keep other processes out where the store itself can't."""
-        synchronizer = self._synchronizer
-        if isinstance(synchronizer, ProcessSynchronizer) and isinstance(self._array.store, MappingStore):
-            return synchronizer.lock()
-        return nullcontext()
+    def _alone(self) -> AbstractContextManager[Any]:
+        return alone(self._synchronizer, self._array.store)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return self._array.__array__(dtype, copy)
+        if copy is False:
+            return self._array.__array__(dtype, copy)  # which says that there is nothing but copies
+        return np.asarray(self[...], dtype)
 
     def __len__(self) -> int:
         return len(self._array)
@@ -254,12 +302,12 @@ class Array:
 
     def __repr__(self) -> str:
         stored = self.nbytes_stored
-        ratio = f"; ratio: {self.nbytes / stored:.1f}" if stored else ""
+        told = f"; nbytes_stored: {human_bytes(stored)}; ratio: {self.nbytes / stored:.1f}" if stored > 0 else ""
         synchronizer = "" if self._synchronizer is None else f"; synchronizer: {_type_name(self._synchronizer)}"
         return (
             f"tegula.zarr1.{type(self).__name__}({self.shape}, {self.dtype}, chunks={self.chunks}, order={self.order})"
             f"\n  compression: {self.compression}; compression_opts: {self.compression_opts}"
-            f"\n  nbytes: {human_bytes(self.nbytes)}; nbytes_stored: {human_bytes(stored)}{ratio}"
+            f"\n  nbytes: {human_bytes(self.nbytes)}{told}"
             f"; initialized: {self.initialized}/{self._array.nchunks}"
             f"\n  store: {_type_name(self._store)}{synchronizer}"
         )
@@ -292,7 +340,7 @@ class SynchronizedArray(Array):
 def _read_array(store: Store) -> ArrayMetadata:
     metadata = engine.read_metadata(store, "")
     if metadata is None:
-        raise NotFoundError("there is no array", path=store.url)
+        raise MissingError("there is no array", path=store.url)
     if not isinstance(metadata, ArrayMetadata):
         raise MetadataError("there is a group, not an array", path=store.url)
     return metadata

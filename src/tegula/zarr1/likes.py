@@ -7,7 +7,7 @@ from typing import Any, Final
 from tegula.chunking import as_shape
 from tegula.errors import MetadataError
 from tegula.zarr1.arrays import Array
-from tegula.zarr1.creation import chunks_of, create, open
+from tegula.zarr1.creating import chunks_of, create, open
 
 __all__ = ["empty_like", "full_like", "ones_like", "open_like", "zeros_like"]
 
@@ -21,6 +21,8 @@ def _like(a: Any, *given: Any) -> dict[str, Any]:
     options.setdefault("shape", tuple(a.shape))
     options.setdefault("dtype", a.dtype)
     options.setdefault("chunks", chunks_of(a, as_shape(options["shape"])))
+    if options["chunks"] is None:
+        raise MetadataError("chunks must be specified, since the array has none", field="chunks")
     options.setdefault("order", getattr(a, "order", "C"))
     if "compression" not in options and hasattr(a, "compression"):
         options["compression"] = "none" if a.compression is None else a.compression

@@ -10,6 +10,7 @@ from tegula.errors import NotFoundError
 from tegula.places import store_of
 from tegula.stores import LocalStore, MappingStore, Store
 from tegula.stores.interface import is_key
+from tegula.zarr1.errors import DirectoryError, ValueTypeError
 
 __all__ = ["DirectoryStore", "as_store"]
 
@@ -20,12 +21,12 @@ class DirectoryStore(MutableMapping[str, bytes]):
     Parameters
     ----------
     path : str or path-like
-        The directory, which is made by the first write if it is missing.
+        The directory, which has to exist.
 
     Raises
     ------
-    StoreError
-        If there is something else than a directory.
+    ValueError
+        If there is nothing, or something else than a directory.
 
     Examples
     --------
@@ -41,7 +42,18 @@ class DirectoryStore(MutableMapping[str, bytes]):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._local = LocalStore(path)
+        place = os.path.abspath(os.fspath(path))
+        if not os.path.isdir(place):
+            what = "is no directory" if os.path.lexists(place) else "does not exist: os.makedirs makes it"
+            raise DirectoryError(f"the directory of the store {what}", path=place)
+        self._local = LocalStore(place)
+
+    @classmethod
+    def _at(cls, path: str | os.PathLike[str]) -> DirectoryStore:
+        """Return a store whose directory is made by the first write if it is missing."""
+        store = cls.__new__(cls)
+        store._local = LocalStore(path)
+        return store
 
     @property
     def path(self) -> str:
@@ -60,6 +72,10 @@ class DirectoryStore(MutableMapping[str, bytes]):
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
+        try:
+            memoryview(value)
+        except TypeError as error:
+            raise ValueTypeError(f"a value is bytes, not {type(value).__name__}", key=key) from error
         self._local.set(key, value)
 
     def __delitem__(self, key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,13 +16,31 @@ __all__ = ["ProcessSynchronizer", "ThreadSynchronizer"]
 class ThreadSynchronizer:
     """Nothing to do: threads that write to one array lose nothing of each other, whether there is one of these or not.
 
+    Its locks are there for programs that take them themselves.
+
     Examples
     --------
     >>> from tegula import zarr1 as zarr
-    >>> z = zarr.zeros(10, chunks=5, synchronizer=zarr.ThreadSynchronizer())
-    >>> type(z).__name__
+    >>> synchronizer = zarr.ThreadSynchronizer()
+    >>> z = zarr.zeros(10, chunks=5, synchronizer=synchronizer)
+    >>> with synchronizer.chunk_lock("0"):
+    ...     type(z).__name__
     'SynchronizedArray'
     """
+
+    def __init__(self) -> None:
+        self.mutex = threading.Lock()
+        self.attrs_lock = threading.Lock()
+        self.chunk_locks: dict[str, Any] = {}
+
+    def chunk_lock(self, ckey: str) -> AbstractContextManager[Any]:
+        """Return the lock that belongs to the key of a chunk."""
+        with self.mutex:
+            lock: AbstractContextManager[Any] = self.chunk_locks.setdefault(ckey, threading.Lock())
+        return lock
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ThreadSynchronizer, ()
 
 
 class ProcessSynchronizer:
@@ -56,18 +75,28 @@ class ProcessSynchronizer:
         StoreError
             If the file system can't make or lock a file there.
         """
-        return _Lock(self.path)
+        return _Lock(self.path, "array")
+
+    @property
+    def attrs_lock(self) -> AbstractContextManager[Any]:
+        """A lock for programs that take it themselves; writing attributes does not."""
+        return _Lock(self.path, "attrs")
+
+    def chunk_lock(self, ckey: str) -> AbstractContextManager[Any]:
+        """Return the lock that belongs to the key of a chunk, for programs that take it themselves."""
+        return _Lock(self.path, ckey)
 
 
 class _Lock(Held):
     """A file in a directory, locked."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, name: str) -> None:
         super().__init__()
         self._path = path
+        self._name = name
 
     def __enter__(self) -> _Lock:
-        name = os.path.join(self._path, "array.lock")
+        name = os.path.join(self._path, f"{self._name}.lock")
         try:
             os.makedirs(self._path, exist_ok=True)
             self.lock(self.open(name, os.O_RDWR | os.O_CREAT), name)

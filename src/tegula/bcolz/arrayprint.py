@@ -1,0 +1,5 @@
+"""``bcolz.arrayprint``: arrays as text."""
+
+from tegula.bcolz.printing import array2string, get_printoptions, set_printoptions
+
+__all__ = ["array2string", "get_printoptions", "set_printoptions"]

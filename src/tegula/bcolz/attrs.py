@@ -1,0 +1,8 @@
+"""``bcolz.attrs``: the attributes of carrays and ctables."""
+
+from tegula.bcolz.attributes import attrs
+
+__all__ = ["ATTRSDIR", "attrs"]
+
+ATTRSDIR = "__attrs__"
+"""The file that holds the attributes."""

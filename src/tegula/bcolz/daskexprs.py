@@ -1,0 +1,167 @@
+"""Expressions computed with dask: a graph of blocks of rows, which dask's scheduler works on side by side."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from itertools import chain, count
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.bcolz.errors import NotInstalledError
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
+from tegula.expressions import REDUCTIONS, Expression, compile_tree
+
+__all__ = ["blocks_of", "dask_array", "lazy_result"]
+
+_AT_ONCE: Final = 16
+"""Blocks that are computed together: enough for the cores of a machine, and all that is in memory at a time."""
+
+
+def dask_array() -> Any:
+    """Return the module ``dask.array``.
+
+    Raises
+    ------
+    NotInstalledError
+        If dask is not installed, or can't be imported.
+    """
+    try:
+        return import_module("dask.array")
+    except ModuleNotFoundError as error:
+        raise NotInstalledError("dask is not installed: pip install 'dask[array]'", field="vm") from error
+    except Exception as error:  # some versions do not work with some of NumPy
+        raise NotInstalledError(f"dask can't be imported: {type(error).__name__}: {error}", field="vm") from error
+
+
+def lazy_result(expression: Expression, text: str, variables: Mapping[str, Any], rows: int) -> Any:
+    """Make a graph of an expression.
+
+    What is gathered from all rows (``sum(a)``, or ``mean(a, axis=0)``) is computed at once, since every block of the
+    result depends on it; the rest is left to be computed block by block.
+
+    Parameters
+    ----------
+    expression : Expression
+        The expression, checked.
+    text : str
+        Its text.
+    variables : mapping of str to object
+        Values by name: carrays, NumPy and dask arrays, and scalars.
+    rows : int
+        Rows of a block.
+
+    Returns
+    -------
+    dask.array.Array, ndarray or scalar
+        A dask array if there are rows left to be computed.
+
+    Raises
+    ------
+    MetadataError
+        If the values don't fit together.
+    UnsupportedError
+        If dask is not installed, or text is added up.
+
+    Examples
+    --------
+    >>> from tegula.expressions import compile_expression
+    >>> lazy_result(compile_expression("2 * n"), "2 * n", {"n": 3}, rows=1)
+    6
+    """
+    da = dask_array()
+    try:
+        operands = {name: _operand(da, value, rows) for name, value in variables.items()}
+        if not expression.reduces:
+            return _by_blocks(da, expression, operands)
+        gathering = _Gathering(da, operands)
+        tree = gathering.visit(ast.parse(text.strip(), mode="eval").body)
+        return _by_blocks(da, _compiled(tree), gathering.operands)
+    except TegulaError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, IndexError, NotImplementedError) as error:
+        raise MetadataError(f"{text!r:.80} can't be computed: {error}", field="expression") from error
+    except RecursionError:
+        raise MetadataError("the expression is too deeply nested", field="expression") from None
+
+
+def blocks_of(result: Any) -> Iterator[npt.NDArray[Any]]:
+    """Compute the rows of a dask array in order, some blocks at a time.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in blocks_of(dask_array().arange(5, chunks=2))]
+    [[0, 1, 2, 3, 4]]
+    """
+    number = result.numblocks[0]
+    for start in range(0, max(number, 1), _AT_ONCE):
+        yield np.asarray(result.blocks[start : start + _AT_ONCE].compute())
+
+
+def _compiled(tree: ast.expr) -> Expression:
+    # with a text of its own, by which dask tells the parts of one expression from each other
+    return compile_tree(tree, ast.unparse(tree))
+
+
+def _operand(da: Any, value: Any, rows: int) -> Any:
+    """Divide an array into blocks of rows; what has no rows stays as it is."""
+    if isinstance(value, da.Array):
+        return value.rechunk({0: rows, **dict.fromkeys(range(1, value.ndim), -1)}) if value.ndim else value
+    if isinstance(value, np.generic) or not getattr(value, "ndim", 0):
+        return value
+    meta = np.empty((0,) * value.ndim, value.dtype)
+    # without a name of its own, dask would read all elements to make one
+    return da.from_array(value, chunks=(rows, *value.shape[1:]), name=False, meta=meta)
+
+
+def _by_blocks(da: Any, expression: Expression, operands: Mapping[str, Any]) -> Any:
+    """Evaluate an expression that gathers nothing in each block."""
+    values = {name: operands[name] for name in expression.names}
+    arrays = {name: value for name, value in values.items() if isinstance(value, da.Array)}
+    constants = {name: value for name, value in values.items() if name not in arrays}
+    if not arrays:
+        return expression.evaluate(constants, vm="python")
+    nothing = [np.empty((0, *array.shape[1:])[: array.ndim], array.dtype) for array in arrays.values()]
+    meta = np.asarray(_in_block(*nothing, expression=expression, names=(*arrays,), constants=constants))
+    ndim = max(np.ndim(value) for value in values.values())
+    return da.blockwise(
+        _in_block,
+        (*range(ndim),),
+        *chain.from_iterable((array, (*range(ndim - array.ndim, ndim),)) for array in arrays.values()),
+        expression=expression,
+        names=(*arrays,),
+        constants=constants,
+        dtype=meta.dtype,
+        meta=np.empty((0,) * ndim, meta.dtype),
+    )
+
+
+def _in_block(*blocks: Any, expression: Expression, names: tuple[str, ...], constants: Mapping[str, Any]) -> Any:
+    return expression.evaluate({**constants, **dict(zip(names, blocks))}, vm="python")
+
+
+class _Gathering(ast.NodeTransformer):
+    """Puts a variable in the place of each call that gathers elements, and its value among the operands."""
+
+    def __init__(self, da: Any, operands: Mapping[str, Any]) -> None:
+        self.operands = {**operands}
+        self._da = da
+        self._numbers = count()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = ast.unparse(node.func).rpartition(".")[2]
+        if function not in REDUCTIONS:
+            # a name of a function is no variable
+            return ast.Call(node.func, [self.visit(argument) for argument in node.args], node.keywords)
+        axes = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+        axis = _compiled(axes[0]).evaluate({}) if axes and ast.unparse(axes[0]) != "None" else None
+        values = self._da.asarray(_by_blocks(self._da, _compiled(self.visit(node.args[0])), self.operands))
+        if values.dtype.kind in "OSUVT":
+            raise UnsupportedError("there is no arithmetic with text or objects", field="expression")
+        gathered = getattr(self._da, function)(values, axis=axis)
+        name = next(name for number in self._numbers if (name := f"{function}_{number}") not in self.operands)
+        self.operands[name] = gathered.compute() if axis in (None, 0, -values.ndim) else gathered
+        return ast.Name(name, ast.Load())

@@ -1,0 +1,7 @@
+"""``bcolz.version``: the version, which is that of tegula."""
+
+from tegula import __version__
+
+__all__ = ["__version__", "version"]
+
+version = __version__

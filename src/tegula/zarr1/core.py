@@ -1,0 +1,5 @@
+"""``zarr.core``: the array."""
+
+from tegula.zarr1.arrays import Array
+
+__all__ = ["Array"]

@@ -1,0 +1,7 @@
+"""``zarr.sync``: synchronizers, and arrays and attributes that have one."""
+
+from tegula.zarr1.arrays import SynchronizedArray
+from tegula.zarr1.attributes import SynchronizedAttributes
+from tegula.zarr1.synchronizers import ProcessSynchronizer, ThreadSynchronizer
+
+__all__ = ["ProcessSynchronizer", "SynchronizedArray", "SynchronizedAttributes", "ThreadSynchronizer"]
