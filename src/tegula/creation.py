@@ -469,7 +469,7 @@ def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata
     if shards is True or (isinstance(shards, str) and shards == "auto"):
         outer = automatic_shards(metadata.shape, inner, metadata.data_type.itemsize)
     else:
-        outer = as_shape(shards)
+        outer = as_shape(_whole_shards(shards, metadata.shape, inner))
     if len(outer) != len(inner) or any(n < 1 or n % chunk for n, chunk in zip(outer, inner)):
         raise MetadataError(f"shards {outer} are not multiples of the chunks {inner}", field="shards")
     spec = CodecSpec(
@@ -482,6 +482,16 @@ def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata
         },
     )
     return replace(metadata, grid=regular_grid(outer), codecs=(spec,))
+
+
+def _whole_shards(value: Any, shape: tuple[int, ...], inner: tuple[int, ...]) -> Any:
+    """Replace -1 by the length of the whole axis in chunks; one int is that of each axis."""
+    is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
+    items = [value] * len(inner) if is_one else value
+    if isinstance(items, str) or not isinstance(items, Sequence) or len(items) != len(inner):
+        return value
+    whole = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, inner)]
+    return [size if item is None or item == -1 else item for item, size in zip(items, whole)]
 
 
 def _codec_json(codec: CodecSpec) -> dict[str, Any]:
