@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
 from tegula.array import Array
-from tegula.creation import codec_specs
+from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
 
 __all__ = ["Rule", "Rules", "rules_of", "settle"]

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from tegula.array import Array
+from tegula.codecs import complete
 from tegula.conversion.masks import keep_mask
 from tegula.conversion.rules import Rules
+from tegula.creation import adapted as adapted_to
 from tegula.creation import array_metadata, sharded, with_checksum
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
@@ -208,7 +210,10 @@ def keeps_codecs(source: Array, metadata: ArrayMetadata, item: Format) -> bool:
     """Return whether the codecs of the new array, for which some were asked, are those that the source has."""
     try:
         own = replace(source.metadata, codecs=portable(source.metadata.codecs), grid=metadata.grid, documents={})
-        return item.adapt(own).codecs == metadata.codecs
+        one, other = item.adapt(own), item.adapt(metadata)
+        return complete(one.codecs, one.data_type, ndim=one.ndim) == complete(
+            other.codecs, other.data_type, ndim=other.ndim
+        )
     except UnsupportedError:
         return False
 
@@ -258,7 +263,7 @@ def _adapted(item: Format, draft: ArrayMetadata, wishes: _Wishes, notes: list[st
     """Say the metadata in the target's format; what that has no codec, grid or fill value for is replaced."""
     while True:
         try:
-            return item.adapt(draft)
+            return adapted_to(item, draft)
         except UnsupportedError as error:
             replaced = _replaced(item, draft, error, wishes, notes)
             if replaced is None or replaced == draft:

@@ -296,11 +296,11 @@ def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[Co
     if not transposes or ndim < 2:
         return [], rest
     reverse = [*range(ndim)][::-1]
-    if len(transposes) > 1 or [*transposes[0].configuration.get("order", [])] not in (reverse, reverse[::-1]):
+    given = transposes[0].configuration.get("order", [])
+    order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
+    if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
         raise UnsupportedError("Zarr v2 has C and F order only", codec="transpose")
-    return (
-        [CodecSpec("transpose", {"order": reverse})] if transposes[0].configuration["order"] == reverse else []
-    ), rest
+    return [CodecSpec("transpose", {"order": reverse})] if order == reverse else [], rest
 
 
 def _adapt_codec(codec: CodecSpec) -> CodecSpec:
@@ -313,6 +313,8 @@ def _adapt_codec(codec: CodecSpec) -> CodecSpec:
         options.pop("typesize", None)
         options["shuffle"] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}.get(options.get("shuffle", "shuffle"), 1)
         return CodecSpec("numcodecs.blosc", {"blocksize": 0, **options})
+    if codec.name == "packbits" and options.get("padding_encoding", "first_byte") == "first_byte" and len(options) < 2:
+        return CodecSpec("numcodecs.packbits")
     if codec.name in ("zstd", "gzip", "crc32c", "vlen-utf8", "vlen-bytes"):
         return CodecSpec(f"numcodecs.{codec.name}", options)
     raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)
