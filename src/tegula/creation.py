@@ -427,7 +427,7 @@ def array_metadata(
     if order not in ("C", "F"):
         raise MetadataError(f"order must be C or F, not {order!r}", field="order")
     if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
-        specs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
+        specs = _transposed(specs, len(shape))
     # zero, the usual fill value, stands for the zero of any type; false, an empty string, a record of zeros
     zero = type(fill_value) is int and fill_value == 0
     return ArrayMetadata(
@@ -443,6 +443,15 @@ def array_metadata(
         else scalar_array(fill_value, data_type),
         format=item.name,
     )
+
+
+def _transposed(specs: list[CodecSpec], ndim: int) -> list[CodecSpec]:
+    """Put the elements of chunks into Fortran order; those of inner chunks, where a shard is the outermost codec."""
+    if specs and specs[0].name == "sharding_indexed":
+        order = {"name": "transpose", "configuration": {"order": [*range(ndim)][::-1]}}
+        inner = [order, *specs[0].configuration.get("codecs", [])]
+        return [replace(specs[0], configuration={**specs[0].configuration, "codecs": inner}), *specs[1:]]
+    return [CodecSpec("transpose", {"order": [*range(ndim)][::-1]}), *specs]
 
 
 def adapted(item: Format, draft: ArrayMetadata) -> ArrayMetadata:
