@@ -57,8 +57,8 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 _FREE: Final = frozenset(
     _PREFIX + name
     for name in (
-        "adler32", "base64", "crc32", "crc32c", "delta", "fletcher32", "jenkins_lookup3", "json", "json2", "lz4", "lzma",
-        "msgpack", "msgpack2", "packbits", "pcodec", "pickle", "shuffle", "vlen-bytes", "vlen-utf8", "zfpy",
+        "adler32", "base64", "crc32", "crc32c", "delta", "fletcher32", "jenkins_lookup3", "json", "json2", "lz4",
+        "lzma", "msgpack", "msgpack2", "packbits", "pcodec", "pickle", "shuffle", "vlen-bytes", "vlen-utf8", "zfpy",
     )
 )  # fmt: skip
 """Codecs of numcodecs that need no option; those of none of these lists are asked what they need."""
@@ -66,7 +66,7 @@ _FREE: Final = frozenset(
 _STATED: Final[Mapping[str, tuple[str, ...]]] = {
     "blosc": ("cname", "clevel", "shuffle", "typesize", "blocksize"),
     "gzip": ("level",),
-    "zstd": ("level", "checksum"),
+    "zstd": ("level",),
     "sharding_indexed": ("codecs", "index_codecs"),
     "numcodecs.delta": ("dtype",),
     "numcodecs.fixedscaleoffset": ("dtype",),
@@ -75,7 +75,7 @@ _STATED: Final[Mapping[str, tuple[str, ...]]] = {
     "numcodecs.categorize": ("dtype",),
     "numcodecs.shuffle": ("elementsize",),
 }
-"""Options that a document must state by the specification, or for numcodecs, though tegula can do without."""
+"""Options that a document must state for TensorStore, zarr-python or numcodecs, though tegula can do without."""
 
 
 # --- what a user writes
@@ -231,13 +231,13 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
     --------
     >>> from tegula.metadata.data_types import as_data_type
     >>> lacking([CodecSpec("bytes"), CodecSpec("zstd")], as_data_type("i4"), ndim=1)
-    [('bytes', 'endian'), ('zstd', 'level'), ('zstd', 'checksum')]
+    [('bytes', 'endian'), ('zstd', 'level')]
     """
     found: list[tuple[str, str]] = []
     for spec, _, before, axes in build_steps(specs, data_type, ndim=ndim):
         stated = _STATED.get(spec.name, ())
-        if spec.name == "bytes" and before.has_byte_order:
-            stated = ("endian",)
+        if spec.name == "bytes" and before.has_byte_order and before.numpy.names is None:
+            stated = ("endian",)  # which zarr-python has never written for structures
         if spec.name == "blosc" and spec.configuration.get("shuffle") == "noshuffle":
             stated = tuple(name for name in stated if name != "typesize")
         found += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]

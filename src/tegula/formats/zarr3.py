@@ -349,7 +349,10 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if data_type.is_fixed and data_type.numpy not in EXTENDED.values():
         data_type = DataType(packed(data_type.numpy).newbyteorder("="), alias=data_type.alias)
     data_type_to_json(data_type)
-    codecs = [_adapt_codec(codec, data_type) for codec in codecs]
+    first = next((n for n, c in enumerate(codecs) if c.name not in _ARRAY_TO_ARRAY | _ARRAY_TO_BYTES), 0)
+    # what has been compressed once has no elements any more
+    sizes = [_typesize(data_type) if number <= first else 1 for number in range(len(codecs))]
+    codecs = [_adapt_codec(codec, data_type, typesize) for codec, typesize in zip(codecs, sizes)]
     endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
     before = [codec for codec in codecs if codec.name in _ARRAY_TO_ARRAY]
     middle = [codec for codec in codecs if codec.name in _ARRAY_TO_BYTES]
@@ -389,7 +392,7 @@ def _array_to_bytes(data_type: DataType, endian: str | None) -> CodecSpec:
     return CodecSpec("bytes", {"endian": endian or "little"}) if data_type.has_byte_order else CodecSpec("bytes")
 
 
-def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
+def _adapt_codec(codec: CodecSpec, data_type: DataType, typesize: int) -> CodecSpec:
     options = dict(codec.configuration)
     if codec.name == "numcodecs.blosc":
         shuffle = options.get("shuffle", 1)
@@ -403,7 +406,7 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
         return CodecSpec(
             "blosc",
             {
-                "typesize": _typesize(data_type),
+                "typesize": typesize,
                 "cname": options.get("cname", "lz4"),
                 "clevel": options.get("clevel", 5),
                 "shuffle": names[shuffle],
@@ -411,7 +414,7 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
             },
         )
     if codec.name == "blosc":
-        usual = {"typesize": _typesize(data_type), "cname": "zstd", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
+        usual = {"typesize": typesize, "cname": "zstd", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
         return CodecSpec("blosc", {**usual, **options})
     if codec.name in ("numcodecs.zstd", "zstd"):
         return CodecSpec("zstd", {"level": 0, "checksum": False, **options})
