@@ -324,7 +324,7 @@ def example(name: str, format: str) -> dict[str, Any] | None:
     usual: dict[str, Any] = {"format": format, "shape": (5, 4), "chunks": (3, 2), "dtype": "i4", "codecs": "none"}
     shards = {"name": "sharding_indexed", "chunk_shape": [3, 2]}
     forms: dict[str, dict[str, Any] | None] = {
-        "filters of Zarr v2": None if v3 else {"codecs": ["gzip", "zlib"]},
+        "filters of Zarr v2": None if v3 else {"codecs": ["gzip", "zstd"]},
         "structured": {"dtype": "i2,f4"},
         "structured with subarrays": None if v3 else {"dtype": [("a", "i2"), ("b", "f4", (2,))]},
         "`zstd` with a checksum": {"codecs": {"name": "zstd", "checksum": True}},
