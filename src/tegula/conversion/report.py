@@ -62,7 +62,8 @@ class ConvertReport:
     failed : dict of str to str
         Path and reason of each array of a hierarchy that could not be converted.
     notes : dict of str to list of str
-        Path of groups, and what could not be kept of them as it was.
+        Path of groups, and what could not be kept of them as it was; of the topmost one (``""``) also how many arrays
+        did not fit the chunks or shards that were asked for.
 
     Examples
     --------
