@@ -8,6 +8,7 @@ from typing import Any, Literal
 from tegula.arrays import Array
 from tegula.conversion.job import Job
 from tegula.conversion.report import ConvertedArray, ConvertReport
+from tegula.conversion.rules import rules_of
 from tegula.conversion.targets import Options, Progress
 from tegula.creation import check_path, check_reserved
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
@@ -66,7 +67,9 @@ def convert(
     format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
         Format of the target; by default what the suffix of `target` or `path` says, and Zarr v3 if it says nothing.
     chunks, shards, codecs : optional
-        As for `tegula.create_array`, for every array; by default those of the source.
+        As for `tegula.create_array`; by default those of the source. In a hierarchy a shape is for the arrays of as
+        many dimensions. A mapping gives them by dimension, ``{"time": 24, "lat": 45}``, or by array,
+        ``{"tas": (24, 45, 90), "model/*": "auto"}`` (codecs by array only). See Notes.
     checksum : bool
         Store a checksum with each chunk, as for `tegula.create_array`; chunks are not compressed anew for that.
     select : selection, optional
@@ -96,9 +99,24 @@ def convert(
     UnsupportedError
         If the target's format can't hold the array. In a hierarchy such arrays are left out and reported.
     MetadataError
-        If the target is the source, the format contradicts the suffix, or an argument is not valid.
+        If the target is the source, the format contradicts the suffix, an argument is not valid, a rule is about no
+        array, or shards are not multiples of the chunks.
     NotFoundError, AlreadyExistsError
         If there is no source, or there is a target and `overwrite` is false.
+
+    Notes
+    -----
+    In a mapping one integer is a rule for a dimension, if there is one of that name, as in xarray: arrays that have it
+    get chunks (shards) of that length along it (-1: of the whole axis), and keep what they have along others. Anything
+    else is a rule for arrays: those of that name at any level, or the one at a path from the top, which contains ``/``;
+    both may have the wildcards ``*``, ``?`` and ``[…]`` for parts of one name. So ``{"/time": 24}`` or
+    ``{"time": (24,)}`` is about the array ``time`` and not about the dimension.
+
+    ``None`` leaves an array as it is, ``False`` stands for no shards, no codecs, or one chunk. Of several rules for one
+    array a path counts before a name, a name before a pattern, and of equals the last; rules for dimensions count for
+    those arrays that no other rule names. ``{"id": …}`` and ``{"name": …}`` with a text are one codec, not rules.
+
+    An array that does not fit (another number of dimensions) stays as it is, and a note in the report says so.
 
     Examples
     --------
@@ -109,6 +127,9 @@ def convert(
     >>> tegula.open(new)["x"][:]
     array([[0, 1, 2],
            [3, 4, 5]])
+    >>> report = tegula.convert(old, tegula.MemoryStore(), chunks={"x": (2, 2)}, codecs={"x": "zstd"}, dry_run=True)
+    >>> report.arrays[0].chunks
+    (2, 2)
     """
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
@@ -124,12 +145,23 @@ def convert(
         raise UnsupportedError(f"{format} has no consolidated metadata")
     if consolidated is True and isinstance(node, Array):
         raise MetadataError("consolidated metadata are those of a group, and the source is an array")
+    single = isinstance(node, Array)
+    wanted = {
+        "chunks": rules_of("chunks", chunks, single),
+        "shards": rules_of("shards", shards, single),
+        "codecs": rules_of("codecs", codecs, single),
+    }
+    if item.name != "zarr3" and any(wanted["shards"].values):
+        raise UnsupportedError(f"{item.name} has no shards", field="shards")
     with nullcontext(_looked_at(target)) if dry_run else creating(target) as store:
         refuse_overlap(node.store, node.path, store, path)
-        options = Options(item, chunks, shards, codecs, checksum, overwrite, dry_run, verify, progress, consolidated)
+        options = Options(
+            item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
+            progress=progress, consolidated=consolidated,
+        )  # fmt: skip
         job = Job(store, path, options, ConvertReport(format, dry_run))
         if isinstance(node, Array):
-            job.report.arrays.append(job.array(node, "", select))
+            job.one(node, select)
         elif select is not None:
             raise SelectionError("a selection is for one array, not for a group")
         else:

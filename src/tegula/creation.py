@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tegula import engine
 from tegula.arrays import Array, change_rows
 from tegula.chunking import as_shape, automatic_chunks, automatic_shards
+from tegula.codecs import codec_specs, complete
 from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import FORMATS, Format, find_format
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, chunk_grid, regular_grid
@@ -22,10 +23,10 @@ from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata
 from tegula.stores import MappingStore, MemoryStore, Store
 
 __all__ = [
+    "adapted",
     "array_metadata",
     "check_path",
     "check_reserved",
-    "codec_specs",
     "completing",
     "create_node",
     "create_parents",
@@ -86,7 +87,7 @@ def new_array(
         keys=_key_encoding(chunk_key_encoding, item),
         extra=dict(extra or {}),
     )
-    metadata = item.adapt(draft)
+    metadata = adapted(item, draft)
     if chunk_key_encoding is not None and metadata.keys.encode((0, 0)) != draft.keys.encode((0, 0)):
         raise UnsupportedError(f"{format} has no keys like {chunk_key_encoding!r:.80}", field="chunk_key_encoding")
     if draft.dimension_names is not None and metadata.dimension_names is None:
@@ -454,7 +455,7 @@ def array_metadata(
     if order not in ("C", "F"):
         raise MetadataError(f"order must be C or F, not {order!r}", field="order")
     if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
-        specs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
+        specs = _transposed(specs, len(shape))
     # zero, the usual fill value, stands for the zero of any type; false, an empty string, a record of zeros
     zero = type(fill_value) is int and fill_value == 0
     return ArrayMetadata(
@@ -470,6 +471,31 @@ def array_metadata(
         else scalar_array(fill_value, data_type),
         format=item.name,
     )
+
+
+def _transposed(specs: list[CodecSpec], ndim: int) -> list[CodecSpec]:
+    """Put the elements of chunks into Fortran order; those of inner chunks, where a shard is the outermost codec."""
+    if specs and specs[0].name == "sharding_indexed":
+        order = {"name": "transpose", "configuration": {"order": [*range(ndim)][::-1]}}
+        inner = [order, *specs[0].configuration.get("codecs", [])]
+        return [replace(specs[0], configuration={**specs[0].configuration, "codecs": inner}), *specs[1:]]
+    return [CodecSpec("transpose", {"order": [*range(ndim)][::-1]}), *specs]
+
+
+def adapted(item: Format, draft: ArrayMetadata) -> ArrayMetadata:
+    """Return a new array in the form of a format, its codecs with all the options that other readers need.
+
+    Raises
+    ------
+    UnsupportedError
+        If the format can't hold the array.
+    MetadataError
+        If a codec does not fit the array.
+    """
+    metadata = item.adapt(draft)
+    shape = metadata.grid.largest_chunk() if metadata.grid.is_regular else None
+    codecs = complete(metadata.codecs, metadata.data_type, ndim=metadata.ndim, chunk_shape=shape)
+    return metadata if codecs == metadata.codecs else replace(metadata, codecs=codecs)
 
 
 def _attributes(value: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -497,7 +523,7 @@ def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata
     if shards is True or (isinstance(shards, str) and shards == "auto"):
         outer = automatic_shards(metadata.shape, inner, metadata.data_type.itemsize)
     else:
-        outer = as_shape(shards)
+        outer = as_shape(_whole_shards(shards, metadata.shape, inner))
     if len(outer) != len(inner) or any(n < 1 or n % chunk for n, chunk in zip(outer, inner)):
         raise MetadataError(f"shards {outer} are not multiples of the chunks {inner}", field="shards")
     spec = CodecSpec(
@@ -510,6 +536,16 @@ def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata
         },
     )
     return replace(metadata, grid=regular_grid(outer), codecs=(spec,))
+
+
+def _whole_shards(value: Any, shape: tuple[int, ...], inner: tuple[int, ...]) -> Any:
+    """Replace -1 by the length of the whole axis in chunks; one int is that of each axis."""
+    is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
+    items = [value] * len(inner) if is_one else value
+    if isinstance(items, str) or not isinstance(items, Sequence) or len(items) != len(inner):
+        return value
+    whole = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, inner)]
+    return [size if item is None or item == -1 else item for item, size in zip(items, whole)]
 
 
 def _codec_json(codec: CodecSpec) -> dict[str, Any]:
@@ -557,33 +593,6 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> 
     return grid
 
 
-def codec_specs(value: Any) -> list[CodecSpec]:
-    """Make codec descriptions of what a user may write for codecs.
-
-    Parameters
-    ----------
-    value : None, codec, or sequence of codecs
-        A codec is a name (``"zstd"``), a Zarr v3 object (``{"name": …, "configuration": …}``), a numcodecs
-        configuration (``{"id": …}``) or a numcodecs object.
-
-    Raises
-    ------
-    MetadataError
-        If something is none of these.
-
-    Examples
-    --------
-    >>> codec_specs([{"id": "delta", "dtype": "<i4"}, "zstd"])[0].name
-    'numcodecs.delta'
-    """
-    if value is None or value is False:
-        return []
-    items = [value] if isinstance(value, (str, Mapping, CodecSpec)) or hasattr(value, "get_config") else value
-    if not isinstance(items, Sequence):
-        raise MetadataError(f"{items!r:.80} are not codecs", field="codecs")
-    return [_codec_spec(item) for item in items]
-
-
 def with_checksum(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     """Add a CRC-32C of what is stored to the end of a chain, unless there is one.
 
@@ -594,39 +603,6 @@ def with_checksum(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     """
     ends = codecs and codecs[-1].name in ("crc32c", "numcodecs.crc32c")
     return codecs if ends else (*codecs, CodecSpec("crc32c"))
-
-
-def _codec_spec(item: Any) -> CodecSpec:
-    if isinstance(item, CodecSpec):
-        return item
-    if hasattr(item, "get_config"):
-        item = item.get_config()
-    if isinstance(item, str):
-        name = item if item in _REGISTERED or item.startswith("numcodecs.") else f"numcodecs.{item}"
-        return CodecSpec(name, _USUAL.get(name, {}))
-    if isinstance(item, Mapping) and isinstance(item.get("id"), str):
-        return CodecSpec(f"numcodecs.{item['id']}", {k: v for k, v in item.items() if k != "id"})
-    if isinstance(item, Mapping) and isinstance(item.get("name"), str):
-        configuration = item.get("configuration", {})
-        if isinstance(configuration, Mapping) and not set(item) - {"name", "configuration"}:
-            return CodecSpec(item["name"], {**_USUAL.get(item["name"], {}), **configuration})
-    raise MetadataError(f"{item!r:.80} is not a codec", field="codecs")
-
-
-# any other name is that of a numcodecs codec
-_REGISTERED = frozenset(
-    (
-        *("bytes", "transpose", "blosc", "gzip", "zstd", "crc32c", "sharding_indexed", "vlen-utf8", "vlen-bytes"),
-        *("packbits", "cast_value", "scale_offset"),
-    )
-)
-_USUAL: Mapping[str, Mapping[str, Any]] = {
-    "zstd": {"level": 0, "checksum": False},
-    "gzip": {"level": 5},
-    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
-    "numcodecs.zlib": {"level": 1},
-    "numcodecs.bz2": {"level": 1},
-}
 
 
 def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:

@@ -58,13 +58,14 @@ def create_array(
         Length of a chunk along each axis; ``-1`` or ``None`` for a whole axis, a list of lengths for an axis whose
         chunks differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of `tegula.chunking`, and
         bcolz's own for bcolz.
-    shards : None, "auto", or sequence of int
-        Shape of the shards, multiples of the chunks (Zarr v3 only).
+    shards : None, "auto", int, or sequence of int
+        Shape of the shards, multiples of the chunks; ``-1`` for a whole axis (Zarr v3 only).
     fill_value : scalar or None
         Value of elements that were never written; ``None`` leaves it undefined where the format can say so.
-    codecs : "auto", None, codec or sequence of codecs
-        Names, Zarr v3 objects, numcodecs configurations or objects, from the array to the bytes; ``None`` for no
-        compression. ``"auto"`` is what the format's reference implementation uses: zstd for v3, else Blosc with LZ4.
+    codecs : "auto", "none", None, codec or sequence of codecs
+        Names, Zarr v3 objects, numcodecs configurations, or codec objects, from the array to the bytes; ``None`` or
+        ``"none"`` for no compression. Options that are left out are filled in. ``"auto"`` is what the format's
+        reference implementation uses: zstd for v3, else Blosc with LZ4.
     checksum : bool
         Store a CRC-32C (4 bytes) with each chunk, that is with each inner chunk of a shard, which every read compares:
         a ``crc32c`` codec after all others (Zarr v3 core, "crc32c codec"; in v2, that of numcodecs as last filter).

@@ -83,6 +83,21 @@ def edit(key: str, **changes: Any) -> Damage:
     return lambda store: store.set(key, json.dumps({**json.loads(store.get(key) or b""), **changes}).encode())
 
 
+def without(key: str, name: str, inside: str = "codecs") -> Damage:
+    """Take an option out of the configurations of codecs, wherever it stands in one member of a document."""
+
+    def taken(value: Any) -> Any:
+        if isinstance(value, list):
+            return [taken(item) for item in value]
+        return {k: taken(v) for k, v in value.items() if k != name} if isinstance(value, dict) else value
+
+    def act(store: MemoryStore) -> None:
+        document = json.loads(store.get(key) or b"")
+        store.set(key, json.dumps({**document, inside: taken(document[inside])}).encode())
+
+    return act
+
+
 def rename(key: str, old: str, new: str) -> Damage:
     return lambda store: store.set(key, (store.get(key) or b"").replace(old.encode(), new.encode()))
 
@@ -155,6 +170,13 @@ case(
     "warning",
 )
 case("unsupported", "zarr.json", lambda: array("zarr3"), edit("zarr.json", data_type="int33"), "warning")
+for names in (["bytes"], ["bytes", {"name": "zstd", "configuration": {"level": 0}}]):
+    case("unstated-option", "zarr.json", lambda names=names: array("zarr3", names), without("zarr.json", "endian"))
+for codec in ("zstd", "gzip", "blosc"):
+    case("unstated-option", "zarr.json", lambda codec=codec: array("zarr3", codec),
+         without("zarr.json", {"blosc": "typesize"}.get(codec, "level")))  # fmt: skip
+case("unstated-option", "zarr.json", lambda: array("zarr3", shards=(10, 10)), without("zarr.json", "index_codecs"))
+case("unstated-option", ".zarray", lambda: array("zarr2", ["delta", "zlib"]), without(".zarray", "dtype", "filters"))
 case("contradicting-documents", ".zgroup", lambda: array("zarr2"), put(".zgroup", b'{"zarr_format": 2}'))
 case("several-formats", ".zarray", lambda: array("zarr3"), put(".zarray", json.dumps(ZARRAY).encode()), "note")
 case("contradicting-documents", ".zarray", lambda: array("zarr3"),

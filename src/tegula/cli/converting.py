@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from time import perf_counter
@@ -21,7 +22,7 @@ from tegula.converting import convert as convert_node
 from tegula.errors import SelectionError
 from tegula.info import human_bytes
 
-__all__ = ["convert", "parse_codecs", "parse_lengths"]
+__all__ = ["convert", "parse_codecs", "parse_lengths", "parse_rules"]
 
 
 class _Format(StrEnum):
@@ -45,16 +46,24 @@ def convert(
     ] = None,
     chunks: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...|auto", help="Shape of the chunks; -1 for a whole axis. [default: as they are]"),
+        typer.Option(
+            metavar="N,N,...|DIM=N,...|ARRAY=N,N,...;...|auto",
+            help="Shape of the chunks, -1 for a whole axis: of arrays of as many dimensions, or by dimension "
+            "(time=24,lat=45) or array (tas=24,45,90;model/*=auto). [default: as they are]",
+        ),
     ] = None,
     shards: Annotated[
-        str | None, typer.Option(metavar="N,N,...|auto|none", help="Shape of the shards. [default: as they are]")
+        str | None,
+        typer.Option(
+            metavar="N,N,...|DIM=N,...|ARRAY=N,N,...;...|auto|none",
+            help="Shape of the shards, as for --chunks. [default: as they are]",
+        ),
     ] = None,
     codecs: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,...|JSON|auto|none",
-            help="The codecs of the chunks. [default: as they are]",
+            metavar="NAME,...|JSON|ARRAY=NAME,...;...|auto|none",
+            help="The codecs of the chunks, of all arrays or by array (tas=zstd;time=none). [default: as they are]",
             autocompletion=complete_codecs,
         ),
     ] = None,
@@ -82,9 +91,9 @@ def convert(
     """
     options = {
         "format": None if format is None else format.value,
-        "chunks": _parsed(parse_lengths, chunks, "--chunks"),
-        "shards": _parsed(parse_lengths, shards, "--shards"),
-        "codecs": _parsed(parse_codecs, codecs, "--codecs"),
+        "chunks": _parsed(_by_name(parse_lengths), chunks, "--chunks"),
+        "shards": _parsed(_by_name(parse_lengths), shards, "--shards"),
+        "codecs": _parsed(_by_name(parse_codecs), codecs, "--codecs"),
         "checksum": checksum,
         "select": _parsed(parse_selection, select, "--select"),
         "overwrite": overwrite,
@@ -110,6 +119,44 @@ def _parsed(parse: Any, text: str | None, option: str) -> Any:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
+def _by_name(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: parse_rules(text, parse)
+
+
+def parse_rules(text: str, parse: Callable[[str], Any]) -> Any:
+    """Read one value, or rules ``NAME=VALUE`` with ``,`` or ``;`` between them.
+
+    Parameters
+    ----------
+    text : str
+        What stands on the command line.
+    parse : callable
+        What reads a value.
+
+    Examples
+    --------
+    >>> parse_rules("time=24,lat=45", parse_lengths), parse_rules("tas=24,45,90;lat=90", parse_lengths)
+    ({'time': 24, 'lat': 45}, {'tas': (24, 45, 90), 'lat': 90})
+    >>> parse_rules("tas=shuffle,zstd;*=none", parse_codecs), parse_rules("24,45", parse_lengths)
+    ({'tas': ['shuffle', 'zstd'], '*': False}, (24, 45))
+    """
+    if "=" not in text or text.lstrip()[:1] in ("[", "{", '"'):
+        return parse(text)
+    rules: dict[str, Any] = {}
+    for part in text.split(";"):
+        is_json = re.match(r"[^=]*=\s*[\[{\"]", part)
+        for piece in [part] if is_json else re.split(r",(?=[^,=]*=)", part):
+            if not piece.strip():
+                continue
+            name, equals, value = (word.strip() for word in piece.partition("="))
+            if not (name and equals and value):
+                raise ValueError(f"{piece.strip()!r:.80} is not NAME=VALUE")
+            if name in rules:
+                raise ValueError(f"there are two rules for {name!r:.80}")
+            rules[name] = parse(value)
+    return rules
+
+
 def parse_lengths(text: str) -> Any:
     """Read the shape of chunks or shards.
 
@@ -121,8 +168,8 @@ def parse_lengths(text: str) -> Any:
     word = text.strip().lower()
     if word in ("auto", "none"):
         return "auto" if word == "auto" else False
-    if word.startswith("["):
-        return json.loads(word)
+    if word.startswith(("[", "{")):
+        return json.loads(text)
     if not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*(,\s*[+-]?[0-9]{1,18}\s*)*,?\s*", word):
         raise ValueError(f"{text!r:.80} is neither 'auto' nor ints separated by commas")
     lengths = tuple(int(part) for part in word.split(",") if part.strip())
@@ -152,7 +199,7 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool, seconds: fl
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     elif not quiet:
-        typer.echo(columns(_rows(report), right=[3, 4, 5]))
+        typer.echo(columns(_rows(report), right=[3] if report.dry_run else [3, 4, 5]))
         typer.echo(_summary(report, seconds))
     if not (as_json or quiet):
         for item in report.arrays:
@@ -186,11 +233,14 @@ def _summary(report: ConvertReport, seconds: float) -> str:
 
 
 def _rows(report: ConvertReport) -> list[list[str]]:
-    rows = [["array", "shape", "chunks", "stored before", "after", "copied as is", "verified"]]
+    sharded = any(item.shards for item in report.arrays)
+    done = ["codecs"] if report.dry_run else ["after", "copied as is", "verified"]
+    rows = [["array", "shape", "chunks", "stored before", *done, *(["shards"] if sharded else [])]]
     for item in report.arrays:
-        after = "-" if report.dry_run else human_bytes(item.nbytes_after)
         verified = "-" if item.verified is None else "yes" if item.verified else "no"
-        before = human_bytes(item.nbytes_before)
-        copied = "-" if report.dry_run else str(item.chunks_copied)
-        rows.append([f"/{one_line(item.path)}", str(item.shape), str(item.chunks), before, after, copied, verified])
+        done = [human_bytes(item.nbytes_after), str(item.chunks_copied), verified]
+        if report.dry_run:
+            done = [", ".join(item.codecs)]
+        facts = [f"/{one_line(item.path)}", str(item.shape), str(item.chunks), human_bytes(item.nbytes_before)]
+        rows.append([*facts, *done, *([str(item.shards or "-")] if sharded else [])])
     return rows

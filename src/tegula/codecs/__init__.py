@@ -8,8 +8,9 @@ from tegula.codecs.chain import CodecChain, build_chain, known_codecs, serialize
 from tegula.codecs.fill import equals_fill
 from tegula.codecs.native import runs_in_kernel
 from tegula.codecs.sharding import EMPTY, Sharding
+from tegula.codecs.specs import codec_specs, complete, lacking
 
 __all__ = [
-    "EMPTY", "CodecChain", "Sharding", "build_chain", "equals_fill", "known_codecs", "runs_in_kernel",
-    "serializer_position",
+    "EMPTY", "CodecChain", "Sharding", "build_chain", "codec_specs", "complete", "equals_fill", "known_codecs",
+    "lacking", "runs_in_kernel", "serializer_position",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ needs it. Any other codec registered with numcodecs goes by ``numcodecs.<id>``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -31,7 +31,7 @@ from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedErr
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["CodecChain", "build_chain", "known_codecs", "serializer_position"]
+__all__ = ["CodecChain", "build_chain", "build_steps", "known_codecs", "serializer_position"]
 
 _PREFIX: Final = "numcodecs."
 _ARRAYS: Final = {
@@ -287,30 +287,62 @@ def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
     arrays: list[ArrayCodec] = []
     buffers: list[BufferCodec] = []
     serializer: Serializer | None = None
+    for _, codec, _, _ in _steps(specs, context):
+        if isinstance(codec, ArrayCodec):
+            arrays.append(codec)
+        elif isinstance(codec, Serializer):
+            serializer = codec
+        elif codec is not None:
+            buffers.append(codec)
+    if serializer is None:
+        raise MetadataError("no codec of the chain makes bytes of an array", field="codecs")
+    return CodecChain(arrays, serializer, buffers)
+
+
+def build_steps(
+    specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int, chunk_shape: Shape | None = None
+) -> list[tuple[CodecSpec, Codec | None, DataType, int]]:
+    """Build the codecs of a chain one by one, for what can be known of each in its place; none of them is used.
+
+    Parameters
+    ----------
+    specs, data_type, ndim, chunk_shape
+        As for `build_chain`.
+
+    Returns
+    -------
+    list of (CodecSpec, codec or None, DataType, int)
+        Description, codec (``None`` for one that changes nothing), and type and number of dimensions of what it takes.
+    """
+    try:
+        return [*_steps(specs, Context(data_type, None, ndim, chunk_shape, True, build_chain))]
+    except RecursionError as error:
+        raise MetadataError("the codecs are nested too deeply", field="codecs") from error
+
+
+def _steps(specs: Sequence[CodecSpec], context: Context) -> Iterator[tuple[CodecSpec, Codec | None, DataType, int]]:
+    """Build codec after codec and move the context along; yield with each the type and dimensions of its input."""
     middle = serializer_position(specs, context.data_type)
     for position, spec in enumerate(specs):
         if spec.name in _PICKLES or _mentions_pickle(spec.configuration):
             _allow(context, spec.name)
+        before, ndim = context.data_type, context.ndim
         try:
             codec = _builder(spec.name, (position > middle) - (position < middle))(spec, context)
         except UnsupportedError as error:
             if error.codec is None and not spec.must_understand:
-                continue  # nobody knows that name
+                yield spec, None, before, ndim  # nobody knows that name
+                continue
             raise error.within(codec=spec.name) from error.__cause__
         if isinstance(codec, ArrayCodec):
-            arrays.append(codec)
             _move(context, codec, wants_fill=middle < len(specs) and specs[middle].name == "sharding_indexed")
         elif isinstance(codec, Serializer):
-            serializer = codec
             context.buffer = codec.buffer
             context.unit = codec.buffer.itemsize if codec.buffer is not None else 1
         elif codec is not None:
-            buffers.append(codec)
             context.buffer = codec.buffer
             context.unit = codec.unit or (codec.buffer.itemsize if codec.buffer is not None else 1)
-    if serializer is None:
-        raise MetadataError("no codec of the chain makes bytes of an array", field="codecs")
-    return CodecChain(arrays, serializer, buffers)
+        yield spec, codec, before, ndim
 
 
 def known_codecs() -> list[str]:

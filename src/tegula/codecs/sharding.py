@@ -32,13 +32,14 @@ from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["EMPTY", "InnerChain", "Sharding", "build"]
+__all__ = ["EMPTY", "INDEX_TYPE", "InnerChain", "Sharding", "build", "inner_specs"]
 
 EMPTY: Final = 2**64 - 1
 """Both members of the index entry of a missing inner chunk."""
 
 _MAX_INDEX: Final = 2**28
-_INDEX_TYPE: Final = DataType(np.dtype("<u8"))
+INDEX_TYPE: Final = DataType(np.dtype("<u8"))
+"""Type of the elements of an index."""
 _INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 
 Coords = tuple[int, ...]
@@ -265,7 +266,7 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
             codec=spec.name,
         )
     inner = build_chain(
-        _specs(spec, "codecs", REQUIRED),
+        inner_specs(spec, "codecs"),
         context.data_type,
         context.fill,
         allow_pickle=context.allow_pickle,
@@ -273,7 +274,7 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
         chunk_shape=inner_shape,
         keep_empty=context.keep_empty,
     )
-    index = build_chain(_specs(spec, "index_codecs", _INDEX_CODECS), _INDEX_TYPE, None, ndim=ndim + 1)
+    index = build_chain(inner_specs(spec, "index_codecs"), INDEX_TYPE, None, ndim=ndim + 1)
     if index.encoded_size((1,) * ndim + (2,)) is None:
         raise MetadataError(
             "the codecs of the index must have a fixed size", field="codecs.index_codecs", codec=spec.name
@@ -307,9 +308,10 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(type(size) is int and size > 0 for size in value)
 
 
-def _specs(spec: CodecSpec, name: str, default: Any) -> list[CodecSpec]:
+def inner_specs(spec: CodecSpec, name: str) -> list[CodecSpec]:
     """Read a list of codecs inside of the configuration: objects, or names that stand for them."""
     found = []
+    default = REQUIRED if name == "codecs" else _INDEX_CODECS
     for item in option(spec, name, default, lambda value: isinstance(value, (list, tuple))):
         if isinstance(item, CodecSpec):
             found.append(item)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,18 +12,27 @@ from tegula.arrays import Array
 from tegula.columns import ORDER, column_names, with_names
 from tegula.conversion.report import ConvertedArray, ConvertReport
 from tegula.conversion.rewriting import check_amount, rewrite, same_values
-from tegula.conversion.targets import Axis, Options, keeps_codecs, selected_axes, target_metadata
+from tegula.conversion.rules import Rules, settle
+from tegula.conversion.targets import (
+    Axis,
+    Options,
+    Target,
+    keeps_codecs,
+    selected_axes,
+    target_metadata,
+)
 from tegula.creation import completing, create_node, delete_node, new_array_of, new_group
 from tegula.engine import can_copy_chunks, copy_chunks
 from tegula.errors import CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.group import Group, open_node
-from tegula.metadata.nodes import GroupMetadata
+from tegula.metadata.nodes import GroupMetadata, inner_codecs
 from tegula.stores import Store
 from tegula.table import Table
 
 __all__ = ["Job"]
 
 _REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
+_NAMED: Final = 5  # arrays that a note on many of them names
 
 
 class Job:
@@ -46,17 +56,44 @@ class Job:
         self._named: dict[str, bool] = {}
         self._to_consolidate: list[str] = []
         self.report = report
+        self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
         self._made: set[str] = set()  # groups, by their path below the target
 
     def hierarchy(self, root: Group | Table) -> None:
         """Convert a group or a table with all below it; what can't be converted is reported."""
         self._root = root if isinstance(root, Group) else None
+        self._settle(root)
         self._nodes(root)
+        for rules, names, count in self._misfits.values():
+            self.report.notes.setdefault("", []).append(rules.misfit(count, names))
         if not self._options.dry_run:
             for name in reversed(self._to_consolidate):
                 found = open_node(self._store, self._place(name), self._options.item.name, read_only=False)
                 if isinstance(found, Group):
                     found.consolidate()
+
+    def one(self, source: Array, select: Any) -> None:
+        """Convert an array that was asked for by itself."""
+        options = self._options
+        settle([options.chunks, options.shards, options.codecs], [(_label(source, ""), source)])
+        self.report.arrays.append(self.array(source, "", select))
+
+    def _settle(self, root: Group | Table) -> None:
+        """Find before anything is written which rules are about nothing, and which shards no chunks fill."""
+        options = self._options
+        settle([options.chunks, options.shards, options.codecs], _arrays_of(root))
+        if not any(isinstance(value, (int, tuple)) and value is not True for value in options.shards.values if value):
+            return  # automatic ones are multiples of any chunks
+        for name, source in _arrays_of(root):
+            try:
+                self._planned(source, selected_axes(None, source.shape), name)
+            except TegulaError as error:
+                if isinstance(error, MetadataError) and error.field == "shards":
+                    raise error.within(path=name) from None
+                # any other is told when the array's turn comes
+
+    def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
+        return target_metadata(source, axes, self._options, self._names(source, name), _label(source, name))
 
     def _nodes(self, root: Group | Table) -> None:
         tables: dict[str, Mapping[str, Array]] = {}
@@ -92,7 +129,10 @@ class Job:
         """Convert one array, its path below the source being `name`."""
         options, store, path = self._options, self._store, self._place(name)
         axes = selected_axes(select, source.shape)
-        planned = target_metadata(source, axes, options, self._names(source, name))
+        planned = self._planned(source, axes, name)
+        for rules in planned.misfits:
+            _, some, count = self._misfits.get(rules.field, (rules, [], 0))
+            self._misfits[rules.field] = (rules, [*some, name] if len(some) < _NAMED else some, count + 1)
         metadata, notes = planned.metadata, (*notes, *planned.notes, *self._reserved(name))
         allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
         if planned.complete:
@@ -101,17 +141,17 @@ class Job:
         check_amount(source, draft)
         if options.dry_run:
             before = source.nbytes_stored()
-            return ConvertedArray(name, draft.shape, draft.chunks, draft.nbytes, before, 0, None, notes)
+            return _entry(draft, name, before=before, notes=notes)
         allowed |= {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
         target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
         try:
             with completing(target):
-                copied, before, after = self._move(source, axes, target, name)
+                copied, before, after = self._move(source, axes, target, name, planned.recoded)
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # half an array would look like a whole one
             raise
         verified = same_values(source, axes, target, metadata.attributes) if options.verify else None
-        return ConvertedArray(name, target.shape, target.chunks, target.nbytes, before, after, verified, notes, copied)
+        return _entry(target, name, before=before, after=after, verified=verified, notes=notes, copied=copied)
 
     def _reserved(self, name: str) -> list[str]:
         """Say that the target's format reserves a name, which has been kept."""
@@ -152,12 +192,15 @@ class Job:
         """Return whether this conversion has made the group that a node lies in."""
         return bool(name) and name.rpartition("/")[0] in self._made
 
-    def _move(self, source: Array, axes: list[Axis | int], target: Array, name: str) -> tuple[int, int, int]:
+    def _move(
+        self, source: Array, axes: list[Axis | int], target: Array, name: str, recoded: bool
+    ) -> tuple[int, int, int]:
         """Bring the values over; return how many chunks were copied as they are, and the bytes stored of both."""
         old, new = source._stored, target._stored
         done = copied = before = after = 0
         whole = axes == [(0, 1, size) for size in source.shape]
-        if not (whole and keeps_codecs(source, target.metadata, self._options) and can_copy_chunks(old, new)):
+        kept = not recoded or keeps_codecs(source, target.metadata, self._options.item)
+        if not (whole and kept and can_copy_chunks(old, new)):
             for nbytes in rewrite(source, axes, target):
                 done += nbytes
                 self._tell(name, done, target)
@@ -268,3 +311,36 @@ class Job:
                 done.append(column)
                 notes = []
         return done
+
+
+def _entry(
+    array: Array,
+    name: str,
+    *,
+    before: int,
+    notes: tuple[str, ...],
+    after: int = 0,
+    verified: bool | None = None,
+    copied: int = 0,
+) -> ConvertedArray:
+    """Return what the report says of a new array."""
+    shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
+    facts = array.shape, array.chunks, array.nbytes
+    return ConvertedArray(name, *facts, before, after, verified, notes, copied, shards, codecs)
+
+
+def _label(source: Array, name: str) -> str:
+    """Return what rules call an array: its path below the source, or its own name if it is the source."""
+    return name or source.path.rpartition("/")[2]
+
+
+def _arrays_of(root: Group | Table) -> Iterator[tuple[str, Array]]:
+    """Yield path and array of all that can be opened below a group or in a table."""
+    nodes = [("", root)] if isinstance(root, Table) else root.walk({}, implicit=True)
+    for name, node in nodes:
+        if isinstance(node, Array):
+            yield name, node
+        elif isinstance(node, Table):
+            for column in node.names:
+                with suppress(TegulaError):
+                    yield f"{name}/{column}".lstrip("/"), node[column]

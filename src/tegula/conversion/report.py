@@ -28,6 +28,10 @@ class ConvertedArray:
         What could not be kept as it was.
     chunks_copied : int
         How many chunks were copied as they are stored, without being compressed anew (0 in a dry run).
+    shards : tuple of int or None
+        Shape of the new array's shards, if it has shards.
+    codecs : tuple of str
+        Names of the new array's codecs; those inside of its shards, if it has shards.
     """
 
     path: str
@@ -39,6 +43,8 @@ class ConvertedArray:
     verified: bool | None = None
     notes: tuple[str, ...] = ()
     chunks_copied: int = 0
+    shards: tuple[Any, ...] | None = None
+    codecs: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -56,7 +62,8 @@ class ConvertReport:
     failed : dict of str to str
         Path and reason of each array of a hierarchy that could not be converted.
     notes : dict of str to list of str
-        Path of groups, and what could not be kept of them as it was.
+        Path of groups, and what could not be kept of them as it was; of the topmost one (``""``) also how many arrays
+        did not fit the chunks or shards that were asked for.
 
     Examples
     --------

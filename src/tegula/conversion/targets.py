@@ -9,16 +9,27 @@ from typing import Any, Literal
 import numpy as np
 
 from tegula.arrays import Array
+from tegula.codecs import complete
 from tegula.conversion.masks import keep_mask
-from tegula.creation import array_metadata, codec_specs, sharded, with_checksum
+from tegula.conversion.rules import Rules
+from tegula.creation import adapted as adapted_to
+from tegula.creation import array_metadata, sharded, with_checksum
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
 from tegula.formats.bcolz1 import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 
-__all__ = ["Axis", "Options", "Progress", "Target", "keeps_codecs", "selected_axes", "target_metadata"]
+__all__ = [
+    "Axis",
+    "Options",
+    "Progress",
+    "Target",
+    "keeps_codecs",
+    "selected_axes",
+    "target_metadata",
+]
 
 Progress = Callable[[str, int, int], None]
 Axis = tuple[int, int, int]  # first index, step, number of indices
@@ -29,9 +40,9 @@ class Options:
     """What `tegula.convert` was asked for."""
 
     item: Format
-    chunks: Any
-    shards: Any
-    codecs: Any
+    chunks: Rules
+    shards: Rules
+    codecs: Rules
     checksum: bool
     overwrite: bool
     dry_run: bool
@@ -52,11 +63,17 @@ class Target:
         What could not be kept.
     complete : bool
         Whether chunks have to be stored that the source does not store, because its fill value has not been kept.
+    recoded : bool
+        Whether codecs were asked for, so that they may be others than those of the source.
+    misfits : tuple of Rules
+        What was asked for of every array, or of dimensions, and is not possible for this one.
     """
 
     metadata: ArrayMetadata
     notes: tuple[str, ...]
     complete: bool
+    recoded: bool
+    misfits: tuple[Rules, ...]
 
 
 def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
@@ -90,31 +107,82 @@ def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What was asked for of one array; ``None`` for what stays as it is."""
+
+    chunks: Any
+    shards: Any
+    codecs: Any
+
+
 def target_metadata(
-    source: Array, axes: list[Axis | int], options: Options, names: tuple[str | None, ...] | None
+    source: Array, axes: list[Axis | int], options: Options, names: tuple[str | None, ...] | None, path: str
 ) -> Target:
-    """Describe the new array; `names` are those of the source's axes."""
+    """Describe the new array.
+
+    Parameters
+    ----------
+    source : Array
+        The array to convert.
+    axes : list
+        The selected part of each axis, see `selected_axes`.
+    options : Options
+        What was asked for.
+    names : tuple of str or None, optional
+        Names of the source's axes.
+    path : str
+        Its path below the source, or its name; what rules go by.
+
+    Raises
+    ------
+    MetadataError
+        If shards are not multiples of the chunks.
+    UnsupportedError
+        If the target's format can't hold the array.
+    """
     item, old = options.item, source.metadata
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
     shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
-    codecs, grid, shards = old.codecs, old.grid, options.shards
-    if codecs and codecs[0].name == "sharding_indexed":
-        if shards is None and options.chunks is None and item.name == "zarr3" and len(kept) == source.ndim:
-            shards = source.shards
-        codecs = _inner_codecs(codecs[0])
-        grid = regular_grid(source.chunks)
+    names = None if names is None else tuple(names[position] for position in kept)
+
+    # --- what it has: the chunks and codecs that the elements go through first
+    codecs = inner_codecs(old.codecs)
+    grid = old.grid if codecs is old.codecs else regular_grid(source.chunks)
     if item.name != old.format:
         codecs = portable(codecs)
         if old.dense and old.data_type.variable:  # each object is a chunk of its own there
             grid = regular_grid([old.extra.get("chunklen", 1)])
     if (item.name == "zarr3") != (old.format == "zarr3"):
         codecs = _in_one_order(codecs)
-    grid = _grid(source, grid, shape, kept, options)
+
+    # --- what is asked for
+    misfits: list[Rules] = []
+
+    def choose(rules: Rules, own: list[Any]) -> Any:
+        value, note, fits = rules.choose(path, names, own)
+        notes.extend([note] if note else [])
+        misfits.extend([] if fits else [rules])
+        return value
+
+    chunks = choose(options.chunks, _lengths(grid, source, shape, kept))
+    grid = _grid(source, grid, shape, kept, chunks, item)
+    inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, item)
+    shards = choose(options.shards, outer or inner)
+    if shards is None and outer is not None:
+        shards = outer if grid.is_regular and not any(n % m for n, m in zip(outer, inner)) else None
+        if shards is None:
+            notes.append(f"the shards {tuple(outer)} are left out: they are not multiples of the new chunks")
+    if shards in ("auto", True) and not shape:
+        shards = None
+    wishes = _Wishes(chunks, shards, choose(options.codecs, inner))
+
+    # --- what it becomes
     if len(kept) != source.ndim:
         codecs = tuple(codec for codec in codecs if codec.name != "transpose")
-    if options.codecs is not None:
-        given = item.compressors if options.codecs == "auto" else codec_specs(options.codecs)
+    if wishes.codecs is not None:
+        given = item.compressors if wishes.codecs == "auto" else wishes.codecs
         order = [codec for codec in codecs if codec.name == "transpose"]
         codecs = (*order, *_object_codecs(codecs), *given)
     if options.checksum:
@@ -125,36 +193,54 @@ def target_metadata(
         grid=grid,
         codecs=codecs,
         attributes=source.attrs.asdict(),
-        dimension_names=None if names is None else tuple(names[position] for position in kept),
+        dimension_names=names,
         extra=old.extra if item.name == old.format and shape == old.shape else {},
         documents={},
     )
     draft, complete = keep_mask(source, draft, item, notes)
-    adapted = _adapted(item, draft, options, notes)
+    adapted = _adapted(item, draft, wishes, notes)
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
-    return Target(sharded(item, adapted, shards) if shards else adapted, tuple(notes), complete)
+    metadata = sharded(item, adapted, shards) if shards else adapted
+    return Target(metadata, tuple(notes), complete, wishes.codecs is not None, tuple(misfits))
 
 
-def keeps_codecs(source: Array, metadata: ArrayMetadata, options: Options) -> bool:
-    """Return whether the codecs that were asked for, if any, are those that the source has."""
-    if options.codecs is None:
-        return True
+def keeps_codecs(source: Array, metadata: ArrayMetadata, item: Format) -> bool:
+    """Return whether the codecs of the new array, for which some were asked, are those that the source has."""
     try:
         own = replace(source.metadata, codecs=portable(source.metadata.codecs), grid=metadata.grid, documents={})
-        return options.item.adapt(own).codecs == metadata.codecs
+        one, other = item.adapt(own), item.adapt(metadata)
+        return complete(one.codecs, one.data_type, ndim=one.ndim) == complete(
+            other.codecs, other.data_type, ndim=other.ndim
+        )
     except UnsupportedError:
         return False
 
 
-def _grid(source: Array, grid: ChunkGrid, shape: tuple[int, ...], kept: list[int], options: Options) -> ChunkGrid:
+def _lengths(grid: ChunkGrid, source: Array, shape: tuple[int, ...], kept: list[int]) -> list[Any]:
+    """Return the lengths of chunks along the axes that are kept, all of them where they vary."""
+    axes = [grid.axes[position] for position in kept]
+    same = [size == source.shape[position] for size, position in zip(shape, kept)]
+    return [a.edges if isinstance(a, VaryingAxis) and fits else a.longest() for a, fits in zip(axes, same)]
+
+
+def _own_shards(source: Array, kept: list[int], item: Format) -> list[int] | None:
+    """Return the source's shards, where the target can have the like."""
+    if source.shards is None or item.name != "zarr3" or len(kept) != source.ndim:
+        return None
+    return [*source.shards] if source.metadata.grid.is_regular else None
+
+
+def _grid(
+    source: Array, grid: ChunkGrid, shape: tuple[int, ...], kept: list[int], wanted: Any, item: Format
+) -> ChunkGrid:
     whole = len(kept) == source.ndim
-    if options.chunks is None and whole and (grid.is_regular or shape == source.shape):
+    if wanted is None and whole and (grid.is_regular or shape == source.shape):
         return grid
-    given = "auto" if options.chunks is None else options.chunks
+    given = "auto" if wanted is None else wanted
     chunks = [grid.largest_chunk()[position] for position in kept]
-    drop = not whole and grid.is_regular and options.chunks is None
-    return array_metadata(options.item, shape, source.metadata.data_type, chunks if drop else given, codecs=None).grid
+    drop = not whole and grid.is_regular and wanted is None
+    return array_metadata(item, shape, source.metadata.data_type, chunks if drop else given, codecs=None).grid
 
 
 def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
@@ -172,30 +258,30 @@ def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     return tuple(out)
 
 
-def _adapted(item: Format, draft: ArrayMetadata, options: Options, notes: list[str]) -> ArrayMetadata:
+def _adapted(item: Format, draft: ArrayMetadata, wishes: _Wishes, notes: list[str]) -> ArrayMetadata:
     """Say the metadata in the target's format; what that has no codec, grid or fill value for is replaced."""
     while True:
         try:
-            return item.adapt(draft)
+            return adapted_to(item, draft)
         except UnsupportedError as error:
-            replaced = _replaced(item, draft, error, options, notes)
+            replaced = _replaced(item, draft, error, wishes, notes)
             if replaced is None or replaced == draft:
                 raise
             draft = replaced
 
 
 def _replaced(
-    item: Format, draft: ArrayMetadata, error: UnsupportedError, options: Options, notes: list[str]
+    item: Format, draft: ArrayMetadata, error: UnsupportedError, wishes: _Wishes, notes: list[str]
 ) -> ArrayMetadata | None:
     """Replace what the format has refused; ``None`` if it was asked for, or can't be done without."""
-    if error.field == "chunks" and options.chunks is None:
+    if error.field == "chunks" and wishes.chunks is None:
         grid = array_metadata(item, draft.shape, draft.data_type, "auto", codecs=None).grid
         notes.append(f"the chunks are now {grid.largest_chunk()}: {error}")
         return replace(draft, grid=grid)
     if error.field == "fill_value":
         notes.append(f"the fill value is left undefined: {error}")
         return replace(draft, fill_value=None)
-    if error.codec is None or options.codecs is not None:
+    if error.codec is None or wishes.codecs is not None:
         return None
     lasting = tuple(codec for codec in draft.codecs if codec.name != "numcodecs.quantize")
     if len(lasting) < len(draft.codecs):
@@ -209,8 +295,3 @@ def _replaced(
 
 def _object_codecs(codecs: tuple[CodecSpec, ...]) -> list[CodecSpec]:
     return [codec for codec in codecs if f"numcodecs.{codec.name.removeprefix('numcodecs.')}" in OBJECT_CODECS]
-
-
-def _inner_codecs(codec: CodecSpec) -> tuple[CodecSpec, ...]:
-    """Return the codecs of the innermost chunks of a shard."""
-    return inner_codecs((codec,))

@@ -262,7 +262,9 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if endian is not None and data_type.is_fixed and data_type.numpy not in EXTENDED.values():
         data_type = DataType(data_type.numpy.newbyteorder("<" if endian == "little" else ">"))
     order, rest = _order(codecs, metadata.ndim)
-    rest = [_adapt_codec(codec) for codec in rest if codec.name != "bytes"]
+    rest = [_adapt_codec(codec, data_type) for codec in rest if codec.name != "bytes"]
+    if rest and rest[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
+        raise MetadataError(f"the filter packs bool, the array has {data_type}", field="codecs", codec=rest[0].name)
     if data_type.variable:
         rest.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
         if not rest or rest[0].name not in OBJECT_CODECS:
@@ -296,14 +298,14 @@ def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[Co
     if not transposes or ndim < 2:
         return [], rest
     reverse = [*range(ndim)][::-1]
-    if len(transposes) > 1 or [*transposes[0].configuration.get("order", [])] not in (reverse, reverse[::-1]):
+    given = transposes[0].configuration.get("order", [])
+    order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
+    if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
         raise UnsupportedError("Zarr v2 has C and F order only", codec="transpose")
-    return (
-        [CodecSpec("transpose", {"order": reverse})] if transposes[0].configuration["order"] == reverse else []
-    ), rest
+    return [CodecSpec("transpose", {"order": reverse})] if order == reverse else [], rest
 
 
-def _adapt_codec(codec: CodecSpec) -> CodecSpec:
+def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     options = dict(codec.configuration)
     if codec.name in ("zstd", "numcodecs.zstd") and not options.get("checksum"):
         options.pop("checksum", None)  # TensorStore refuses the member, and numcodecs takes its absence for false
@@ -313,6 +315,9 @@ def _adapt_codec(codec: CodecSpec) -> CodecSpec:
         options.pop("typesize", None)
         options["shuffle"] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}.get(options.get("shuffle", "shuffle"), 1)
         return CodecSpec("numcodecs.blosc", {"blocksize": 0, **options})
+    plain = {"padding_encoding": "first_byte"}
+    if codec.name == "packbits" and data_type.numpy.kind == "b" and options in ({}, plain):
+        return CodecSpec("numcodecs.packbits")
     if codec.name in ("zstd", "gzip", "crc32c", "vlen-utf8", "vlen-bytes"):
         return CodecSpec(f"numcodecs.{codec.name}", options)
     raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)

@@ -7,6 +7,7 @@ must be understood and are not known are refused, and the attributes ``must_unde
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from tegula.errors import MetadataError, UnsupportedError
@@ -52,6 +53,8 @@ _COPIES: Final = "consolidated_metadata"
 _COPIES_AT: Final = (_COPIES, "metadata")
 _LARGE: Final = 2**15
 _MAX_EDGES: Final = 2**20  # of all axes together
+_MAX_TYPESIZE: Final = 255
+_INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 _ARRAY_TO_BYTES: Final = frozenset(
     "bytes sharding_indexed vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
 )
@@ -346,7 +349,10 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if data_type.is_fixed and data_type.numpy not in EXTENDED.values():
         data_type = DataType(packed(data_type.numpy).newbyteorder("="), alias=data_type.alias)
     data_type_to_json(data_type)
-    codecs = [_adapt_codec(codec, data_type) for codec in codecs]
+    first = next((n for n, c in enumerate(codecs) if c.name not in _ARRAY_TO_ARRAY | _ARRAY_TO_BYTES), 0)
+    # what has been compressed once has no elements any more
+    sizes = [_typesize(data_type) if number <= first else 1 for number in range(len(codecs))]
+    codecs = [_adapt_codec(codec, data_type, typesize) for codec, typesize in zip(codecs, sizes)]
     endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
     before = [codec for codec in codecs if codec.name in _ARRAY_TO_ARRAY]
     middle = [codec for codec in codecs if codec.name in _ARRAY_TO_BYTES]
@@ -357,6 +363,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         middle = [_array_to_bytes(data_type, endian)]
     if len(middle) > 1:
         raise UnsupportedError("a chunk can be turned into bytes only once", codec=middle[1].name)
+    if middle[0].name == "sharding_indexed":
+        middle = [_adapt_shards(middle[0], metadata)]
     attributes, names = metadata.attributes, metadata.dimension_names
     if metadata.format != NAME and names is not None:
         attributes = attributes_without(attributes)  # where the other format keeps them
@@ -381,14 +389,10 @@ def _array_to_bytes(data_type: DataType, endian: str | None) -> CodecSpec:
         return CodecSpec("vlen-utf8")
     if data_type.variable == "bytes":
         return CodecSpec("vlen-bytes")
-    dtype = data_type.numpy
-    ordered = (
-        dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1) or dtype == EXTENDED["bfloat16"]
-    )
-    return CodecSpec("bytes", {"endian": endian or "little"}) if ordered else CodecSpec("bytes")
+    return CodecSpec("bytes", {"endian": endian or "little"}) if data_type.has_byte_order else CodecSpec("bytes")
 
 
-def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
+def _adapt_codec(codec: CodecSpec, data_type: DataType, typesize: int) -> CodecSpec:
     options = dict(codec.configuration)
     if codec.name == "numcodecs.blosc":
         shuffle = options.get("shuffle", 1)
@@ -402,7 +406,7 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
         return CodecSpec(
             "blosc",
             {
-                "typesize": max(1, data_type.itemsize) if data_type.is_fixed else 1,
+                "typesize": typesize,
                 "cname": options.get("cname", "lz4"),
                 "clevel": options.get("clevel", 5),
                 "shuffle": names[shuffle],
@@ -410,8 +414,7 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
             },
         )
     if codec.name == "blosc":
-        size = max(1, data_type.itemsize) if data_type.is_fixed else 1
-        usual = {"typesize": size, "cname": "zstd", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
+        usual = {"typesize": typesize, "cname": "zstd", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
         return CodecSpec("blosc", {**usual, **options})
     if codec.name in ("numcodecs.zstd", "zstd"):
         return CodecSpec("zstd", {"level": 0, "checksum": False, **options})
@@ -424,6 +427,23 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     if codec.name.startswith("numcodecs.") and data_type.variable == "object":
         raise UnsupportedError("Zarr v3 has no data type for Python objects", codec=codec.name)
     return codec
+
+
+def _typesize(data_type: DataType) -> int:
+    """Return what Blosc is told of the elements' size: 1 if it has no room for that."""
+    return data_type.itemsize if data_type.is_fixed and 0 < data_type.itemsize <= _MAX_TYPESIZE else 1
+
+
+def _adapt_shards(codec: CodecSpec, metadata: ArrayMetadata) -> CodecSpec:
+    """Return shards whose inner chunks are such as `adapt` makes them; ``bytes`` alone where none are named."""
+    given = codec.configuration
+    inner = replace(metadata, codecs=tuple(_extensions(given.get("codecs", []), "codecs")), format="")
+    filled = {
+        "codecs": [_codec_to_json(item) for item in adapt(inner).codecs],
+        "index_codecs": given.get("index_codecs", _INDEX_CODECS),
+        "index_location": given.get("index_location", "end"),
+    }
+    return replace(codec, configuration={**given, **filled})
 
 
 def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, bytes]] | None:

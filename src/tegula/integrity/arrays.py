@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Final
 
 from tegula import engine
+from tegula.codecs import lacking
 from tegula.engine import StoredArray
 from tegula.engine.pool import for_each
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
@@ -58,13 +59,26 @@ class _Checked:
     def _stored(self) -> StoredArray | None:
         exam, path = self.exam, self.place.path
         try:
-            return engine.stored_array(exam.store, path, self.metadata, allow_pickle=exam.allow_pickle)
+            stored = engine.stored_array(exam.store, path, self.metadata, allow_pickle=exam.allow_pickle)
+            self._tell_unstated()
+            return stored
         except (UnsupportedError, MetadataError) as error:
             limit = isinstance(error, MetadataError) and error.field == "chunks" and "max_chunk_bytes" in error.message
             kind = "unsupported" if limit or isinstance(error, UnsupportedError) else "metadata"
             codec = "" if error.codec is None else f" (codec {error.codec!r})"
             exam.find(kind, path, below(path, self.item.node_keys[0]), f"{error.message}{codec}")
             return None
+
+    def _tell_unstated(self) -> None:
+        """Tell which options of codecs the document leaves out, though others do not read it without them."""
+        metadata = self.metadata
+        found = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
+        if self.item.name != "zarr3":  # elsewhere the data type says the byte order
+            found = [(codec, option) for codec, option in found if codec != "bytes"]
+        if found:
+            path, options = self.place.path, ", ".join(f"{option!r} of {codec}" for codec, option in found)
+            message = f"the document does not state {options}, without which other libraries refuse it"
+            self.exam.find("unstated-option", path, below(path, self.item.node_keys[0]), message)
 
     def coords(self, name: str) -> Coords | None:
         """Return the grid coordinates of a chunk by its key below the array; ``None`` if it is no chunk's."""

@@ -33,6 +33,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "several-formats": Kind("note", "Keep both descriptions in step, or delete the one that nobody reads."),
     "other-format": Kind("note", "Convert it, if readers of the group's format are to see it."),
     "unsupported": Kind("warning", "Install what is missing, or check it with a program that knows it."),
+    "unstated-option": Kind(
+        "warning", "Convert the array, which states it in the copy, or add it to the document by hand."
+    ),
     "implicit-group": Kind("note", "Create the group's document, if other programs are to see it as a group."),
     # --- chunks
     "unreadable": Kind("error", "Look at permissions, links and the disk, then check again."),

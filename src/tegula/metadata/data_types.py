@@ -89,6 +89,16 @@ class DataType:
         """Whether every element takes the same number of bytes."""
         return not self.variable
 
+    @property
+    def has_byte_order(self) -> bool:
+        """Whether the bytes of an element can stand in two orders, so that a document must say which."""
+        dtype = self.numpy
+        if self.variable:
+            return False
+        return (
+            dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1) or dtype == EXTENDED["bfloat16"]
+        )
+
     def __str__(self) -> str:
         if self.variable or self.numpy.names is None:
             return self.variable or str(self.numpy)

@@ -1,0 +1,285 @@
+"""Descriptions of codecs: read from what a user writes, and filled with the options that other readers need.
+
+A document has to say more than a user does. ``bytes`` is not read by others without ``endian`` where elements have
+several bytes, nor a filter of numcodecs without the data type that it takes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from tegula.codecs.chain import build_steps
+from tegula.codecs.sharding import INDEX_TYPE, inner_specs
+from tegula.codecs.stages import Codec, Shape, library
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = ["codec_specs", "complete", "lacking"]
+
+_PREFIX: Final = "numcodecs."
+_OF_ZARR3: Final = frozenset(
+    "bytes transpose blosc gzip zstd crc32c sharding_indexed vlen-utf8 vlen-bytes packbits cast_value"
+    " scale_offset".split()
+)
+"""Names that stand for themselves; any other is that of a codec of numcodecs."""
+
+_USUAL: Final[Mapping[str, Mapping[str, Any]]] = {
+    "zstd": {"level": 0, "checksum": False},
+    "gzip": {"level": 5},
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
+    "numcodecs.blosc": {"cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0},
+    "numcodecs.bz2": {"level": 1},
+    "numcodecs.gzip": {"level": 1},
+    "numcodecs.zlib": {"level": 1},
+    "numcodecs.zstd": {"level": 0},
+}
+"""Options of codecs that have a value for each of them, whatever the data."""
+
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "transpose": ("order",),
+    "sharding_indexed": ("chunk_shape",),
+    "cast_value": ("data_type",),
+    "numcodecs.astype": ("encode_dtype",),
+    "numcodecs.bitround": ("keepbits",),
+    "numcodecs.categorize": ("labels",),
+    "numcodecs.fixedscaleoffset": ("offset", "scale"),
+    "numcodecs.quantize": ("digits",),
+    "numcodecs.vlen-array": ("dtype",),
+}
+"""Options that nothing can stand for."""
+
+_FREE: Final = frozenset(
+    _PREFIX + name
+    for name in (
+        "adler32", "base64", "crc32", "crc32c", "delta", "fletcher32", "jenkins_lookup3", "json", "json2", "lz4",
+        "lzma", "msgpack", "msgpack2", "packbits", "pcodec", "pickle", "shuffle", "vlen-bytes", "vlen-utf8", "zfpy",
+    )
+)  # fmt: skip
+"""Codecs of numcodecs that need no option; those of none of these lists are asked what they need."""
+
+_STATED: Final[Mapping[str, tuple[str, ...]]] = {
+    "blosc": ("cname", "clevel", "shuffle", "typesize", "blocksize"),
+    "gzip": ("level",),
+    "zstd": ("level",),
+    "sharding_indexed": ("codecs", "index_codecs"),
+    "numcodecs.delta": ("dtype",),
+    "numcodecs.fixedscaleoffset": ("dtype",),
+    "numcodecs.quantize": ("dtype",),
+    "numcodecs.astype": ("decode_dtype",),
+    "numcodecs.categorize": ("dtype",),
+    "numcodecs.shuffle": ("elementsize",),
+}
+"""Options that a document must state for TensorStore, zarr-python or numcodecs, though tegula can do without."""
+
+
+# --- what a user writes
+
+
+def codec_specs(value: Any) -> list[CodecSpec]:
+    """Make codec descriptions of what a user may write for codecs.
+
+    Parameters
+    ----------
+    value : None, False, "none", codec, or sequence of codecs
+        A codec is a name (``"zstd"``, ``"delta"``), a Zarr v3 object (``{"name": …, "configuration": …}``, where the
+        options may also stand beside the name), a numcodecs configuration (``{"id": …}``), or a codec object of
+        numcodecs or zarr-python. Names are those of Zarr v3, and those that are registered with numcodecs.
+
+    Raises
+    ------
+    MetadataError
+        If something is none of these, or lacks an option that nothing can stand for.
+    UnsupportedError
+        If there is no codec of that name.
+
+    Examples
+    --------
+    >>> codec_specs([{"id": "delta", "dtype": "<i4"}, "zstd"])[0].name, codec_specs("none")
+    ('numcodecs.delta', [])
+    >>> codec_specs({"name": "bitround", "keepbits": 10})
+    [CodecSpec(name='numcodecs.bitround', configuration={'keepbits': 10}, must_understand=True)]
+    """
+    if value is None or value is False or (isinstance(value, str) and value == "none"):
+        return []
+    one = isinstance(value, (str, Mapping, CodecSpec)) or hasattr(value, "get_config") or hasattr(value, "to_dict")
+    items = [value] if one else value
+    if not isinstance(items, Sequence):
+        raise MetadataError(f"{items!r:.80} are not codecs", field="codecs")
+    return [_codec_spec(item) for item in items]
+
+
+def _codec_spec(item: Any) -> CodecSpec:
+    if isinstance(item, CodecSpec):
+        return item
+    if hasattr(item, "get_config"):
+        item = item.get_config()
+    elif hasattr(item, "to_dict"):
+        item = item.to_dict()
+    if item == "none":
+        raise MetadataError("'none' stands for no codecs at all, and not beside others", field="codecs")
+    if isinstance(item, str):
+        item = {"name": item}
+    wrong = MetadataError(f"{item!r:.80} is not a codec", field="codecs")
+    if not isinstance(item, Mapping):
+        raise wrong
+    options = {key: option for key, option in item.items() if key not in ("id", "name", "must_understand")}
+    if isinstance(item.get("id"), str):
+        name = _PREFIX + item["id"].removeprefix(_PREFIX)
+    elif isinstance(item.get("name"), str):
+        name = item["name"]
+        name = name if name in _OF_ZARR3 or name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+        options = options.get("configuration", {}) if options.keys() == {"configuration"} else options
+    else:
+        raise wrong
+    if not isinstance(options, Mapping) or "configuration" in options:
+        raise wrong
+    _check_needed(name, options)
+    if name == "sharding_indexed":
+        parts = [part for part in ("codecs", "index_codecs") if part in options]
+        options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
+    return CodecSpec(name, {**_USUAL.get(name, {}), **options}, item.get("must_understand") is not False)
+
+
+def _as_json(specs: Sequence[CodecSpec]) -> list[dict[str, Any]]:
+    """Return codecs inside of a configuration as JSON has them."""
+    out = []
+    for spec in specs:
+        configuration = {"configuration": dict(spec.configuration)} if spec.configuration else {}
+        out.append({"name": spec.name, **configuration, **({} if spec.must_understand else {"must_understand": False})})
+    return out
+
+
+def _check_needed(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a codec that nobody knows, and one that lacks an option which nothing can stand for."""
+    if name in _NEEDED or name in _USUAL or name in _OF_ZARR3 or name in _FREE:
+        needed: Sequence[str] = _NEEDED.get(name, ())
+    else:
+        needed = _needed_by_numcodecs(name)
+    for option in needed:
+        if option not in options:
+            plain = name.removeprefix(_PREFIX)
+            raise MetadataError(
+                f"the codec needs the option {option!r}, as in {{'name': {plain!r}, {option!r}: …}}",
+                field=f"codecs.{option}",
+                codec=name,
+            )
+
+
+def _needed_by_numcodecs(name: str) -> list[str]:
+    """Return the options without a default of a codec that others have registered with numcodecs."""
+    plain = name.removeprefix(_PREFIX)
+    registry = library("numcodecs.registry")
+    found = registry.codec_registry.get(plain)
+    if found is None:
+        if plain not in getattr(registry, "entries", ()):  # which are imported when they are used
+            raise UnsupportedError(f"no codec {plain!r:.80} is registered with numcodecs", field="codecs", codec=name)
+        return []
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [item.name for item in parameters if item.kind in kinds and item.default is item.empty]
+
+
+# --- what a document says
+
+
+def complete(
+    specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int, chunk_shape: Shape | None = None
+) -> tuple[CodecSpec, ...]:
+    """Fill in the options that other readers need.
+
+    Parameters
+    ----------
+    specs : sequence of CodecSpec
+        A whole chain, in order.
+    data_type : DataType
+        Type of the array's elements.
+    ndim : int
+        Number of dimensions.
+    chunk_shape : tuple of int, optional
+        Shape of the chunks, if all have the same.
+
+    Returns
+    -------
+    tuple of CodecSpec
+        The same chain; what was stated stays.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> complete([CodecSpec("numcodecs.delta"), CodecSpec("bytes")], as_data_type("i4"), ndim=1)[0].configuration
+    {'dtype': '<i4', 'astype': '<i4'}
+    """
+    if all(_is_complete(spec, data_type) for spec in specs):
+        return tuple(specs)
+    steps = build_steps(specs, data_type, ndim=ndim, chunk_shape=chunk_shape)
+    return tuple(replace(spec, configuration=_full(spec, codec, before, axes)) for spec, codec, before, axes in steps)
+
+
+def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> list[tuple[str, str]]:
+    """Return codec and option of what a document has to state and does not, shards' own codecs included.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> lacking([CodecSpec("bytes"), CodecSpec("zstd")], as_data_type("i4"), ndim=1)
+    [('bytes', 'endian'), ('zstd', 'level')]
+    """
+    found: list[tuple[str, str]] = []
+    for spec, _, before, axes in build_steps(specs, data_type, ndim=ndim):
+        stated = _STATED.get(spec.name, ())
+        if spec.name == "bytes" and before.has_byte_order and before.numpy.names is None:
+            stated = ("endian",)  # which zarr-python has never written for structures
+        if spec.name == "blosc" and spec.configuration.get("shuffle") == "noshuffle":
+            stated = tuple(name for name in stated if name != "typesize")
+        found += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]
+        if spec.name == "sharding_indexed":
+            found += lacking(inner_specs(spec, "codecs"), before, ndim=axes)
+            found += lacking(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=axes + 1)
+    return found
+
+
+def _is_complete(spec: CodecSpec, data_type: DataType) -> bool:
+    """Return whether a codec of a chain that changes no data type needs nothing more."""
+    if spec.name == "bytes":
+        return "endian" in spec.configuration or not data_type.has_byte_order
+    if spec.name in _USUAL:
+        return _USUAL[spec.name].keys() <= spec.configuration.keys()
+    return spec.name in ("crc32c", "vlen-utf8", "vlen-bytes", "numcodecs.vlen-utf8", "numcodecs.vlen-bytes")
+
+
+def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> Mapping[str, Any]:
+    """Return the whole configuration of a codec that takes elements of the type `before`."""
+    options = dict(spec.configuration)
+    if spec.name == "bytes":
+        return {"endian": "little", **options} if before.has_byte_order else options
+    if spec.name in _USUAL:
+        return {**_USUAL[spec.name], **options}
+    if spec.name == "transpose" and isinstance(options.get("order"), str):  # a form of early drafts
+        return {"order": [*range(ndim)][:: 1 if options["order"] == "C" else -1]}
+    if spec.name == "sharding_indexed":
+        shape = tuple(options["chunk_shape"])
+        inner = complete(inner_specs(spec, "codecs"), before, ndim=ndim, chunk_shape=shape)
+        index = complete(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=ndim + 1)
+        return {**options, "codecs": _as_json(inner), "index_codecs": _as_json(index)}
+    made = getattr(codec, "codec", None)  # of numcodecs, which has been told the type of its elements
+    lacks = any(options.get(name) is None for name in _STATED.get(spec.name, ()))
+    return {**options, **_stated_by(made)} if lacks and made is not None else options
+
+
+def _stated_by(made: Any) -> dict[str, Any]:
+    """Return what a codec of numcodecs says of itself, as far as JSON can hold it."""
+    found = {}
+    for name, value in made.get_config().items():
+        with suppress(TypeError, ValueError, RecursionError):
+            found[name] = json.loads(json.dumps(value))
+    found.pop("id", None)
+    return found

@@ -1,0 +1,271 @@
+"""Codecs as users write them, and the options that documents state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr.codecs
+from numcodecs.abc import Codec
+from numcodecs.registry import codec_registry, register_codec
+
+import tegula
+from tegula.codecs import codec_specs, complete, lacking
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
+from tegula.metadata.data_types import as_data_type
+from tegula.metadata.nodes import CodecSpec
+
+
+def written(format: str = "zarr3", **options: Any) -> list[Any]:
+    """Return the codecs in the document of a new array."""
+    store: dict[str, bytes] = {}
+    given = {"shape": (4, 6), "chunks": (4, 6), "dtype": "i4", **options}
+    tegula.create_array(store, format=format, **given)
+    document = json.loads(bytes(store["zarr.json" if format == "zarr3" else ".zarray"]))
+    codecs = document["codecs"] if format == "zarr3" else [*(document["filters"] or []), document["compressor"]]
+    return [codec for codec in codecs if codec is not None]
+
+
+def v3(name: str, **configuration: Any) -> dict[str, Any]:
+    return {"name": name, "configuration": configuration}
+
+
+LITTLE = v3("bytes", endian="little")
+INDEX = [LITTLE, {"name": "crc32c"}]
+
+
+# --- what a user writes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"id": "bitround", "keepbits": 10},
+        {"name": "bitround", "keepbits": 10},
+        {"name": "bitround", "configuration": {"keepbits": 10}},
+        {"name": "numcodecs.bitround", "configuration": {"keepbits": 10}},
+        numcodecs.BitRound(10),
+        [numcodecs.BitRound(10)],
+        CodecSpec("numcodecs.bitround", {"keepbits": 10}),
+    ],
+)
+def test_one_codec_in_many_ways(value: Any) -> None:
+    assert codec_specs(value) == [CodecSpec("numcodecs.bitround", {"keepbits": 10})]
+
+
+def test_codec_objects_of_zarr_python() -> None:
+    spec = codec_specs([zarr.codecs.BytesCodec(), zarr.codecs.ZstdCodec(level=3)])
+    assert [codec.name for codec in spec] == ["bytes", "zstd"]
+    assert spec[1].configuration == {"level": 3, "checksum": False}
+
+
+@pytest.mark.parametrize("value", ["none", None, False, [], ()])
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
+def test_no_codecs(value: Any, format: str) -> None:
+    array = tegula.create_array({}, shape=3, dtype="i4", codecs=value, format=format)
+    assert [codec.name for codec in array.metadata.codecs] == ["bytes"]
+
+
+@pytest.mark.parametrize(
+    ("codec", "missing"),
+    [
+        ("bitround", "keepbits"),
+        ("quantize", "digits"),
+        ("fixedscaleoffset", "offset"),
+        ({"id": "fixedscaleoffset", "offset": 0}, "scale"),
+        ("astype", "encode_dtype"),
+        ("categorize", "labels"),
+        ("vlen-array", "dtype"),
+        ("transpose", "order"),
+        ({"name": "sharding_indexed", "codecs": ["bytes"]}, "chunk_shape"),
+        ("cast_value", "data_type"),
+    ],
+)
+def test_an_option_that_nothing_can_stand_for_is_named(codec: Any, missing: str) -> None:
+    for format in ("zarr2", "zarr3"):
+        store = tegula.MemoryStore()
+        with pytest.raises(MetadataError, match=f"needs the option '{missing}'") as caught:
+            tegula.create_array(store, shape=3, dtype="f4", codecs=["zstd", codec], format=format)
+        assert caught.value.field == f"codecs.{missing}"
+        assert [*store.list()] == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["foo", ["zstd", "none"], [3], 3, {"level": 3}, {"name": 3}, {"name": "zstd", "configuration": 3},
+     {"name": "zstd", "configuration": {}, "level": 3}],
+)  # fmt: skip
+def test_what_is_no_codec(value: Any) -> None:
+    with pytest.raises(TegulaError) as caught:
+        codec_specs(value)
+    assert caught.value.field == "codecs"
+
+
+class Registered(Codec):
+    """A codec of a user."""
+
+    codec_id = "tegula-test-registered"
+
+    def __init__(self, key: int, times: int = 1) -> None:
+        self.key = key
+        self.times = times
+
+    def encode(self, buf: Any) -> bytes:
+        return bytes(byte ^ self.key for byte in np.asarray(buf).tobytes())
+
+    def decode(self, buf: Any, out: Any = None) -> bytes:
+        return bytes(byte ^ self.key for byte in bytes(buf))
+
+
+def test_what_a_user_registers_has_a_name_too() -> None:
+    name = Registered.codec_id
+    with pytest.raises(UnsupportedError, match="registered"):
+        codec_specs(name)
+    register_codec(Registered)
+    try:
+        with pytest.raises(MetadataError, match="needs the option 'key'"):
+            codec_specs(name)
+        array = tegula.create_array({}, shape=3, dtype="i4", codecs={"name": name, "key": 7})
+        array[...] = [1, 2, 3]
+        assert array[...].tolist() == [1, 2, 3]
+        assert written(codecs={"name": name, "key": 7})[-1] == v3(f"numcodecs.{name}", key=7)
+    finally:
+        del codec_registry[name]
+
+
+# --- what a document states
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "S3", "V3", "int4", "float8_e5m2"])
+def test_elements_of_one_byte_have_no_order(dtype: str) -> None:
+    assert written(dtype=dtype, codecs=["bytes"]) == [{"name": "bytes"}]
+
+
+@pytest.mark.parametrize("dtype", ["i2", ">u8", "f4", "c8", "U2", "M8[s]", "m8[s]", "i2,u1", "bfloat16"])
+def test_the_order_of_bytes_is_stated(dtype: str) -> None:
+    assert written(dtype=dtype, codecs=["bytes", "crc32c"]) == INDEX
+    assert written(dtype=dtype, codecs=v3("bytes")) == [LITTLE]
+    assert written(dtype=dtype, codecs=v3("bytes", endian="big")) == [v3("bytes", endian="big")]
+
+
+def test_the_type_that_counts_is_the_one_at_that_place() -> None:
+    wider = v3("cast_value", data_type="int16")
+    assert written(dtype="i1", codecs=[wider, "bytes"]) == [wider, LITTLE]
+    packed = written(dtype="?", codecs={"id": "packbits"})
+    assert packed == [v3("numcodecs.packbits"), {"name": "bytes"}]
+    narrow = written(codecs=[{"id": "astype", "encode_dtype": "i2"}, "delta", "shuffle"])
+    assert [codec["configuration"] for codec in narrow] == [
+        {"encode_dtype": "<i2", "decode_dtype": "<i4"},
+        {"dtype": "<i2", "astype": "<i2"},
+        {"endian": "little"},
+        {"elementsize": 2},
+    ]
+
+
+@pytest.mark.parametrize(("format", "dtype"), [("zarr3", "<i4"), ("zarr2", "<i4"), ("zarr2", ">i4")])
+def test_filters_state_the_type_that_they_take(format: str, dtype: str) -> None:
+    def options(codec: Any) -> dict[str, Any]:
+        found = written(format, dtype=dtype, codecs=codec)[0]
+        return found["configuration"] if format == "zarr3" else {k: v for k, v in found.items() if k != "id"}
+
+    assert options("delta") == {"dtype": dtype, "astype": dtype}
+    assert options({"id": "delta", "dtype": dtype}) == {"dtype": dtype}  # what is enough stays as it is
+    assert options({"name": "fixedscaleoffset", "offset": 1, "scale": 2, "astype": "u1"}) == {
+        "offset": 1, "scale": 2, "dtype": dtype, "astype": "|u1",
+    }  # fmt: skip
+    assert options({"name": "astype", "encode_dtype": "u1"}) == {"encode_dtype": "|u1", "decode_dtype": dtype}
+
+
+def test_blosc_is_told_of_elements_only_where_there_are_some() -> None:
+    assert written(codecs=["blosc"])[1]["configuration"]["typesize"] == 4
+    assert written(dtype="U80", codecs=["blosc"])[1]["configuration"]["typesize"] == 1
+    assert written(dtype=str, codecs=["blosc"])[1]["configuration"]["typesize"] == 1
+    assert written(codecs=["zstd", "blosc"])[2]["configuration"]["typesize"] == 1
+    given = v3("blosc", cname="zstd", clevel=1, shuffle="bitshuffle", typesize=2, blocksize=0)
+    assert written(codecs=given)[1] == given
+
+
+def test_shards_state_their_own_codecs() -> None:
+    def shards(**options: Any) -> dict[str, Any]:
+        [found] = written(codecs={"name": "sharding_indexed", "chunk_shape": (2, 3), **options})
+        assert [*found["configuration"]] == ["chunk_shape", "codecs", "index_codecs", "index_location"]
+        return dict(found["configuration"])
+
+    usual = {"chunk_shape": [2, 3], "codecs": [LITTLE], "index_codecs": INDEX, "index_location": "end"}
+    assert shards() == usual
+    zstd, delta = v3("zstd", level=0, checksum=False), v3("numcodecs.delta", dtype="<i4", astype="<i4")
+    assert shards(codecs=["delta", "zstd"]) == {**usual, "codecs": [delta, LITTLE, zstd]}
+    assert shards(codecs="zstd", index_codecs=["bytes"], index_location="start") == {
+        **usual, "codecs": [LITTLE, zstd], "index_codecs": [LITTLE], "index_location": "start",
+    }  # fmt: skip
+    inner = {"name": "sharding_indexed", "chunk_shape": [1, 3]}
+    assert shards(codecs=inner)["codecs"] == [v3("sharding_indexed", **{**usual, "chunk_shape": [1, 3]})]
+    assert shards(codecs=[v3("transpose", order="F"), "bytes"])["codecs"] == [v3("transpose", order=[1, 0]), LITTLE]
+
+
+def test_fortran_order_is_that_of_inner_chunks() -> None:
+    [found] = written(codecs={"name": "sharding_indexed", "chunk_shape": (2, 6)}, order="F")
+    assert found["configuration"]["codecs"] == [v3("transpose", order=[1, 0]), LITTLE]
+
+
+def test_packbits_by_name_is_what_each_format_has() -> None:
+    assert written(dtype="?", codecs="packbits") == [{"name": "packbits"}]
+    assert written("zarr2", dtype="?", codecs="packbits") == [{"id": "packbits"}]
+    with pytest.raises(UnsupportedError, match="packbits"):
+        written("zarr2", dtype="?", codecs={"name": "packbits", "last_bit": 0})
+    for codec, error in (("packbits", UnsupportedError), ({"id": "packbits"}, MetadataError)):
+        with pytest.raises(error, match="packbits"):  # which would make 1 of every number but 0
+            written("zarr2", dtype="i4", codecs=codec)
+
+
+def test_an_order_of_early_drafts_is_written_as_a_permutation() -> None:
+    assert written(codecs=v3("transpose", order="F"))[0] == v3("transpose", order=[1, 0])
+    assert written(codecs=v3("transpose", order="C"))[0] == v3("transpose", order=[0, 1])
+    array = tegula.create_array({}, shape=(2, 3), dtype="i4", codecs=v3("transpose", order="F"), format="zarr2")
+    assert json.loads(array.metadata.documents[".zarray"])["order"] == "F"
+
+
+def test_a_document_without_the_order_of_bytes_is_read() -> None:
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, shape=3, dtype="<i4", codecs="none")
+    array[...] = [1, 2, 3]
+    document = json.loads(store.get("zarr.json") or b"")
+    store.set("zarr.json", json.dumps({**document, "codecs": ["bytes"]}).encode())
+    old = tegula.open_array(store)
+    assert old[...].tolist() == [1, 2, 3]
+    assert lacking(old.metadata.codecs, old.metadata.data_type, ndim=1) == [("bytes", "endian")]
+    copy = tegula.MemoryStore()
+    assert tegula.convert(store, copy, verify=True).arrays[0].chunks_copied == 1
+    assert json.loads(copy.get("zarr.json") or b"")["codecs"] == [LITTLE]
+
+
+def test_what_is_complete_lacks_nothing_and_stays() -> None:
+    for codecs in (["delta", "zstd"], ["blosc"], ["gzip"], {"name": "sharding_indexed", "chunk_shape": [2]}):
+        metadata = tegula.create_array({}, shape=8, chunks=4, dtype="u2", codecs=codecs).metadata
+        assert lacking(metadata.codecs, metadata.data_type, ndim=1) == []
+        assert complete(metadata.codecs, metadata.data_type, ndim=1) == metadata.codecs
+    assert complete((), as_data_type("i4"), ndim=1) == ()
+
+
+# --- conversions
+
+
+def test_conversions_state_as_much() -> None:
+    source = tegula.create_array({}, shape=(4, 6), dtype=">f4", format="zarr2", codecs="zlib")
+    source[...] = np.arange(24).reshape(4, 6)
+    for codecs in ("none", ["bytes", "zstd"], [{"name": "quantize", "digits": 2}, "blosc"], "delta"):
+        for format in ("zarr2", "zarr3"):
+            target = tegula.MemoryStore()
+            assert tegula.convert(source, target, format=format, codecs=codecs, verify=True).ok
+            metadata = tegula.open_array(target).metadata
+            found = lacking(metadata.codecs, metadata.data_type, ndim=2)
+            assert {codec for codec, _ in found} <= ({"bytes"} if format == "zarr2" else set())
+    group = tegula.create_group({})
+    group.create_array("x", shape=3, dtype="f4")
+    target = tegula.MemoryStore()
+    with pytest.raises(MetadataError, match="keepbits"):
+        tegula.convert(group, target, codecs="bitround")
+    assert [*target.list()] == []
