@@ -162,6 +162,16 @@ def test_a_node_is_not_copied_into_itself(tmp_path: Path, act: Any, kind: str, p
     assert contents(store) == before
 
 
+def test_two_stores_over_one_mapping_are_one_place() -> None:
+    values: dict[str, bytes] = {}
+    tegula.save(values, np.arange(3))
+    before = dict(values)
+    for act in (tegula.copy, tegula.move, tegula.convert):
+        with pytest.raises(MetadataError, match="within each other"):
+            act(values, values, overwrite=True)
+    assert values == before
+
+
 def test_a_link_to_the_source_is_the_source(tmp_path: Path) -> None:
     tegula.save(tmp_path / "a.zarr", x=np.arange(3))
     (tmp_path / "link").symlink_to(tmp_path / "a.zarr")
@@ -233,6 +243,35 @@ def test_files_of_others_at_the_target_stay_and_are_not_taken_over(tmp_path: Pat
         with pytest.raises(AlreadyExistsError, match="take for its own"):
             act(tmp_path / "a", tmp_path / "c")
     assert np.asarray(tegula.load(tmp_path / "a")).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_copy_that_was_killed_has_left_is_replaced_on_request(tmp_path: Path, kind: str) -> None:
+    source, target = make(kind, tmp_path, "one"), make(kind, tmp_path, "two")
+    fill(source, "n", "group3")
+    wanted = contents(source, "n/")
+    left = {"a/b/x/c/0/1": b"old", "a/b/x/c/7/7": b"of another", "scalar/c": b"old"}
+    others = {"README": b"mine", "photos/2021/1": b"mine"}
+    for key, raw in {**left, **others}.items():
+        target.set(f"m/{key}", raw)
+    node = tegula.open(source, path="n")
+    with pytest.raises(AlreadyExistsError, match="take for its own"):
+        tegula.copy(node, target, path="m")
+    assert contents(target, "m/") == {**left, **others}
+    tegula.copy(node, target, path="m", overwrite=True)
+    assert contents(target, "m/") == {**wanted, **others}
+
+
+def test_an_error_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tegula.save(tmp_path / "a", np.arange(40))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalStore, "set", fail)
+    with pytest.raises(KeyboardInterrupt):
+        tegula.copy(tmp_path / "a", tmp_path / "b")
+    assert os.listdir(tmp_path) == ["a"]
 
 
 @given(st.sampled_from(NODES), st.integers(0, 60), st.sampled_from(["error", "crash"]))

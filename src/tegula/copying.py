@@ -14,6 +14,7 @@ from typing import Any, Final
 from tegula import engine
 from tegula.creation import check_path, check_reserved, create_parents, delete_node, is_chunk_key, make_room
 from tegula.engine.pool import for_each
+from tegula.engine.visiting import batches
 from tegula.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -44,6 +45,7 @@ def _documents_in_order() -> tuple[str, ...]:
     return (*dict.fromkeys(key for key in (*inner, *copies) if key not in nodes), *nodes)
 
 
+_ARRAYS: Final = tuple(key for item in FORMATS.values() for key in item.node_keys)
 _RANK: Final = {key: rank for rank, key in enumerate(_documents_in_order())}
 
 
@@ -285,8 +287,16 @@ def _target(target: Any, path: str) -> Iterator[tuple[Store, str]]:
         target._check_writable()
         yield known
         return
-    with creating(target) as store:
-        yield store, clean(path)
+    local = local_path(target)
+    fresh = local is not None and is_missing(local)
+    try:
+        with creating(target) as store:
+            yield store, clean(path)
+    except BaseException:
+        if fresh and local is not None:
+            with suppress(OSError):
+                os.rmdir(local)
+        raise
     if store is not target:
         store.close()
 
@@ -352,16 +362,31 @@ def _prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool
         raise AlreadyExistsError(
             "there is a node already; pass overwrite=True to replace it", path=place(new_store, new)
         )
-    for key in new_store.list_prefix(_prefix(new)):  # files of others, which stay
-        name = key[len(_prefix(new)) :]
-        if is_chunk_key(name) or store.exists(_prefix(old) + name):
-            raise AlreadyExistsError(
-                "something is stored there that the copy would take for its own; delete it first",
-                path=place(new_store, new),
-                key=key,
-            )
+    for keys in batches(new_store.list_prefix(_prefix(new))):
+        for key in keys:  # files of others, which stay; and what a copy that was killed has left
+            if not _counts(store, old, key[len(_prefix(new)) :]):
+                continue
+            if not overwrite:
+                raise AlreadyExistsError(
+                    "something is stored there that the copy would take for its own; pass overwrite=True to delete it",
+                    path=place(new_store, new),
+                    key=key,
+                )
+            new_store.delete(key)
     if found is not None and not is_folder and item.has_groups:
         create_parents(new_store, new, item)
+
+
+def _counts(source: Store, old: str, name: str) -> bool:
+    """Return whether a key that is there already would be a part of the copy: a chunk of one of its arrays, say."""
+    if source.exists(_prefix(old) + name):
+        return True
+    parts = name.split("/")
+    for count in range(len(parts)):
+        above = _prefix("/".join([*filter(None, [old]), *parts[:count]]))
+        if is_chunk_key("/".join(parts[count:])) and any(source.exists(above + key) for key in _ARRAYS):
+            return True
+    return False
 
 
 def _check_name(store: Store, path: str, format: str) -> None:
@@ -396,6 +421,8 @@ def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyPr
         with suppress(TegulaError):
             copier.undo()
         raise
+    if not copier.values:
+        raise NotFoundError("the source has been deleted meanwhile", path=place(store, old))
     return CopyReport(copier.arrays, copier.groups, copier.values, copier.nbytes)
 
 

@@ -172,7 +172,9 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     MetadataError
         If one of the two places lies within the other.
     """
-    same = store == target or (store.url == target.url and target.url.startswith(("file:", "zip:")))
+    # a store of one's own may give many the same name
+    told = ("file:", "zip:", "memory:", "mapping:")
+    same = store == target or (store.url == target.url and target.url.startswith(told))
     old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
     nested = False

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
+from tegula.errors import AlreadyExistsError, ConflictError, ReadOnlyError, StoreError, TegulaError
 from tegula.stores import ABSENT, Store
 
 __all__ = ["StoreConformance", "check_store"]
@@ -265,6 +265,17 @@ class StoreConformance:
             assert [*store.list()] == []
             store.set("a/b/c", b"2")
             assert [*store.list()] == ["a/b/c"]
+
+    def test_moving_a_prefix_is_done_in_whole_or_not_at_all(self) -> None:
+        with self.make() as store:
+            for key in ["a/b/c", "a/d", "ab", "x/y"]:
+                store.set(key, b"1")
+            moved = store.move_prefix("a/", store, "new/a/")
+            names = ["new/a/b/c", "new/a/d"] if moved else ["a/b/c", "a/d"]
+            assert sorted(store.list()) == sorted([*names, "ab", "x/y"])
+            with suppress(AlreadyExistsError):
+                assert not store.move_prefix("new/a/" if moved else "a/", store, "x/")
+            assert sorted(store.list()) == sorted([*names, "ab", "x/y"])
 
     def test_a_key_below_a_key_is_stored_or_refused_whole(self) -> None:
         for first, second in [("a", "a/b/c"), ("a/b/c", "a")]:
