@@ -49,6 +49,7 @@ def test_a_module_can_be_imported_before_anything_else(name: str) -> None:
         f"assert zarr.{name} is module\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", f"import tegula.zarr1 as zarr; zarr.{name}, zarr.__version__"], check=True)
     module = importlib.import_module(f"tegula.zarr1.{name}")
     for public in {*module.__all__} - {"version"}:
         assert getattr(zarr, public, None) in (None, getattr(module, public))

@@ -65,12 +65,6 @@ def lazy_result(expression: Expression, text: str, variables: Mapping[str, Any],
         If the values don't fit together.
     UnsupportedError
         If dask is not installed, or text is added up.
-
-    Examples
-    --------
-    >>> from tegula.expressions import compile_expression
-    >>> lazy_result(compile_expression("2 * n"), "2 * n", {"n": 3}, rows=1)
-    6
     """
     da = dask_array()
     try:
@@ -89,13 +83,7 @@ def lazy_result(expression: Expression, text: str, variables: Mapping[str, Any],
 
 
 def blocks_of(result: Any) -> Iterator[npt.NDArray[Any]]:
-    """Compute the rows of a dask array in order, some blocks at a time.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in blocks_of(dask_array().arange(5, chunks=2))]
-    [[0, 1, 2, 3, 4]]
-    """
+    """Compute the rows of a dask array in order, some blocks at a time."""
     number = result.numblocks[0]
     for start in range(0, max(number, 1), _AT_ONCE):
         yield np.asarray(result.blocks[start : start + _AT_ONCE].compute())

@@ -299,7 +299,8 @@ def print_versions() -> None:
     print(f"NumPy version:     {np.__version__}")
     print(f"Blosc version:     {' '.join(blosc_version())}")
     print(f"Blosc compressors: {blosc_compressor_list()}")
-    for name, here in (("numexpr", numexpr_here), ("pandas", pandas_here), ("tables", tables_here)):
+    here_or_not = {"numexpr": numexpr_here, "dask": dask_here, "pandas": pandas_here, "tables": tables_here}
+    for name, here in here_or_not.items():
         version = importlib.import_module(name).__version__ if here else "not available"
         print(f"{name + ' version:':<18} {version}")
     print(f"Python version:    {sys.version}")

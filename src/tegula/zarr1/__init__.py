@@ -25,11 +25,27 @@ What is different from zarr 1.1, on purpose:
 The modules of zarr 1.1 are there, too: ``tegula.zarr1.storage``, ``tegula.zarr1.blosc`` and so on.
 """
 
-from tegula.zarr1.arrays import Array, SynchronizedArray
-from tegula.zarr1.creating import array, create, empty, full, init_store, ones, open, zeros
-from tegula.zarr1.likes import empty_like, full_like, ones_like, open_like, zeros_like
-from tegula.zarr1.stores import DirectoryStore
-from tegula.zarr1.synchronizers import ProcessSynchronizer, ThreadSynchronizer
+# as in zarr 1.1, the modules come with the package
+from tegula.zarr1 import attrs, blosc, compressors, errors, meta, util, version  # noqa: F401
+from tegula.zarr1.core import Array
+from tegula.zarr1.creation import (
+    array,
+    create,
+    empty,
+    empty_like,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    open,
+    open_like,
+    zeros,
+    zeros_like,
+)
+from tegula.zarr1.storage import DirectoryStore, init_store
+from tegula.zarr1.sync import ProcessSynchronizer, SynchronizedArray, ThreadSynchronizer
+
+__version__ = version.version
 
 __all__ = [
     "Array",
