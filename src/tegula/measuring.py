@@ -343,7 +343,8 @@ def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moment
     if found.bins is not None:
         # the outermost edges are the extremes, infinite ones aside
         first, last = _within(found.low, edges[0]), _within(found.high, edges[-1])
-        histogram = Histogram(found.bins.counts, (first, *edges[1:-1], last))
+        inner = edges[1:-1] if dtype.kind in "biuMm" else [float(edge) for edge in edges[1:-1]]
+        histogram = Histogram(found.bins.counts, (first, *inner, last))
     return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
 
 

@@ -37,9 +37,11 @@ def files(path: Path) -> dict[str, bytes]:
 
 def test_a_sound_hierarchy(tmp_path: Path) -> None:
     tegula.create_array(tmp_path / "x", shape=4, chunks=2, dtype="i4", codecs=None)[:2] = 1
-    first, second = check(tmp_path / "x").stdout.splitlines()
+    first, second, *note = check(tmp_path / "x").stdout.splitlines()
     assert first.endswith("/x: 1 array, 1 chunks: nothing wrong")
     assert second == "8 B read, 8 B decoded; 1 chunk is not stored"
+    assert len(note) == hasattr(tegula.CheckReport, "checksum_note")
+    assert all("1 of 1 array has no checksums" in line and "--checksum" in line for line in note)
     assert check(tmp_path / "x", "--quiet").output == ""
 
 
