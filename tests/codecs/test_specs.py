@@ -60,6 +60,12 @@ def test_codec_objects_of_zarr_python() -> None:
     spec = codec_specs([zarr.codecs.BytesCodec(), zarr.codecs.ZstdCodec(level=3)])
     assert [codec.name for codec in spec] == ["bytes", "zstd"]
     assert spec[1].configuration == {"level": 3, "checksum": False}
+    found = written(codecs=[zarr.codecs.BloscCodec(cname="zstd")])[1]["configuration"]
+    assert (found["cname"], found["typesize"], found["shuffle"]) == ("zstd", 4, "shuffle")
+    inner = zarr.codecs.ShardingCodec(chunk_shape=(2, 3), codecs=[zarr.codecs.BytesCodec(), zarr.codecs.Crc32cCodec()])
+    assert written(codecs=inner)[0]["configuration"] == {
+        "chunk_shape": [2, 3], "codecs": INDEX, "index_codecs": INDEX, "index_location": "end",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ["none", None, False, [], ()])

@@ -17,6 +17,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -355,6 +356,14 @@ def example(name: str, format: str) -> dict[str, Any] | None:
 
 
 @cache
+def is_installed(library: str) -> bool:
+    """Return whether a library is there in the version that the tables are about."""
+    name, _, number = library.partition(" ")
+    package = {"TensorStore": "tensorstore", "zarrs": "zarrs"}.get(name)
+    return package is None or f"{version(package)}.".startswith(f"{number}.")
+
+
+@cache
 def spared(library: str, format: str, name: str) -> bool:
     """Return whether the tables let a library do as it likes, or are not about it."""
     return not knows(library, format) or GAPS[name][library] in ("in part", "package", "—")
@@ -374,6 +383,8 @@ def test_each_gap_is_one(
         if spared(library, format, name):
             continue
         if answers(library, array.metadata):
+            if not is_installed(library):
+                continue  # a newer one may have closed it
             try:
                 found = same(read(tmp_path / "a", format), array[...])
             except Exception:

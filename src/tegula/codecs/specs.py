@@ -120,7 +120,7 @@ def _codec_spec(item: Any) -> CodecSpec:
     if hasattr(item, "get_config"):
         item = item.get_config()
     elif hasattr(item, "to_dict"):
-        item = item.to_dict()
+        item = _of_zarr_python(item)
     if item == "none":
         raise MetadataError("'none' stands for no codecs at all, and not beside others", field="codecs")
     if isinstance(item, str):
@@ -144,6 +144,16 @@ def _codec_spec(item: Any) -> CodecSpec:
         parts = [part for part in ("codecs", "index_codecs") if part in options]
         options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
     return CodecSpec(name, {**_USUAL.get(name, {}), **options}, item.get("must_understand") is not False)
+
+
+def _of_zarr_python(codec: Any) -> Any:
+    """Return a codec object of zarr-python as JSON, without what it would choose for the array that it is given to."""
+    found = codec.to_dict()
+    chosen = getattr(codec, "_tunable_attrs", ())
+    if chosen and isinstance(found, Mapping) and isinstance(found.get("configuration"), Mapping):
+        stated = {name: option for name, option in found["configuration"].items() if name not in chosen}
+        return {**found, "configuration": stated}
+    return found
 
 
 def _as_json(specs: Sequence[CodecSpec]) -> list[dict[str, Any]]:
