@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -111,6 +112,7 @@ def convert(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
+    start = time.perf_counter()
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
     item = find_format(format)
@@ -137,6 +139,7 @@ def convert(
             job.hierarchy(node)
     if store is not target:
         store.close()
+    job.report.seconds = time.perf_counter() - start
     return job.report
 
 

@@ -12,9 +12,11 @@ __all__ = [
     "Info",
     "array_html",
     "array_info",
+    "counted",
     "group_html",
     "group_info",
     "human_bytes",
+    "human_seconds",
     "table_html",
     "table_info",
 ]
@@ -68,6 +70,33 @@ def human_bytes(size: int) -> str:
     return f"{value / 1024:.1f} EiB"
 
 
+def human_seconds(seconds: float) -> str:
+    """Write a time for people.
+
+    Examples
+    --------
+    >>> human_seconds(0.0123), human_seconds(3.21), human_seconds(125), human_seconds(7384)
+    ('12 ms', '3.2 s', '2 min 5 s', '2 h 3 min')
+    """
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, word: str) -> str:
+    """Write how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "array"), counted(12, "chunk")
+    ('1 array', '12 chunks')
+    """
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def _codec_name(codec: Any) -> str:
     """Write a codec as ``name(option=value, …)``."""
     if codec.name == "sharding_indexed":
@@ -90,10 +119,7 @@ def _shown(value: Any) -> Any:
 
 def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
-    count = stored = 0
-    for _, key in array._stored.stored_chunks():
-        count += 1
-        stored += array.store.size(key) or 0
+    count, stored = array._stored.amount_stored()
     facts: dict[str, Any] = {
         "Type": "array",
         "Format": array.format,

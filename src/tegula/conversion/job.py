@@ -106,12 +106,13 @@ class Job:
         target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
         try:
             with completing(target):
-                copied, before, after = self._move(source, axes, target, name)
+                copied, stored, before, after = self._move(source, axes, target, name)
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # half an array would look like a whole one
             raise
         verified = same_values(source, axes, target, metadata.attributes) if options.verify else None
-        return ConvertedArray(name, target.shape, target.chunks, target.nbytes, before, after, verified, notes, copied)
+        sizes = (target.shape, target.chunks, target.nbytes, before, after)
+        return ConvertedArray(name, *sizes, verified, notes, copied, stored)
 
     def _reserved(self, name: str) -> list[str]:
         """Say that the target's format reserves a name, which has been kept."""
@@ -152,10 +153,16 @@ class Job:
         """Return whether this conversion has made the group that a node lies in."""
         return bool(name) and name.rpartition("/")[0] in self._made
 
-    def _move(self, source: Array, axes: list[Axis | int], target: Array, name: str) -> tuple[int, int, int]:
-        """Bring the values over; return how many chunks were copied as they are, and the bytes stored of both."""
+    def _move(self, source: Array, axes: list[Axis | int], target: Array, name: str) -> tuple[int, int, int, int]:
+        """Bring the values over.
+
+        Returns
+        -------
+        tuple of int
+            How many chunks were copied as they are, how many the target stores, and the bytes that both store.
+        """
         old, new = source._stored, target._stored
-        done = copied = before = after = 0
+        done = copied = stored = before = after = 0
         whole = axes == [(0, 1, size) for size in source.shape]
         if not (whole and keeps_codecs(source, target.metadata, self._options) and can_copy_chunks(old, new)):
             for nbytes in rewrite(source, axes, target):
@@ -163,12 +170,13 @@ class Job:
                 self._tell(name, done, target)
             if done < target.nbytes:  # parts of which nothing is stored
                 self._tell(name, target.nbytes, target)
-            return 0, source.nbytes_stored(), target.nbytes_stored()
+            stored, after = new.amount_stored()
+            return 0, stored, source.nbytes_stored(), after
         for moved in copy_chunks(old, new):
             done, copied = done + moved.nbytes, copied + moved.copied
-            before, after = before + moved.read, after + moved.stored
+            stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
             self._tell(name, done, target)
-        return copied, before, after
+        return copied, stored, before, after
 
     def _tell(self, name: str, done: int, target: Array) -> None:
         if self._options.progress is not None:

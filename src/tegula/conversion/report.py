@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from tegula.info import counted, human_bytes, human_seconds
 
 __all__ = ["ConvertReport", "ConvertedArray"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ConvertedArray:
     """What became of one array.
 
@@ -28,6 +30,13 @@ class ConvertedArray:
         What could not be kept as it was.
     chunks_copied : int
         How many chunks were copied as they are stored, without being compressed anew (0 in a dry run).
+    chunks_stored : int
+        How many chunks, or shards, the target stores; absent ones hold the fill value (0 in a dry run).
+
+    Examples
+    --------
+    >>> ConvertedArray("t", (365, 180), (100, 90), 262_800, 40_000, 37_000, verified=True)
+    <tegula.ConvertedArray '/t' (365, 180) in chunks (100, 90), 39.1 KiB stored before, 36.1 KiB after, verified>
     """
 
     path: str
@@ -39,9 +48,17 @@ class ConvertedArray:
     verified: bool | None = None
     notes: tuple[str, ...] = ()
     chunks_copied: int = 0
+    chunks_stored: int = 0
+
+    def __repr__(self) -> str:
+        sizes = f"{human_bytes(self.nbytes_before)} stored before, {human_bytes(self.nbytes_after)} after"
+        verified = {None: "", True: ", verified", False: ", differs"}[self.verified]
+        notes = f", {counted(len(self.notes), 'note')}" if self.notes else ""
+        where = f"'/{self.path}' {self.shape} in chunks {self.chunks}"
+        return f"<tegula.ConvertedArray {where}, {sizes}{verified}{notes}>"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ConvertReport:
     """What `tegula.convert` did.
 
@@ -49,6 +66,8 @@ class ConvertReport:
     ----------
     format : str
         The target's format.
+    dry_run : bool
+        Whether nothing was written.
     arrays : list of ConvertedArray
         The arrays that were converted, in order.
     groups : list of str
@@ -57,6 +76,8 @@ class ConvertReport:
         Path and reason of each array of a hierarchy that could not be converted.
     notes : dict of str to list of str
         Path of groups, and what could not be kept of them as it was.
+    seconds : float
+        How long it took, verification included.
 
     Examples
     --------
@@ -66,6 +87,8 @@ class ConvertReport:
     >>> report = tegula.convert(source, tegula.MemoryStore(), format="zarr3", verify=True)
     >>> report.ok, report.arrays[0].shape
     (True, (3,))
+    >>> report
+    <tegula.ConvertReport: 1 array converted to zarr3, ... in memory, ... stored in 1 chunk (... before), ... ms>
     """
 
     format: str
@@ -74,8 +97,89 @@ class ConvertReport:
     groups: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         """Whether everything was converted, and found equal where that was asked for."""
         return not self.failed and all(item.verified is not False for item in self.arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements of all converted arrays in memory."""
+        return sum(item.nbytes for item in self.arrays)
+
+    @property
+    def nbytes_before(self) -> int:
+        """Bytes that the source stores for all converted arrays."""
+        return sum(item.nbytes_before for item in self.arrays)
+
+    @property
+    def nbytes_after(self) -> int:
+        """Bytes that the target stores for all converted arrays (0 in a dry run)."""
+        return sum(item.nbytes_after for item in self.arrays)
+
+    @property
+    def chunks_stored(self) -> int:
+        """How many chunks, or shards, the target stores (0 in a dry run)."""
+        return sum(item.chunks_stored for item in self.arrays)
+
+    @property
+    def chunks_copied(self) -> int:
+        """How many chunks were copied as they are stored (0 in a dry run)."""
+        return sum(item.chunks_copied for item in self.arrays)
+
+    @property
+    def different(self) -> list[str]:
+        """Paths of the arrays that verification found different from the source."""
+        return [item.path for item in self.arrays if item.verified is False]
+
+    @property
+    def summary(self) -> str:
+        """All in one line: what was converted, the totals, and the time it took.
+
+        Examples
+        --------
+        >>> array = ConvertedArray("", (4,), (4,), 2048, 1536, 1024, chunks_copied=1, chunks_stored=1)
+        >>> ConvertReport("zarr3", arrays=[array], groups=["a", "b"], seconds=0.25).summary
+        '1 array and 2 groups converted to zarr3, 2.0 KiB in memory, 1.0 KiB stored in 1 chunk (1.5 KiB before), 250 ms'
+        """
+        nodes = counted(len(self.arrays), "array")
+        if self.groups:
+            nodes += f" and {counted(len(self.groups), 'group')}"
+        parts = [f"{nodes} {'would be converted' if self.dry_run else 'converted'} to {self.format}"]
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        if self.different:
+            parts.append(f"{len(self.different)} different from the source")
+        elif self.arrays and all(item.verified for item in self.arrays):
+            parts.append("verified")
+        parts.append(f"{human_bytes(self.nbytes)} in memory")
+        before = f"{human_bytes(self.nbytes_before)} before"
+        if self.dry_run:
+            parts.append(f"{human_bytes(self.nbytes_before)} stored")
+        else:
+            chunks = counted(self.chunks_stored, "chunk")
+            parts.append(f"{human_bytes(self.nbytes_after)} stored in {chunks} ({before})")
+        parts.append(human_seconds(self.seconds))
+        return ", ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it, totals included.
+
+        Examples
+        --------
+        >>> ConvertReport("zarr3").as_dict()["ok"]
+        True
+        """
+        names = ("nbytes", "nbytes_before", "nbytes_after", "chunks_stored", "chunks_copied")
+        return {"ok": self.ok, **asdict(self), "totals": {name: getattr(self, name) for name in names}}
+
+    def __str__(self) -> str:
+        notes = [f"note: /{item.path}: {note}" for item in self.arrays for note in item.notes]
+        notes += [f"note: /{name}: {note}" for name, several in self.notes.items() for note in several]
+        failed = [f"failed: /{name}: {reason}" for name, reason in self.failed.items()]
+        return "\n".join([self.summary, *notes, *failed, *(f"different: /{name}" for name in self.different)])
+
+    def __repr__(self) -> str:
+        return f"<tegula.ConvertReport: {self.summary}>"

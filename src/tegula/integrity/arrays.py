@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Final
 
 from tegula import engine
+from tegula.codecs.checksums import notices_changes
 from tegula.engine import StoredArray
 from tegula.engine.pool import for_each
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
@@ -140,6 +141,8 @@ class _Checked:
     def close(self) -> None:
         """Look for what is missing, once all keys have been looked at."""
         exam, place = self.exam, self.place
+        if self.seen and self.stored is not None and not notices_changes(self.metadata.codecs):
+            exam.count(arrays_without_checksum=1)
         with exam.listing(place.path, place.prefix):
             if not self._unchanged(self.metadata):
                 pass  # what has come meanwhile is not missing

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from tegula.info import counted
+
 __all__ = ["KINDS", "CheckReport", "Finding", "Kind", "Severity"]
 
 Severity = Literal["error", "warning", "note"]
@@ -64,7 +66,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 """Every kind of finding by name."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Finding:
     """One thing that `tegula.check` has found.
 
@@ -111,8 +113,11 @@ class Finding:
         state = "repaired" if self.repaired else self.severity
         return f"{state}: {self.kind}: {self.key or self.path or '/'}: {self.message}"
 
+    def __repr__(self) -> str:
+        return f"<tegula.Finding {self}>"
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class CheckReport:
     """What `tegula.check` has found.
 
@@ -135,6 +140,10 @@ class CheckReport:
         How many are left of each severity, not counting what was repaired.
     failed_repairs : dict of str to str
         Key and reason of each repair that could not be done.
+    arrays_without_checksum : int
+        Arrays that store chunks in which no checksum would tell of an altered value.
+    seconds : float
+        How long it took.
 
     Examples
     --------
@@ -161,6 +170,8 @@ class CheckReport:
     warnings: int = 0
     notes: int = 0
     failed_repairs: dict[str, str] = field(default_factory=dict)
+    arrays_without_checksum: int = 0
+    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -170,19 +181,30 @@ class CheckReport:
     @property
     def summary(self) -> str:
         """All in one line."""
-        nodes = ", ".join(
-            f"{number} {name}{'s' * (number != 1)}"
-            for number, name in ((self.groups, "group"), (self.tables, "table"), (self.arrays, "array"))
-            if number
-        )
-        found = ", ".join(
-            f"{number} {name}{'s' * (number != 1)}"
-            for number, name in ((self.errors, "error"), (self.warnings, "warning"), (self.notes, "note"))
-            if number
+        nodes = [(self.groups, "group"), (self.tables, "table"), (self.arrays, "array")]
+        grave = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")]
+        looked_at, found = (
+            ", ".join(counted(number, name) for number, name in several if number) for several in (nodes, grave)
         )
         repaired = sum(finding.repaired for finding in self.findings)
         done = f", {repaired} repaired" if repaired else ""
-        return f"{nodes or 'no nodes'}, {self.chunks} chunks: {found or 'nothing wrong'}{done}"
+        return f"{looked_at or 'no nodes'}, {counted(self.chunks, 'chunk')}: {found or 'nothing wrong'}{done}"
+
+    @property
+    def checksum_note(self) -> str:
+        """What can't be noticed, since arrays store no checksums; empty if all that store chunks have them.
+
+        Examples
+        --------
+        >>> CheckReport("memory:", arrays=3, arrays_without_checksum=1).checksum_note
+        '1 of 3 arrays has no checksums: values altered in storage are only noticed where they no longer decode'
+        """
+        number = self.arrays_without_checksum
+        if not number:
+            return ""
+        have = "has" if number == 1 else "have"
+        effect = "values altered in storage are only noticed where they no longer decode"
+        return f"{number} of {counted(self.arrays, 'array')} {have} no checksums: {effect}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it.
