@@ -30,6 +30,8 @@ FLOORS = {
             "info",
             "tree",
             "picture",
+            "markup",
+            "notebook",
             "chunking",
             "attributes",
             "values",

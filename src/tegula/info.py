@@ -1,25 +1,19 @@
-"""Reports of arrays and groups: a table of facts as text, as HTML, and as JSON."""
+"""Facts of arrays, groups and tables, as text and as JSON; and how sizes, times and numbers are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
-from typing import Any
+from typing import Any, Final
 
-from tegula.picture import chunk_grid_svg
+from tegula.markup import shorten, table, text
 
 __all__ = [
-    "Info",
-    "array_html",
-    "array_info",
-    "counted",
-    "group_html",
-    "group_info",
-    "human_bytes",
-    "human_seconds",
-    "table_html",
-    "table_info",
-]
+    "Info", "array_info", "codecs_text", "column_text", "counted", "group_info", "human_bytes", "human_seconds",
+    "shown", "table_info",
+]  # fmt: skip
+
+
+_MOST: Final = 500  # letters of a fact: a grid may have a million lengths of chunks
 
 
 class Info(Mapping[str, Any]):
@@ -46,10 +40,10 @@ class Info(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self._facts), default=0)
-        return "\n".join(f"{name.ljust(width)}  {value}" for name, value in self._facts.items())
+        return "\n".join(f"{name.ljust(width)}  {shorten(value, _MOST)}" for name, value in self._facts.items())
 
     def _repr_html_(self) -> str:
-        return _table(self._facts)
+        return table([(text(name), text(value)) for name, value in self._facts.items()])
 
 
 def human_bytes(size: int) -> str:
@@ -108,7 +102,12 @@ def _codec_name(codec: Any) -> str:
     return f"{codec.name}({options})" if options else str(codec.name)
 
 
-def _shown(value: Any) -> Any:
+def codecs_text(array: Any) -> str:
+    """Write the codecs of an array in the order in which they encode."""
+    return " → ".join(_codec_name(codec) for codec in array.metadata.codecs)
+
+
+def shown(value: Any) -> Any:
     """Give back what can be shown; NumPy can't write a time without a unit."""
     try:
         str(value)
@@ -132,8 +131,8 @@ def array_info(array: Any) -> Info:
     if array.shards is not None:
         facts["Shards"] = array.shards
     facts |= {
-        "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
-        "Fill value": _shown(array.fill_value),
+        "Codecs": codecs_text(array),
+        "Fill value": shown(array.fill_value),
         "Read-only": array.read_only,
     }
     if array.dimension_names is not None:
@@ -181,7 +180,7 @@ def table_info(table: Any) -> Info:
             "Path": table.path or "/",
             "Rows": len(table),
             "Columns": len(table.names),
-            **{f"  {name}": _column_facts(table[name]) for name in table.names},
+            **{f"  {name}": column_text(table[name]) for name in table.names},
             **({} if table.is_consistent else {"Lengths differ": lengths}),
             "Read-only": table.read_only,
             "Size in memory": human_bytes(table.nbytes) if not table.dtype.hasobject else "unknown",
@@ -191,49 +190,7 @@ def table_info(table: Any) -> Info:
     )
 
 
-def _column_facts(column: Any) -> str:
+def column_text(column: Any) -> str:
+    """Write the data type, inner shape and chunks of a column."""
     inner = f" × {column.shape[1:]}" if column.ndim > 1 else ""
     return f"{column.metadata.data_type}{inner}, {column.chunks[0]} rows a chunk"
-
-
-def _table(facts: Mapping[str, Any]) -> str:
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(str(name))}</th>'
-        f'<td style="text-align:left">{escape(str(value))}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f"<table>{rows}</table>"
-
-
-def array_html(array: Any) -> str:
-    """Return the facts of an array that cost no listing, beside a picture of its chunk grid."""
-    facts = {
-        "Shape": array.shape,
-        "Chunks": array.chunks,
-        "Data type": str(array.metadata.data_type),
-        "Size in memory": human_bytes(array.nbytes),
-        "Chunk count": array.nchunks,
-        "Format": array.format,
-        "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
-        "Store": array.store.url + (f"/{array.path}" if array.path else ""),
-    }
-    if array.shards is not None:
-        facts["Shards"] = array.shards
-    picture = chunk_grid_svg(array.shape, array.metadata.grid, array.dimension_names)
-    return (
-        f'<div><b>tegula.Array</b><table><tr><td>{_table(facts)}</td><td style="vertical-align:top">{picture}</td></tr>'
-        "</table></div>"
-    )
-
-
-def group_html(group: Any) -> str:
-    """Return the facts of a group and the names of its members."""
-    facts = {"Format": group.format, "Store": group.store.url, "Path": group.path or "/"}
-    return f"<div><b>tegula.Group</b>{_table(facts)}{group.tree(max_depth=2)._repr_html_()}</div>"
-
-
-def table_html(table: Any) -> str:
-    """Return the facts of a table that cost no listing, and its columns."""
-    facts = {"Rows": len(table), "Format": table.format, "Store": table.store.url, "Path": table.path or "/"}
-    columns = {name: _column_facts(table[name]) for name in table.names}
-    return f"<div><b>tegula.Table</b>{_table(facts)}{_table(columns)}</div>"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tegula.info import counted, human_bytes, human_seconds
+from tegula.markup import badge, card, fold, more, muted, table, text
 
 __all__ = ["ConvertReport", "ConvertedArray"]
+
+
+_SHOWN: Final = 100  # arrays, and notes and failures, in HTML
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -144,10 +148,7 @@ class ConvertReport:
         >>> ConvertReport("zarr3", arrays=[array], groups=["a", "b"], seconds=0.25).summary
         '1 array and 2 groups converted to zarr3, 2.0 KiB in memory, 1.0 KiB stored in 1 chunk (1.5 KiB before), 250 ms'
         """
-        nodes = counted(len(self.arrays), "array")
-        if self.groups:
-            nodes += f" and {counted(len(self.groups), 'group')}"
-        parts = [f"{nodes} {'would be converted' if self.dry_run else 'converted'} to {self.format}"]
+        parts = [self._headline()]
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.different:
@@ -164,6 +165,12 @@ class ConvertReport:
         parts.append(human_seconds(self.seconds))
         return ", ".join(parts)
 
+    def _headline(self) -> str:
+        nodes = counted(len(self.arrays), "array")
+        if self.groups:
+            nodes += f" and {counted(len(self.groups), 'group')}"
+        return f"{nodes} {'would be converted' if self.dry_run else 'converted'} to {self.format}"
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it, totals included.
 
@@ -175,11 +182,54 @@ class ConvertReport:
         names = ("nbytes", "nbytes_before", "nbytes_after", "chunks_stored", "chunks_copied")
         return {"ok": self.ok, **asdict(self), "totals": {name: getattr(self, name) for name in names}}
 
+    def _all_notes(self) -> list[tuple[str, str]]:
+        """Return path and text of all notes, those of groups and of arrays."""
+        groups = [(name, note) for name, several in self.notes.items() for note in several]
+        return groups + [(item.path, note) for item in self.arrays for note in item.notes]
+
     def __str__(self) -> str:
-        notes = [f"note: /{item.path}: {note}" for item in self.arrays for note in item.notes]
-        notes += [f"note: /{name}: {note}" for name, several in self.notes.items() for note in several]
-        failed = [f"failed: /{name}: {reason}" for name, reason in self.failed.items()]
-        return "\n".join([self.summary, *notes, *failed, *(f"different: /{name}" for name in self.different)])
+        lines = [f"note: /{path}: {note}" for path, note in self._all_notes()]
+        lines += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
+        return "\n".join([self.summary, *lines, *(f"different: /{path}" for path in self.different)])
 
     def __repr__(self) -> str:
         return f"<tegula.ConvertReport: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        state = (
+            badge("plain", "dry run") if self.dry_run else badge("good", "done") if self.ok else badge("bad", "failed")
+        )
+        stored = human_bytes(self.nbytes_before)
+        if not self.dry_run:
+            stored += f" before, {human_bytes(self.nbytes_after)} in {counted(self.chunks_stored, 'chunk')} after"
+        totals = table(
+            [("In memory", human_bytes(self.nbytes)), ("Stored", stored), ("Time", human_seconds(self.seconds))]
+        )
+        heads = ("Array", "Shape", "Chunks", "Stored before", "After", "Copied as is", "Verified")
+        arrays = fold(f"<b>Arrays</b> {muted(len(self.arrays))}", table(self._rows(), heads), opened=True)
+        left = len(self.arrays) - _SHOWN
+        arrays += more(left, "arrays") if left > 0 else ""
+        failed = _texts("Failed", [*self.failed.items()], opened=True)
+        notes = _texts("Notes", self._all_notes(), opened=False)
+        return card("tegula.ConvertReport", f"{state} {text(self._headline())}", totals, failed, notes, arrays)
+
+    def _rows(self) -> list[list[str]]:
+        """Return the cells of the table of arrays."""
+        rows = []
+        for item in self.arrays[:_SHOWN]:
+            verified = {None: "–", True: "yes", False: badge("bad", "different")}[item.verified]
+            after, copied = human_bytes(item.nbytes_after), f"{item.chunks_copied} of {item.chunks_stored}"
+            facts = [text(item.shape, 60), text(item.chunks, 60), human_bytes(item.nbytes_before)]
+            written = ["–", "–"] if self.dry_run else [after, copied]
+            rows.append([f"/{text(item.path, 80)}", *facts, *written, verified])
+        return rows
+
+
+def _texts(title: str, found: list[tuple[str, str]], *, opened: bool) -> str:
+    """Show paths and what is to say about them; nothing if there are none."""
+    if not found:
+        return ""
+    rows = [(f"/{text(path, 80)}", text(what, 300)) for path, what in found[:_SHOWN]]
+    left = len(found) - len(rows)
+    body = table(rows) + (more(left, "lines") if left else "")
+    return fold(f"<b>{title}</b> {muted(len(found))}", body, opened=opened)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from tegula.info import counted
+from tegula.info import counted, human_bytes, human_seconds
+from tegula.markup import badge, card, fold, more, muted, table, text
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Kind", "Severity"]
 
@@ -226,3 +227,36 @@ class CheckReport:
 
     def __repr__(self) -> str:
         return f"<tegula.CheckReport {self.source!r}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        state = badge("good", "sound") if self.ok else badge("bad", counted(self.errors, "error"))
+        missing = f", {counted(self.missing_chunks, 'chunk')} not stored" if self.missing_chunks else ""
+        read, decoded = human_bytes(self.nbytes_stored), human_bytes(self.nbytes_decoded)
+        facts = table(
+            [
+                ("Found", text(self.summary)),
+                ("Read", f"{read}, {decoded} decoded{missing}, {human_seconds(self.seconds)}"),
+                *([("Checksums", text(self.checksum_note))] if self.checksum_note else []),
+            ]
+        )
+        ordered = sorted(self.findings, key=lambda found: _ORDER[found.severity])
+        rows = [_row(found) for found in ordered[:_SHOWN]]
+        left = sum(self.counts.values()) - len(rows)
+        title = f"<b>Findings</b> {muted(sum(self.counts.values()))}"
+        body = table(rows) + (more(left, "findings") if left > 0 else "")
+        findings = fold(title, body, opened=True) if rows else ""
+        return card("tegula.CheckReport", f"{state} {text(self.source, 120)}", facts, findings)
+
+
+_SHOWN: Final = 100  # findings in HTML
+_ORDER: Final[Mapping[Severity, int]] = {"error": 0, "warning": 1, "note": 2}
+_COLOURS: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "doubtful", "note": "plain"}
+
+
+def _row(found: Finding) -> tuple[str, str]:
+    """Return the cells of one finding: how grave, where and what, and what can be done."""
+    what = "repaired" if found.repaired else found.severity
+    place = f"<b>{text(found.key or found.path or '/', 120)}</b> {muted(found.kind)}"
+    remedy = f"repair: {found.repair}" if found.repair and not found.repaired else found.repair or found.remedy
+    colour = "good" if found.repaired else _COLOURS[found.severity]
+    return badge(colour, what), f"{place}<br>{text(found.message, 300)}<br>{muted(remedy)}"
