@@ -11,6 +11,7 @@ import pytest
 
 import tegula
 import tegula.cli
+from tegula.optional import tegula_command
 
 SOURCE = str(Path(tegula.__file__).parent.parent)
 
@@ -77,7 +78,7 @@ def test_without_the_extra(missing):
     result = run("--version", code=code)
     assert (result.returncode, result.stdout) == (1, b"")
     assert result.stderr.decode().splitlines() == [
-        f"tegula: error: {missing} is missing; install it with: pip install 'tegula[cli]'"
+        f"tegula: error: the package {missing} is not installed: {tegula_command('cli')}"
     ]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from tegula.optional import tegula_command
+
 __all__ = ["main"]
 
 _EXTRA = ("typer", "rich", "click")
@@ -28,7 +30,7 @@ def main() -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
-        print(f"tegula: error: {missing} is missing; install it with: pip install 'tegula[cli]'", file=sys.stderr)
+        print(f"tegula: error: the package {missing} is not installed: {tegula_command('cli')}", file=sys.stderr)
         return 1
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # what replaces a stream need not have it
