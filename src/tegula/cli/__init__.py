@@ -7,6 +7,7 @@ failed, which is said in one line, and 2 if the command was not understood.
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 
 from tegula.optional import tegula_command
@@ -36,5 +37,7 @@ def main() -> int:
         reconfigure = getattr(stream, "reconfigure", None)  # what replaces a stream need not have it
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    # in one line, as errors are, and without the place in the code
+    warnings.showwarning = lambda message, *_, **__: print(f"tegula: warning: {message}", file=sys.stderr)
     program.app(prog_name="tegula")
     return 0

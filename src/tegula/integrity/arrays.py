@@ -16,7 +16,7 @@ from tegula.formats import Format
 from tegula.integrity.documents import Place, below, own_keys
 from tegula.integrity.examination import Examination
 from tegula.integrity.lengths import check_counts, check_directory
-from tegula.integrity.names import foreign
+from tegula.integrity.names import foreign, is_system_file
 from tegula.metadata.nodes import ArrayMetadata
 
 __all__ = ["check_arrays"]
@@ -237,6 +237,9 @@ def check_arrays(exam: Examination, place: Place) -> None:
 
 def _account_for(exam: Examination, place: Place, checked: list[_Checked], key: str, obstructed: set[str]) -> None:
     """Find out what a key below an array is that is none of its own."""
+    if is_system_file(key):
+        exam.pass_over(key)
+        return
     of_others = foreign(key)
     if of_others is not None:
         exam.find(of_others[0], place.path, key, of_others[1])

@@ -50,6 +50,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     # --- what else is there
     "stray-key": Kind("warning", "Look what it is, and move or delete it."),
     "stray-prefix": Kind("warning", "If these are an array's chunks, restore its document; else move or delete them."),
+    "odd-name": Kind("warning", "Nothing reads it: rename it with another program, or leave it where it is."),
+    "system-files": Kind("note", "Nothing reads them: delete them, or leave them where they are."),
     "foreign-temporary": Kind("warning", _DELETE_WHEN_IDLE),
     "foreign-lock": Kind("note", _DELETE_WHEN_IDLE),
     "temporary-file": Kind("warning", "A writer was killed: writing there, or --repair, removes it."),

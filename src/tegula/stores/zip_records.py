@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tegula.errors import StoreError
-from tegula.stores.interface import Generation, is_key
+from tegula.stores.interface import Generation
 from tegula.stores.open_files import read_at
 
 __all__ = [
@@ -130,12 +130,14 @@ def _is_sound(fd: int, end: End) -> bool:
 
 
 def read_members(fd: int, end: End) -> Iterator[Member]:
-    """Yield the members that the central directory lists, in its order.
+    """Yield the members that the central directory lists, in its order, without those that are directories.
+
+    A name can be anything; see `is_key`.
 
     Raises
     ------
     StoreError
-        If the directory is damaged, or a name can't be the key of a value or that of a directory.
+        If the directory is damaged.
     """
     data = read_at(fd, end.directory, end.directory_end)
     at = 0
@@ -154,17 +156,12 @@ def read_members(fd: int, end: End) -> Iterator[Member]:
         size, packed, offset = _wide(extra, size, packed, fields[16], name)
         at = stop
         if not name.endswith("/"):
-            if not is_key(name):
-                raise StoreError("the archive has a member whose name can't be a key", key=name)
             offset += end.shift
             yield Member(name, method, flags, crc, packed, size, offset, record, (crc, size, offset))
 
 
 def _decode_name(name: bytes, flags: int) -> str:
-    try:
-        return name.decode("utf-8" if flags & UTF8_NAME else "cp437")
-    except UnicodeDecodeError as error:
-        raise StoreError(f"the archive has a member whose name is not UTF-8: {name!r}") from error
+    return name.decode("utf-8" if flags & UTF8_NAME else "cp437", "surrogateescape")
 
 
 def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
