@@ -19,6 +19,7 @@ from tegula.stores.zip_packing import read_member
 from tegula.stores.zip_records import (
     Member,
     central_record,
+    check_odd,
     descriptor,
     end_records,
     find_end,
@@ -81,6 +82,9 @@ class Archive:
         try:
             end = find_end(self._fd, self._stop)
             found = [*read_members(self._fd, end)]
+            odd = [member for member in found if not is_key(member.name)]
+            for member in odd:
+                check_odd(self._fd, member, end.directory)
         except StoreError as error:
             error.message += f" ({self.path})"
             raise
@@ -89,9 +93,9 @@ class Archive:
         self._limit, self._stop, self._comment = end.directory, end.stop, end.comment
         self._shifted = end.shift != 0
         self.directory_size = end.directory_end - end.directory
-        self.odd = [member for member in found if not is_key(member.name)]
-        if self.odd:
-            _warn_of(self.path, self.odd)
+        self.odd = odd
+        if odd:
+            _warn_of(self.path, odd)
         return {member.name: member for member in found if is_key(member.name)}
 
     def read(self, member: Member, byte_range: ByteRange | None) -> bytes:

@@ -19,6 +19,7 @@ __all__ = [
     "End",
     "Member",
     "central_record",
+    "check_odd",
     "descriptor",
     "end_records",
     "find_end",
@@ -211,6 +212,24 @@ def member_start(fd: int, member: Member, limit: int) -> int:
         raise StoreError("the archive's directory points to where no such member is", key=member.name)
     member.start = start
     return start
+
+
+def check_odd(fd: int, member: Member, limit: int) -> None:
+    """Make sure that a name which can't be a key is that of the member, and no sign of damage.
+
+    Raises
+    ------
+    StoreError
+        If the member has another name in front of its value, or if there is a NUL in it, which other programs take for
+        the end of a name: leaving the member out could hide a value that was stored under a sound name.
+    """
+    if "\0" in member.name:
+        raise StoreError("the archive has a member with a NUL in its name", key=member.name)
+    member_start(fd, member, limit)
+    raw = member.record[_CENTRAL.size : _CENTRAL.size + int.from_bytes(member.record[28:30], "little")]
+    header = read_at(fd, member.offset, member.offset + _LOCAL.size + len(raw))
+    if _LOCAL.unpack_from(header)[9] != len(raw) or header[_LOCAL.size :] != raw:
+        raise StoreError("a member has another name in the archive's directory than before its value", key=member.name)
 
 
 def local_header(member: Member) -> bytes:
