@@ -57,6 +57,10 @@ torture *args:
 fuzz *args:
     python -m tests.fuzzing {{args}}
 
+# Take the screenshots of the documentation; needs Chromium, and is no part of CI
+screenshots:
+    python docs/screenshots/take.py
+
 # What CI runs
 check:
     .ci/run

@@ -31,7 +31,7 @@ TRUE_OF = {
     "ct_unequal_first": {"unequal-columns"}, "hand_nbytes_wrong": {"wrong-counts"},
     "hand_cbytes_wrong": {"wrong-counts"}, "hand_last_chunk_padded": {"leftover-rows"},
     "hand_last_chunk_longer": {"leftover-rows"}, "killed_before_flush": {"chunk-outside", "leftover-rows"},
-    "hand_foreign_files": {"stray-key"}, "hand_foreign_files_table": {"stray-key"},
+    "hand_foreign_files": {"system-files"}, "hand_foreign_files_table": {"system-files"},
     "hand_header_of_blp_unusual": {"trailing-bytes"}, **{name: {"missing-directory"} for name in NO_DIRECTORY},
 }  # fmt: skip
 """What is to be found in fixtures that are read without an error."""

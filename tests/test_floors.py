@@ -14,7 +14,7 @@ import tegula
 
 ROOT = Path(tegula.__file__).parent
 FLOORS = {
-    **dict.fromkeys(["errors", "config", "executors", "_kernel"], 0),
+    **dict.fromkeys(["errors", "config", "executors", "optional", "_kernel"], 0),
     "metadata": 1,
     **dict.fromkeys(["formats", "codecs", "stores", "indexing"], 2),
     "engine": 3,
@@ -39,6 +39,8 @@ FLOORS = {
             "info",
             "tree",
             "picture",
+            "markup",
+            "notebook",
             "chunking",
             "attributes",
             "values",

@@ -95,7 +95,7 @@ for act in (
     lines = run(code, tmp_path, path=broken, executor="reference").splitlines()
     assert len(lines) == 5
     for line in lines:
-        assert "the package numcodecs, which can't be imported: ValueError: numpy.dtype size changed" in line
+        assert "the package numcodecs can't be imported: ValueError: numpy.dtype size changed" in line
     assert "delta" in lines[0]
 
 
@@ -115,7 +115,37 @@ try:
 except tegula.UnsupportedError as error:
     print(error)
 """
-    assert f"the package {name}, which can't be imported: RuntimeError: wrong version" in run(code, path=str(tmp_path))
+    printed = run(code, path=str(tmp_path))
+    assert f"the package {name} can't be imported: RuntimeError: wrong version; python -m pip install " in printed
+
+
+def test_the_package_behind_a_failure_is_named(tmp_path: Path) -> None:
+    """Numcodecs fails as a whole on some versions of zfpy; the advice is about that one."""
+    package, info = tmp_path / "numcodecs", tmp_path / "zfpy-1.0.1.post0.dist-info"
+    package.mkdir()
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zfpy\nVersion: 1.0.1.post0\n")
+    (package / "__init__.py").write_text("from numcodecs import zfpy\n")
+    (tmp_path / "zfpy.py").touch()
+    (package / "zfpy.py").write_text("version = int('post0')\n")
+    code = """
+import sys, tegula
+from tegula.cli import main
+try:
+    tegula.create_array({}, shape=3, dtype="f4", format="zarr2", codecs={"id": "quantize", "digits": 1})
+except tegula.UnsupportedError as error:
+    print(error)
+sys.argv[1:] = ["doctor"]
+sys.exit(main())
+"""
+    error, *doctor = run(code, path=str(tmp_path)).splitlines()
+    (broken,) = [line for line in doctor if line.startswith("Broken")]
+    reason = "the package numcodecs can't be imported: ValueError: invalid literal for int() with base 10: 'post0'"
+    advice = "The cause seems to be zfpy 1.0.1.post0: python -m pip install --upgrade 'zfpy>=1.0.1,!=1.0.1.post0'"
+    for line in (error, broken):
+        assert reason in line
+        assert advice in line
+    assert "codec 'numcodecs.quantize'" in error
 
 
 # --- expressions

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import tegula
 from tegula.info import Info, human_bytes
-from tegula.metadata.chunk_grids import chunk_grid, regular_grid
-from tegula.picture import chunk_grid_svg
 from tegula.stores import MemoryStore
 
 
@@ -132,38 +126,6 @@ def test_sizes_for_people(size: int) -> None:
     number, unit = text.split()
     factor = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}[unit]
     assert abs(float(number) * factor - size) <= 0.06 * factor
-
-
-shapes = st.lists(st.integers(0, 10) | st.integers(0, 2**62), max_size=5)
-
-
-@given(shapes, st.data())
-def test_a_picture_is_well_formed_and_small(shape: list[int], data: st.DataObject) -> None:
-    grid = regular_grid([data.draw(st.integers(1, 12)) for _ in shape])
-    names = data.draw(st.none() | st.lists(st.none() | st.text(max_size=5), min_size=len(shape), max_size=len(shape)))
-    svg = chunk_grid_svg(shape, grid, names)
-    if not shape or 0 in shape:
-        assert svg == ""
-        return
-    assert len(svg) < 50_000
-    if names and any(
-        re.search(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", name or "") for name in names
-    ):
-        return  # XML has no such characters
-    root = ElementTree.fromstring(svg)
-    width, height = float(root.get("width", 0)), float(root.get("height", 0))
-    assert 0 < width < 300
-    assert 0 < height < 300
-    for line in root.iter("{http://www.w3.org/2000/svg}line"):
-        for side, most in (("x1", width), ("x2", width), ("y1", height), ("y2", height)):
-            assert -0.1 <= float(line.get(side, -1)) <= most + 0.1
-
-
-def test_a_picture_has_the_borders_of_the_chunks() -> None:
-    svg = chunk_grid_svg((10, 10), chunk_grid([[1, 2, 7], 5]))
-    lines = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}line")
-    places = sorted({(line.get("y1"), line.get("y2")) for line in lines if line.get("y1") == line.get("y2")})
-    assert sorted(float(y) - 1 for y, _ in places if y is not None) == [0, 12, 36, 120]
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (10**9,), (10**9, 2), (5, 4, 3, 2), (2**62, 2**62)])

@@ -20,9 +20,10 @@ from tegula.chunking import as_shape
 from tegula.engine import Future, StoredArray
 from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, split_fields, vectorized
-from tegula.info import Info, array_html, array_info
+from tegula.info import Info, array_info
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.notebook import array_html
 from tegula.stores import Store
 from tegula.values import as_element, as_records, as_values
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any
+from itertools import islice
+from reprlib import Repr
+from typing import Any, Final
 
 from tegula.errors import NotFoundError
+from tegula.markup import shorten
+from tegula.notebook import attributes_html
 
 __all__ = ["Attributes"]
+
+_SHOWN: Final = 12  # attributes in the text that a repr is
+_short: Final = Repr()
+_short.maxlevel, _short.maxdict, _short.maxlist, _short.maxstring, _short.maxother = 3, 6, 8, 80, 80
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -73,4 +81,13 @@ class Attributes(MutableMapping[str, Any]):
         return dict(self._look())
 
     def __repr__(self) -> str:
-        return f"Attributes({self.asdict()!r})"
+        values = self._look()
+        shown = [
+            f"{shorten(repr(name), 80)}: {shorten(_short.repr(value), 120)}"
+            for name, value in islice(values.items(), _SHOWN)
+        ]
+        rest = [f"… and {len(values) - _SHOWN} more"] if len(values) > _SHOWN else []
+        return f"Attributes({{{', '.join([*shown, *rest])}}})"
+
+    def _repr_html_(self) -> str:
+        return attributes_html(self._look())

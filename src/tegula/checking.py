@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +82,7 @@ def check(
     """
     if type(max_findings) is not int or max_findings < 0:
         raise MetadataError(f"{max_findings!r:.80} is no number of findings", field="max_findings")
+    start = time.perf_counter()
     writes = repair and not dry_run
     store, path = _place(source, clean(path), writes)
     try:
@@ -93,6 +95,7 @@ def check(
     finally:
         if store is not source and not isinstance(source, (Array, Group, Table)):
             store.close()
+    exam.report.seconds = time.perf_counter() - start
     return exam.report
 
 

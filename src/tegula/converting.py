@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -131,6 +132,7 @@ def convert(
     >>> report.arrays[0].chunks
     (2, 2)
     """
+    start = time.perf_counter()
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
     item = find_format(format)
@@ -168,6 +170,7 @@ def convert(
             job.hierarchy(node)
     if store is not target:
         store.close()
+    job.report.seconds = time.perf_counter() - start
     return job.report
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.numexprs import Rewritten, is_exact, rewrite, terms_of
+from tegula.optional import library
 from tegula.precedence import check_precedence
 
 __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compile_tree"]
@@ -251,13 +251,10 @@ class Expression:
         if rewritten is None:
             return False, None
         try:
-            numexpr: Any = import_module("numexpr")
-        except Exception as error:  # some versions do not work with some of NumPy
+            numexpr: Any = library("numexpr")
+        except UnsupportedError as error:
             if asked_for:
-                text = "numexpr is not installed: pip install numexpr"
-                if not isinstance(error, ModuleNotFoundError):
-                    text = f"numexpr can't be imported: {type(error).__name__}: {error}"
-                raise UnsupportedError(text, field="vm") from error
+                raise error.within(field="vm") from error.__cause__
             return False, None
         local = {new: values[name] for name, new in rewritten.names.items()}
         try:

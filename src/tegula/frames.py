@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.optional import library
 
-__all__ = ["columns_of_arrow", "columns_of_pandas", "is_pandas", "optional_module", "to_arrow", "to_pandas"]
+__all__ = ["columns_of_arrow", "columns_of_pandas", "is_pandas", "to_arrow", "to_pandas"]
 
 Array = npt.NDArray[Any]
-
-
-def optional_module(name: str) -> Any:
-    """Import a package that not everyone has installed.
-
-    Raises
-    ------
-    UnsupportedError
-        If it is not there; says how to get it.
-    """
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name == name:
-            raise UnsupportedError(f"{name} is not installed: pip install {name}") from None
-        raise UnsupportedError(f"{name} can't be imported, so try pip install {name}: {error}") from error
-    except Exception as error:
-        text = f"{name} can't be imported, so try pip install {name}: {type(error).__name__}: {error}"
-        raise UnsupportedError(text) from error
 
 
 def is_pandas(value: Any) -> bool:
     """Return whether something is a DataFrame, without importing pandas for anything else."""
     if type(value).__module__.partition(".")[0] != "pandas":
         return False
-    return isinstance(value, optional_module("pandas").DataFrame)
+    return isinstance(value, library("pandas").DataFrame)
 
 
 def columns_of_pandas(frame: Any) -> dict[str, Array]:
@@ -58,7 +39,7 @@ def columns_of_pandas(frame: Any) -> dict[str, Array]:
 
 
 def _of_series(name: Any, series: Any) -> Array:
-    pandas = optional_module("pandas")
+    pandas = library("pandas")
     dtype = series.dtype
     if isinstance(dtype, pandas.CategoricalDtype):
         if series.isna().any():
@@ -90,7 +71,7 @@ def columns_of_arrow(table: Any) -> dict[str, Array]:
     MetadataError, UnsupportedError
         As for `columns_of_pandas`.
     """
-    arrow = optional_module("pyarrow")
+    arrow = library("pyarrow")
     if not isinstance(table, arrow.Table):
         table = arrow.table(table)
     if len({*table.column_names}) < len(table.column_names):
@@ -99,7 +80,7 @@ def columns_of_arrow(table: Any) -> dict[str, Array]:
 
 
 def _of_chunked(name: str, column: Any) -> Array:
-    arrow = optional_module("pyarrow")
+    arrow = library("pyarrow")
     kind = column.type
     if arrow.types.is_dictionary(kind):
         return _of_chunked(name, column.cast(kind.value_type))
@@ -130,7 +111,7 @@ def to_pandas(columns: Mapping[str, Array]) -> Any:
     UnsupportedError
         If pandas is not installed, or has no form for a column.
     """
-    pandas = optional_module("pandas")
+    pandas = library("pandas")
     series = {}
     for name, values in columns.items():
         if values.ndim > 1:
@@ -152,7 +133,7 @@ def to_arrow(columns: Mapping[str, Array]) -> Any:
     UnsupportedError
         If pyarrow is not installed, or has no form for a column.
     """
-    arrow = optional_module("pyarrow")
+    arrow = library("pyarrow")
     parts = {}
     for name, values in columns.items():
         try:

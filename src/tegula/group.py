@@ -30,11 +30,12 @@ from tegula.errors import (
 from tegula.filling import CREATION, ArrayOptions, new_array_with
 from tegula.formats import find_format
 from tegula.formats.consolidated import Consolidated
-from tegula.info import Info, group_html, group_info
+from tegula.info import Info, group_info
 from tegula.keywords import check_keywords
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.node import Node
+from tegula.notebook import group_html
 from tegula.stores import Store
 from tegula.stores.interface import is_key
 from tegula.table import Table

@@ -1,23 +1,19 @@
-"""Reports of arrays and groups: a table of facts as text, as HTML, and as JSON."""
+"""Facts of arrays, groups and tables, as text and as JSON; and how sizes, times and numbers are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
-from typing import Any
+from typing import Any, Final
 
-from tegula.picture import chunk_grid_svg
+from tegula.markup import shorten, table, text
 
 __all__ = [
-    "Info",
-    "array_html",
-    "array_info",
-    "group_html",
-    "group_info",
-    "human_bytes",
-    "table_html",
-    "table_info",
-]
+    "Info", "array_info", "codecs_text", "column_text", "counted", "group_info", "human_bytes", "human_seconds",
+    "shown", "table_info",
+]  # fmt: skip
+
+
+_MOST: Final = 500  # letters of a fact: a grid may have a million lengths of chunks
 
 
 class Info(Mapping[str, Any]):
@@ -44,10 +40,10 @@ class Info(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self._facts), default=0)
-        return "\n".join(f"{name.ljust(width)}  {value}" for name, value in self._facts.items())
+        return "\n".join(f"{name.ljust(width)}  {shorten(value, _MOST)}" for name, value in self._facts.items())
 
     def _repr_html_(self) -> str:
-        return _table(self._facts)
+        return table([(text(name), text(value)) for name, value in self._facts.items()])
 
 
 def human_bytes(size: int) -> str:
@@ -68,6 +64,33 @@ def human_bytes(size: int) -> str:
     return f"{value / 1024:.1f} EiB"
 
 
+def human_seconds(seconds: float) -> str:
+    """Write a time for people.
+
+    Examples
+    --------
+    >>> human_seconds(0.0123), human_seconds(3.21), human_seconds(125), human_seconds(7384)
+    ('12 ms', '3.2 s', '2 min 5 s', '2 h 3 min')
+    """
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, word: str) -> str:
+    """Write how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "array"), counted(1234567, "chunk"), counted(0, "group")
+    ('1 array', '1,234,567 chunks', '0 groups')
+    """
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
 def _codec_name(codec: Any) -> str:
     """Write a codec as ``name(option=value, …)``."""
     if codec.name == "sharding_indexed":
@@ -79,7 +102,12 @@ def _codec_name(codec: Any) -> str:
     return f"{codec.name}({options})" if options else str(codec.name)
 
 
-def _shown(value: Any) -> Any:
+def codecs_text(array: Any) -> str:
+    """Write the codecs of an array in the order in which they encode."""
+    return " → ".join(_codec_name(codec) for codec in array.metadata.codecs)
+
+
+def shown(value: Any) -> Any:
     """Give back what can be shown; NumPy can't write a time without a unit."""
     try:
         str(value)
@@ -90,10 +118,7 @@ def _shown(value: Any) -> Any:
 
 def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
-    count = stored = 0
-    for _, key in array._stored.stored_chunks():
-        count += 1
-        stored += array.store.size(key) or 0
+    count, stored = array._stored.amount_stored()
     facts: dict[str, Any] = {
         "Type": "array",
         "Format": array.format,
@@ -106,8 +131,8 @@ def array_info(array: Any) -> Info:
     if array.shards is not None:
         facts["Shards"] = array.shards
     facts |= {
-        "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
-        "Fill value": _shown(array.fill_value),
+        "Codecs": codecs_text(array),
+        "Fill value": shown(array.fill_value),
         "Read-only": array.read_only,
     }
     if array.dimension_names is not None:
@@ -157,7 +182,7 @@ def table_info(table: Any) -> Info:
             "Path": table.path or "/",
             "Rows": len(table),
             "Columns": len(table.names),
-            **{f"  {name}": _column_facts(table[name]) for name in table.names},
+            **{f"  {name}": column_text(table[name]) for name in table.names},
             **({} if table.is_consistent else {"Lengths differ": lengths}),
             "Read-only": table.read_only,
             "Size in memory": human_bytes(table.nbytes) if not table.dtype.hasobject else "unknown",
@@ -167,49 +192,7 @@ def table_info(table: Any) -> Info:
     )
 
 
-def _column_facts(column: Any) -> str:
+def column_text(column: Any) -> str:
+    """Write the data type, inner shape and chunks of a column."""
     inner = f" × {column.shape[1:]}" if column.ndim > 1 else ""
     return f"{column.metadata.data_type}{inner}, {column.chunks[0]} rows a chunk"
-
-
-def _table(facts: Mapping[str, Any]) -> str:
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(str(name))}</th>'
-        f'<td style="text-align:left">{escape(str(value))}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f"<table>{rows}</table>"
-
-
-def array_html(array: Any) -> str:
-    """Return the facts of an array that cost no listing, beside a picture of its chunk grid."""
-    facts = {
-        "Shape": array.shape,
-        "Chunks": array.chunks,
-        "Data type": str(array.metadata.data_type),
-        "Size in memory": human_bytes(array.nbytes),
-        "Chunk count": array.nchunks,
-        "Format": array.format,
-        "Codecs": " → ".join(_codec_name(codec) for codec in array.metadata.codecs),
-        "Store": array.store.url + (f"/{array.path}" if array.path else ""),
-    }
-    if array.shards is not None:
-        facts |= {"Shards": array.shards, "Shard count": array.nshards}
-    picture = chunk_grid_svg(array.shape, array.metadata.grid, array.dimension_names)
-    return (
-        f'<div><b>tegula.Array</b><table><tr><td>{_table(facts)}</td><td style="vertical-align:top">{picture}</td></tr>'
-        "</table></div>"
-    )
-
-
-def group_html(group: Any) -> str:
-    """Return the facts of a group and the names of its members."""
-    facts = {"Format": group.format, "Store": group.store.url, "Path": group.path or "/"}
-    return f"<div><b>tegula.Group</b>{_table(facts)}{group.tree(max_depth=2)._repr_html_()}</div>"
-
-
-def table_html(table: Any) -> str:
-    """Return the facts of a table that cost no listing, and its columns."""
-    facts = {"Rows": len(table), "Format": table.format, "Store": table.store.url, "Path": table.path or "/"}
-    columns = {name: _column_facts(table[name]) for name in table.names}
-    return f"<div><b>tegula.Table</b>{_table(facts)}{_table(columns)}</div>"

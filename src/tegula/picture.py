@@ -1,76 +1,194 @@
-"""A picture of a chunk grid: the last two axes as a rectangle, the ones before as sheets behind it."""
+"""A picture of a chunk grid: the last three axes as a box, a rectangle or a strip, those before as strips above."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
+from math import sqrt
 from typing import Final
 
-from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid
+from tegula.markup import shorten
+from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, regular_grid
 
 __all__ = ["chunk_grid_svg"]
 
-_SIDE: Final = 120.0  # pixels of the longer side
-_LINES: Final = 40  # more chunk borders than this along a side are thinned out
-_SHEET: Final = 6.0
+_LONGEST: Final = 120.0  # pixels of the longest axis
+_SHORTEST: Final = 16.0  # pixels of an axis that is next to nothing beside it
+_LINES: Final = 40  # more chunk borders than this along an axis are thinned out
+_STRIPS: Final = 4  # leading axes that are drawn; more are counted
+_STRIP: Final = 10.0  # pixels that a strip is high
+_GAP: Final = 8.0
+_LETTER: Final = 6.2  # pixels that a letter of a label takes at most, nearly always
+_SLANT: Final = sqrt(0.5)  # the axis into the depth goes up to the right, and is as long as if it were drawn straight
+
+Point = tuple[float, float]
 
 
-def chunk_grid_svg(shape: Sequence[int], grid: ChunkGrid, names: Sequence[str | None] | None = None) -> str:
-    """Draw the chunk grid of an array as an SVG element.
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An axis as it is drawn.
+
+    Parameters
+    ----------
+    pixels : float
+        How long.
+    label : str
+        Its name, if it has one, and its number of elements.
+    heavy, light : list of float
+        Where the borders of chunks go, or of shards and of the chunks in them, in pixels; the ends are heavy.
+    """
+
+    pixels: float
+    label: str
+    heavy: list[float]
+    light: list[float]
+
+
+def chunk_grid_svg(
+    shape: Sequence[int],
+    grid: ChunkGrid,
+    names: Sequence[str | None] | None = None,
+    inner: Sequence[int] | None = None,
+) -> str:
+    """Draw the chunk grid of an array as an SVG element, which takes its colours from the text around it.
+
+    Every axis is labelled; a longer axis is never drawn shorter than another one.
 
     Parameters
     ----------
     shape : sequence of int
         The array's shape.
     grid : ChunkGrid
-        Its chunks.
+        Its chunks, or its shards.
     names : sequence of str or None, optional
         Names of the axes, for the labels.
+    inner : sequence of int, optional
+        Shape of the chunks in a shard, drawn with thinner lines.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element; nothing for an array without axes or without elements.
 
     Examples
     --------
     >>> from tegula.metadata.chunk_grids import regular_grid
-    >>> chunk_grid_svg((4, 6), regular_grid((2, 3))).count("<line")
-    6
+    >>> svg = chunk_grid_svg((4, 6), regular_grid((2, 3)), ["y", "x"])
+    >>> ">y 4</text>" in svg, ">x 6</text>" in svg
+    (True, True)
     """
     if not shape or 0 in shape:
         return ""
-    rows, columns = (1, shape[0]) if len(shape) == 1 else (shape[-2], shape[-1])
-    scale = _SIDE / max(rows, columns)
-    height, width = max(8.0, rows * scale), max(8.0, columns * scale)
-    sheets = min(len(shape) - 2, 3) if len(shape) > 2 else 0
-    left, top = sheets * _SHEET + 1, sheets * _SHEET + 1
-    parts = [
-        f'<rect x="{left - n * _SHEET:.1f}" y="{top - n * _SHEET:.1f}" width="{width:.1f}" height="{height:.1f}" '
-        'fill="#e8eef7" stroke="#5b7aa8"/>'
-        for n in range(sheets, -1, -1)
-    ]
-    across = _borders(grid.axes[-1], columns, width)
-    down = _borders(grid.axes[-2], rows, height) if len(shape) > 1 else []
-    parts += [_line(left + x, top, left + x, top + height) for x in across]
-    parts += [_line(left, top + y, left + width, top + y) for y in down]
-    labels = [name or "" for name in names] if names else [""] * len(shape)
-    parts.append(_text(left + width / 2, top + height + 14, f"{labels[-1]} {columns}".strip()))
-    if len(shape) > 1:
-        parts.append(_text(left + width + 22, top + height / 2 + 4, f"{labels[-2]} {rows}".strip()))
-    full_width, full_height = left + width + 46, top + height + 20
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{full_width:.0f}" height="{full_height:.0f}" '
-        f'font-size="10" font-family="sans-serif" text-anchor="middle">{"".join(parts)}</svg>'
-    )
+    sides = _sides(shape, grid, names, inner)
+    drawing = _Drawing()
+    strips, body = sides[:-3], sides[-3:]
+    # the strips of the leading axes, and room on the left for the label of the rows
+    left = 1 + (len(body[-2].label) * _LETTER + 6 if len(body) > 1 else 0)
+    top = 1.0
+    for side in strips[:_STRIPS]:
+        drawing.box((left, top), side, _Side(_STRIP, "", [0, _STRIP], []))
+        drawing.text((left + side.pixels + 6, top + _STRIP - 1), side.label, "start")
+        top += _STRIP + _GAP
+    if len(strips) > _STRIPS:
+        drawing.text((left, top + _STRIP - 1), f"and {len(strips) - _STRIPS} more axes", "start")
+        top += _STRIP + _GAP
+    # the last three axes
+    width, height = body[-1].pixels, body[-2].pixels if len(body) > 1 else 24.0
+    depth = body[-3].pixels * _SLANT if len(body) > 2 else 0.0
+    front = (left, top + depth)
+    down = body[-2] if len(body) > 1 else _Side(height, "", [0, height], [])
+    if len(body) > 2:
+        drawing.roof(front, body[-1], down, body[-3])
+        drawing.text((left + width + depth / 2 + 8, top + height + depth / 2 + 10), body[-3].label, "start")
+    drawing.box(front, body[-1], down)
+    drawing.text((left + width / 2, top + depth + height + 14), body[-1].label, "middle")
+    if len(body) > 1:
+        drawing.text((left - 6, top + depth + height / 2 + 4), body[-2].label, "end")
+    chunks = [str(axis.start(1)) if axis.count(size) > 1 else str(size) for axis, size in zip(grid.axes, shape)]
+    what = f"{' × '.join(map(str, shape))} elements in {'shards' if inner else 'chunks'} of {' × '.join(chunks)}"
+    return drawing.svg(what)
 
 
-def _borders(axis: ChunkAxis, size: int, pixels: float) -> list[float]:
-    """Return where the borders of chunks go along a side, its ends included."""
+def _sides(
+    shape: Sequence[int], grid: ChunkGrid, names: Sequence[str | None] | None, inner: Sequence[int] | None
+) -> list[_Side]:
+    """Scale the axes, all alike, and find the borders on them."""
+    longest = max(shape)
+    sides = []
+    for number, (size, axis) in enumerate(zip(shape, grid.axes)):
+        pixels = max(_SHORTEST, size / longest * _LONGEST)
+        name = shorten(names[number] or "", 12) if names else ""
+        light = _borders(regular_grid(inner).axes[number], size, pixels, exact=True) if inner else []
+        sides.append(_Side(pixels, f"{name} {size}".strip(), _borders(axis, size, pixels), light))
+    return sides
+
+
+def _borders(axis: ChunkAxis, size: int, pixels: float, *, exact: bool = False) -> list[float]:
+    """Return where the borders of chunks go, both ends included; of too many none if they have to be `exact`."""
     count = axis.count(size)
+    if exact and count > _LINES:
+        return []
     step = max(1, -(-count // _LINES))
     starts = [axis.start(number) for number in range(0, count, step)]
     return [start / size * pixels for start in starts] + [pixels]
 
 
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#5b7aa8" stroke-width="0.6"/>'
+class _Drawing:
+    """Faces, lines and labels, and how much room they take."""
 
+    def __init__(self) -> None:
+        self._faces: list[str] = []
+        self._heavy: list[str] = []
+        self._light: list[str] = []
+        self._texts: list[str] = []
+        self._right = self._bottom = 0.0
 
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+    def box(self, corner: Point, across: _Side, down: _Side) -> None:
+        """Draw a rectangle with borders across and down."""
+        self._face(corner, (across.pixels, 0), (0, down.pixels), across, down, 0.35)
+
+    def roof(self, corner: Point, across: _Side, down: _Side, back: _Side) -> None:
+        """Draw the top and the right side of a box whose front has its upper left corner there."""
+        x, y = corner
+        deep = (back.pixels * _SLANT, -back.pixels * _SLANT)
+        self._face(corner, (across.pixels, 0), deep, across, back, 0.18)
+        self._face((x + across.pixels, y), deep, (0, down.pixels), back, down, 0.5)
+
+    def _face(self, corner: Point, one: Point, other: Point, along: _Side, beside: _Side, shade: float) -> None:
+        """Draw a parallelogram between two edges, with the borders of chunks on it."""
+        x, y = corner
+        corners = [(x, y), (x + one[0], y + one[1])]
+        corners += [(x + one[0] + other[0], y + one[1] + other[1]), (x + other[0], y + other[1])]
+        self._reach(max(x for x, _ in corners), max(y for _, y in corners))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+        self._faces.append(f'<polygon points="{points}" fill="#6b9bd8" fill-opacity="{shade}" stroke="none"/>')
+        for side, edge, across in ((along, one, other), (beside, other, one)):
+            for lines, borders in ((self._light, side.light), (self._heavy, side.heavy)):
+                for border in borders:
+                    part = border / side.pixels
+                    start = (x + edge[0] * part, y + edge[1] * part)
+                    lines.append(f"M{start[0]:.1f} {start[1]:.1f}l{across[0]:.1f} {across[1]:.1f}")
+
+    def text(self, place: Point, text: str, anchor: str) -> None:
+        """Write a label."""
+        width = len(text) * _LETTER
+        self._reach(place[0] + (width if anchor == "start" else width / 2 if anchor == "middle" else 0), place[1] + 4)
+        anchored = f'text-anchor="{anchor}"'
+        self._texts.append(f'<text x="{place[0]:.1f}" y="{place[1]:.1f}" {anchored}>{escape(text)}</text>')
+
+    def _reach(self, right: float, bottom: float) -> None:
+        self._right, self._bottom = max(self._right, right), max(self._bottom, bottom)
+
+    def svg(self, description: str) -> str:
+        """Put all together."""
+        width, height = self._right + 2, self._bottom + 2
+        line = 'fill="none" stroke="currentColor"'
+        light = f'<path {line} stroke-opacity="0.35" stroke-width="0.5" d="{"".join(self._light)}"/>'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" role="img" '
+            f'aria-label="{escape(description)}" font-size="11" font-family="sans-serif" fill="currentColor">'
+            f"{''.join(self._faces)}{light if self._light else ''}"
+            f'<path {line} stroke-opacity="0.75" stroke-width="0.9" d="{"".join(self._heavy)}"/>'
+            f"{''.join(self._texts)}</svg>"
+        )

@@ -26,10 +26,11 @@ from tegula.errors import (
 from tegula.expressions import Expression
 from tegula.filling import CREATION
 from tegula.frames import to_arrow, to_pandas
-from tegula.info import Info, table_html, table_info
+from tegula.info import Info, table_info
 from tegula.keywords import check_keywords
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.node import Node, opened_by_name
+from tegula.notebook import table_html
 from tegula.places import clean, creating, new_format
 from tegula.queries import (
     OpenedByName,

@@ -13,6 +13,7 @@ import pytest
 
 import tegula
 import tegula.cli
+from tegula.optional import tegula_command
 
 SOURCE = str(Path(tegula.__file__).parent.parent)
 
@@ -78,7 +79,7 @@ def test_without_the_extra():
     result = run("--version", code=code)
     assert (result.returncode, result.stdout) == (1, b"")
     assert result.stderr.decode().splitlines() == [
-        "tegula: error: typer is missing; install it with: pip install 'tegula[cli]'"
+        f"tegula: error: the package typer is not installed: {tegula_command('cli')}"
     ]
 
 

@@ -20,7 +20,7 @@ def test_headers():
 
 def test_data_is_checked_against_the_chunk(build):
     if importlib.util.find_spec("zfpy") is None:
-        with pytest.raises(UnsupportedError, match="pip install zfpy"):
+        with pytest.raises(UnsupportedError, match="pip install 'zfpy"):
             build(["numcodecs.zfpy"], "<f4", 2)
         return
     chain = build([("numcodecs.zfpy", {"mode": 2, "rate": 16})], "<f4", 2)
@@ -38,3 +38,18 @@ def test_data_is_checked_against_the_chunk(build):
 def test_where_it_can_not_be(build, dtype, ndim):
     with pytest.raises(MetadataError):
         build(["numcodecs.zfpy"], dtype, ndim, None)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("zfpy") is None, reason="zfpy is not installed")
+@pytest.mark.parametrize(
+    "mode", [{"mode": 2, "rate": 9}, {"mode": 3, "precision": 20}, {"mode": 4, "tolerance": 0.01}, {}]
+)
+@pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
+@pytest.mark.parametrize("shape", [(1,), (30,), (5, 9), (3, 4, 5), (2, 3, 4, 5)])
+def test_values_come_back(build, mode, dtype, shape):
+    values = np.linspace(-1, 1, np.prod(shape)).reshape(shape).astype(dtype)
+    chain = build([("numcodecs.zfpy", mode)], dtype, len(shape))
+    stored = bytes(chain.encode(values))
+    found = chain.decode(stored, shape)
+    assert found.dtype == values.dtype
+    assert np.allclose(found, values, atol=0.05)

@@ -172,13 +172,17 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    todo = blocks(page)
-    if page.name == "README.md" and page.parent == ROOT:
-        setup = [block for block in todo if block.language == "sh"][:2]
-        todo = [block for block in todo if block not in setup]
-    runner = Page(page, tmp_path)
-    for block in todo:
-        runner.run(block)
+    for _ in range(2 if page.name == "README.md" else 1):  # what a newcomer tries works the second time, too
+        runner = Page(page, tmp_path)
+        for block in todo(page):
+            runner.run(block)
+
+
+def todo(page: Path) -> list[Block]:
+    """Return the blocks of a page, without those that set up a machine."""
+    found = blocks(page)
+    setup = [block for block in found if block.language == "sh"][:2] if page == ROOT / "README.md" else []
+    return [block for block in found if block not in setup]
 
 
 def test_readme_sets_up_with_one_command_each() -> None:

@@ -43,7 +43,7 @@ def new(store: Any = None, **options: Any) -> tegula.Array:
 def copied(source: tegula.Array, target: tegula.Array) -> Moved:
     assert can_copy_chunks(source._stored, target._stored)
     moved = [*copy_chunks(source._stored, target._stored)]
-    return Moved(*(sum(part) for part in zip(*moved))) if moved else Moved(0, 0, 0, 0)
+    return Moved(*(sum(part) for part in zip(*moved))) if moved else Moved(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -59,7 +59,8 @@ def test_each_chunk_is_read_once_and_written_once(
     target.store.calls.clear()
     with config.configure(threads=threads):
         moved = copied(source, target)
-    assert moved == Moved(values.nbytes, source.nchunks, source.nbytes_stored(), target.nbytes_stored())
+    sizes = (source.nbytes_stored(), target.nbytes_stored())
+    assert moved == Moved(values.nbytes, source.nchunks, source.nchunks, *sizes)
     assert sorted(source.store.calls) == sorted(("get", key) for _, key in source._stored.stored_chunks())
     assert sorted(target.store.calls) == sorted(("set", key) for _, key in target._stored.stored_chunks())
     assert target.nchunks_initialized() == source.nchunks

@@ -207,6 +207,9 @@ case("implicit-group", "b/", hierarchy, drop("b/zarr.json"), "note")
 case("implicit-group", "b/", lambda: hierarchy("zarr2"), drop("b/.zgroup"), "note")
 case("stray-prefix", "x/", hierarchy, both(put("x/c/0", b""), put("x/c/1", b"")))
 case("stray-key", "README", hierarchy, put("README", b""), "note")
+case("system-files", ".DS_Store", hierarchy, put(".DS_Store", b""), "note")
+case("system-files", "b/c/._0", hierarchy, both(put("b/c/._0", b""), put("b/c/._zarr.json", b"")), "note")
+case("system-files", "__MACOSX/b/._c", hierarchy, put("__MACOSX/b/._c", b""), "note")
 case("foreign-temporary", "x/0.0123456789abcdef0123456789abcdef.partial", hierarchy,
      put("x/0.0123456789abcdef0123456789abcdef.partial", b""))  # fmt: skip
 case("other-format", "x/", hierarchy, put("x/.zgroup", b'{"zarr_format": 2}'), "note")
@@ -259,6 +262,6 @@ def snapshot(store: MemoryStore) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_kind_is_covered() -> None:
-    """But for those that need a file system; they are in test_files.py."""
-    elsewhere = {"unreadable", "temporary-file", "missing-directory", "leftover-rows"}
+    """But for those that need a file system, in test_files.py, or an archive, in stores/test_zip.py."""
+    elsewhere = {"odd-name", "unreadable", "temporary-file", "missing-directory", "leftover-rows"}
     assert {*KINDS} - elsewhere == FOUND

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tegula
 from tegula import config
 from tegula.errors import AlreadyExistsError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.stores import ABSENT, ZipStore, zip_archive, zip_records
@@ -523,17 +524,110 @@ def test_records_of_members_beyond_four_gigabytes():
 # --- archives that lie
 
 
-@pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "a//b", "./a", "..", "a\\..\0"])
-def test_names_that_are_no_keys_are_refused(path, name):
-    write(path, {"x" * len(name.encode()): b"1"})
+ODD = ["../a", "/a", "a/../../b", "a//b", "./a", ".."]
+
+
+def rename(path, old, new):
+    """Give a member of an archive another name of the same length, which a writer would refuse."""
     with open(path, "rb") as file:
-        data = file.read().replace(b"x" * len(name.encode()), name.encode())
+        data = file.read()
     with open(path, "wb") as file:
-        file.write(data)
+        file.write(data.replace(old, new))
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_that_are_no_keys_are_left_out_and_kept(path, name):
+    place = "x" * len(name.encode())
+    write(path, {"sound": b"1", place: b"odd value", "below/sound": b"2"})
+    rename(path, place.encode(), name.encode())
+    with pytest.warns(UserWarning, match="a member whose name can't be a key, so nothing reads it: ") as caught:
+        reader = ZipStore(path)
+    assert path in str(caught[0].message)
+    with ZipStore(path, "a") as store:  # without another warning
+        for each in (reader, store):
+            assert sorted(each.list()) == ["below/sound", "sound"]
+            assert each.list_dir("") == (["sound"], ["below/"])
+            assert [*each.unreachable()] == [name]
+            assert [*each.unreachable("below/")] == []
+            with pytest.raises(StoreError):
+                each.get(name)
+        store.set("new", b"3")
+    for changed in (False, True):
+        if changed:
+            with ZipStore(path, "a") as store:
+                store.compact()
+        with ZipStore(path) as store:
+            assert sorted(store.list()) == ["below/sound", "new", "sound"]
+            assert [*store.unreachable()] == [name]
+        with open(path, "rb") as file:
+            data = file.read()
+        assert data.count(name.encode()) >= 2  # in front of the value, and in the directory
+        assert b"odd value" in data
+
+
+def test_a_name_with_a_nul_could_hide_another_one(path):
+    write(path, {"zarr.json": b"1", "zarr.jsonx0": b"2"})
+    rename(path, b"zarr.jsonx0", b"zarr.json\0x")  # zipfile takes it for zarr.json
     for mode in ("r", "a"):
-        with pytest.raises(StoreError, match="can't be a key") as caught:
+        with pytest.raises(StoreError, match="a NUL in its name") as caught:
             ZipStore(path, mode)
         assert path in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [b"c//0", b"./00", b"\xff\xfe00"])
+def test_a_damaged_directory_is_no_odd_name(path, name):
+    """Else a chunk would be missing, and read as the fill value."""
+    write(path, {"c/00" if name[:1] != b"\xff" else "ä00": b"1", "sound": b"2"})
+    with open(path, "rb") as file:
+        data = file.read()
+    at = data.rindex("ä00".encode() if name[:1] == b"\xff" else b"c/00")
+    with open(path, "wb") as file:
+        file.write(data[:at] + name + data[at + 4 :])
+    with pytest.raises(StoreError, match="another name in the archive's directory"):
+        ZipStore(path)
+
+
+def test_a_name_that_is_not_utf8_is_left_out(path):
+    write(path, {"sound": b"1", "ä": b"2"})
+    rename(path, "ä".encode(), b"\xff\xfe")
+    with pytest.warns(UserWarning, match="can't be a key"):
+        store = ZipStore(path)
+    assert [*store.list()] == ["sound"]
+    assert [name.encode("utf-8", "surrogateescape") for name in store.unreachable()] == [b"\xff\xfe"]
+
+
+def test_many_odd_names_are_one_warning(path):
+    write(path, {"sound": b"1", **{f"x{number:04}": b"2" for number in range(2000)}})
+    rename(path, b"x0", b"//")
+    rename(path, b"x1", b"//")
+    with pytest.warns(UserWarning, match="2000 members whose names can't be keys, so nothing reads them: ") as caught:
+        store = ZipStore(path)
+    assert len(caught) == 1
+    assert len(str(caught[0].message)) < 400
+    assert [*store.list()] == ["sound"]
+
+
+def test_a_new_archive_in_its_place_has_no_odd_names(path):
+    write(path, {"x": b"1"})
+    rename(path, b"x", b".")
+    with ZipStore(path, "w") as store:
+        store.set("a", b"2")
+    assert [*ZipStore(path).unreachable()] == []
+
+
+@pytest.mark.filterwarnings("ignore:the archive")
+def test_odd_names_are_found_by_a_check(path):
+    with tegula.create_group(path) as group:
+        group["a"] = [1, 2, 3]
+    with zipfile.ZipFile(path, "a") as archive:
+        for name in ("../a", "a//b"):
+            archive.writestr(name, b"")
+    assert tegula.open(path)["a"][:].tolist() == [1, 2, 3]
+    report = tegula.check(path)
+    assert [(found.kind, found.key, found.severity) for found in report.findings] == [
+        ("odd-name", "../a", "warning"), ("odd-name", "a//b", "warning"),
+    ]  # fmt: skip
+    assert [found.key for found in tegula.check(path, path="a").findings] == ["a//b"]
 
 
 def lie(path, **fields):

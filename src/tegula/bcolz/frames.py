@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.frames import optional_module
+from tegula.optional import library
 
 __all__ = ["columns_of_frame", "frame_of_columns"]
 
@@ -31,4 +31,4 @@ def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def frame_of_columns(columns: dict[str, npt.NDArray[Any]], labels: Any, orient: str) -> Any:
     """Make a DataFrame whose columns, or whose rows if ``orient="index"``, are the given ones."""
     labels = labels if orient == "index" else None
-    return optional_module("pandas").DataFrame.from_dict(columns, columns=labels, orient=orient)
+    return library("pandas").DataFrame.from_dict(columns, columns=labels, orient=orient)

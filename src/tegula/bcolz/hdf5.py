@@ -11,7 +11,7 @@ import numpy as np
 from tegula.bcolz.errors import ExistsError
 from tegula.bcolz.parameters import BITSHUFFLE, SHUFFLE, cparams
 from tegula.errors import NotFoundError, UnsupportedError
-from tegula.frames import optional_module
+from tegula.optional import library
 
 __all__ = ["read_table", "write_table"]
 
@@ -20,7 +20,7 @@ _ROWS = 1 << 16
 
 def read_table(make: Callable[..., Any], filepath: str, nodepath: str, options: dict[str, Any]) -> Any:
     """Make a ctable, with the given class, of a table in an HDF5 file, block by block, with its attributes."""
-    tables = optional_module("tables")
+    tables = library("tables")
     with tables.open_file(filepath) as file:
         try:
             source = file.get_node(nodepath)
@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
 
 def write_table(table: Any, filepath: str, nodepath: str, mode: str, filters: cparams, cname: str | None) -> None:
     """Write a ctable with its attributes into an HDF5 file, block by block."""
-    tables = optional_module("tables")
+    tables = library("tables")
     if os.path.exists(filepath) and mode not in ("a", "r+"):
         raise ExistsError("the file is there already", path=filepath)
     unknown = [name for name in table.names if table.cols[name].dtype.kind not in "biufcSV"]

@@ -15,8 +15,8 @@ import numpy as np
 
 import tegula
 from tegula import config
-from tegula.codecs.stages import library
 from tegula.errors import MetadataError
+from tegula.optional import how_to_install, library
 
 __all__ = [
     "BITSHUFFLE",
@@ -206,7 +206,7 @@ class Defaults:
         if value not in ("numexpr", "python", "dask"):
             raise MetadataError(f"vm must be 'numexpr', 'python' or 'dask', not {value!r:.80}", field="vm")
         if (value == "numexpr" and not numexpr_here) or (value == "dask" and not dask_here):
-            raise MetadataError(f"{value} is not installed", field="vm")
+            raise MetadataError(f"{value} is not installed: {how_to_install(value)}", field="vm")
         self._vm = value
 
     @property

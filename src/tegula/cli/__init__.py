@@ -7,7 +7,10 @@ failed, which is said in one line, and 2 if the command was not understood.
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
+
+from tegula.optional import tegula_command
 
 __all__ = ["main"]
 
@@ -28,11 +31,13 @@ def main() -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
-        print(f"tegula: error: {missing} is missing; install it with: pip install 'tegula[cli]'", file=sys.stderr)
+        print(f"tegula: error: the package {missing} is not installed: {tegula_command('cli')}", file=sys.stderr)
         return 1
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # what replaces a stream need not have it
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    # in one line, as errors are, and without the place in the code
+    warnings.showwarning = lambda message, *_, **__: print(f"tegula: warning: {message}", file=sys.stderr)
     program.app(prog_name="tegula")
     return 0

@@ -103,6 +103,6 @@ def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
         absent = "chunk is" if report.missing_chunks == 1 else "chunks are"
         missing = f"; {report.missing_chunks:,} {absent} not stored" if report.missing_chunks else ""
         yield f"{stored} read, {decoded} decoded{missing}"
-        note: str = getattr(report, "checksum_note", "")
-        if note:
-            yield f"{note}; arrays get checksums with --checksum at convert, or checksum=True where they are created"
+        if report.checksum_note:
+            remedy = "arrays get checksums with --checksum at convert, or checksum=True where they are created"
+            yield f"{report.checksum_note}; {remedy}"

@@ -9,9 +9,10 @@ import typer
 from tegula.arrays import Array
 from tegula.cli.completion import complete_place
 from tegula.cli.places import opened
-from tegula.cli.reporting import Quiet, counted
+from tegula.cli.reporting import Quiet
 from tegula.errors import UnsupportedError
 from tegula.group import Group
+from tegula.info import counted
 
 __all__ = ["consolidate"]
 

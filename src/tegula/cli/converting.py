@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from enum import StrEnum
-from time import perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +13,7 @@ import typer
 from tegula.cli.completion import complete_codecs, complete_place
 from tegula.cli.places import opened, split_place
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, counted, one_line, print_json, tell
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, tell
 from tegula.cli.selections import parse_selection
 from tegula.converting import ConvertReport
 from tegula.converting import convert as convert_node
@@ -104,10 +102,9 @@ def convert(
     store, inner = split_place(target)
     if path is not None and inner:
         raise typer.BadParameter("the target's path is given as ::INNER already", param_hint="--path")
-    start = perf_counter()
     with opened(source, allow_pickle=allow_pickle) as node, progress_line(quiet, node) as progress:
         report = convert_node(node, store, path=path or inner, progress=progress, **options)
-    _print_report(report, as_json, quiet, perf_counter() - start)
+    _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -195,12 +192,12 @@ def parse_codecs(text: str) -> Any:
     return names
 
 
-def _print_report(report: ConvertReport, as_json: bool, quiet: bool, seconds: float) -> None:
+def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
     if as_json:
-        print_json({"ok": report.ok, **asdict(report)})
+        print_json(report.as_dict())
     elif not quiet:
         typer.echo(columns(_rows(report), right=[3] if report.dry_run else [3, 4, 5]))
-        typer.echo(_summary(report, seconds))
+        typer.echo(report.summary)
     if not (as_json or quiet):
         for item in report.arrays:
             for note in item.notes:
@@ -213,23 +210,6 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool, seconds: fl
     for item in report.arrays:
         if item.verified is False:
             tell("error", f"/{item.path}: what was written differs from the source")
-
-
-def _summary(report: ConvertReport, seconds: float) -> str:
-    """Return the totals in one line."""
-    own: str = getattr(report, "summary", "")
-    if own:
-        return own
-    done = "would be converted" if report.dry_run else "converted"
-    nodes = f"{counted(len(report.arrays), 'array')} and {counted(len(report.groups), 'group')} {done}"
-    nbytes, before, after = (
-        sum(getattr(item, name) for item in report.arrays) for name in ("nbytes", "nbytes_before", "nbytes_after")
-    )
-    written = "" if report.dry_run else f", {human_bytes(after)} written"
-    ratio = f", ratio {nbytes / after:.1f}" if after else ""
-    copied = sum(item.chunks_copied for item in report.arrays)
-    chunks = f", {counted(copied, 'chunk')} copied as stored" if copied else ""
-    return f"{nodes} to {report.format}: {human_bytes(before)} read{written}{ratio}{chunks}, {seconds:.1f} s"
 
 
 def _rows(report: ConvertReport) -> list[list[str]]:

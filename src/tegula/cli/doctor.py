@@ -12,12 +12,16 @@ import tegula
 from tegula import config, executors
 from tegula.cli.reporting import AsJson, columns, print_json
 from tegula.codecs import known_codecs, runs_in_kernel
+from tegula.optional import import_failure, tegula_command
 
 __all__ = ["doctor"]
 
 _NEEDED: Final = ("numpy", "numcodecs", "ml_dtypes", "google-crc32c")
 _OPTIONAL: Final = ("typer", "rich", "numexpr", "pandas", "pyarrow", "tables", "msgpack", "pcodec", "zfpy")
-_BUILD: Final = "install a Rust toolchain and tegula again: pip install --force-reinstall --no-cache-dir tegula"
+_BUILD: Final = (
+    f"install a Rust toolchain and tegula again: {tegula_command('', '--force-reinstall', '--no-cache-dir')}"
+)
+_NAMES: Final = {"google-crc32c": "google_crc32c"}
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -39,6 +43,7 @@ def _facts() -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _NEEDED},
         "optional_packages": {name: _version(name) for name in _OPTIONAL},
+        "broken_packages": _broken(),
         "executor": {"setting": config.current().executor, "used": used, "reason": reason},
         "threads": config.current().threads,
         "kernel": None if kernel is None else _kernel_facts(kernel),
@@ -70,6 +75,14 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+def _broken() -> dict[str, str]:
+    """Return why packages that are installed can't be imported, and what to do, by their names."""
+    found = {
+        name: import_failure(_NAMES.get(name, name)) for name in (*_NEEDED, *_OPTIONAL) if _version(name) is not None
+    }
+    return {name: failure for name, failure in found.items() if failure is not None}
+
+
 def _report(facts: dict[str, Any]) -> str:
     executor, kernel = facts["executor"], facts["kernel"]
     optional = facts["optional_packages"]
@@ -82,6 +95,7 @@ def _report(facts: dict[str, Any]) -> str:
         ("Executor", f"{executor['used']}: {executor['reason']}"),
         ("Threads", str(facts["threads"])),
     ]
+    rows[5:5] = [("Broken", text) for text in facts["broken_packages"].values()]
     if kernel is not None:
         rows.append(("Kernel", f"{kernel['version']}, with {_listed(kernel['libraries'])}"))
         rows.append(("Processor", ", ".join(kernel["processor_features"])))

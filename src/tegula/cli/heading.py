@@ -11,11 +11,12 @@ import typer
 
 from tegula.arrays import Array
 from tegula.cli.places import Place, opened
-from tegula.cli.reporting import AllowPickle, AsJson, columns, counted, one_line, print_json
+from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json
 from tegula.cli.values import plain_array
 from tegula.cli.windows import window
 from tegula.errors import UnsupportedError
 from tegula.group import Group
+from tegula.info import counted
 
 __all__ = ["head"]
 

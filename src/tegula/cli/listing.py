@@ -10,10 +10,10 @@ import typer
 
 from tegula.arrays import Array
 from tegula.cli.places import Place, opened, split_place
-from tegula.cli.reporting import AsJson, columns, counted, one_line, print_json, tell
+from tegula.cli.reporting import AsJson, columns, one_line, print_json, tell
 from tegula.errors import TegulaError
 from tegula.group import Group
-from tegula.info import Info, human_bytes
+from tegula.info import Info, counted, human_bytes
 from tegula.table import Table
 from tegula.tree import group_tree
 

@@ -14,10 +14,10 @@ from tegula.arrays import Array
 from tegula.cli.completion import complete_place
 from tegula.cli.places import Place, opened, split_place
 from tegula.cli.progress import byte_line
-from tegula.cli.reporting import Quiet, counted
+from tegula.cli.reporting import Quiet
 from tegula.copying import CopyReport, copy, delete, move
 from tegula.errors import NotFoundError, TegulaError
-from tegula.info import human_bytes
+from tegula.info import counted, human_bytes
 from tegula.table import Table
 from tegula.units import arrays_below
 

@@ -12,7 +12,7 @@ import typer
 
 from tegula.errors import UnsupportedError
 
-__all__ = ["AllowPickle", "AsJson", "Quiet", "columns", "counted", "one_line", "print_json", "tell", "with_options"]
+__all__ = ["AllowPickle", "AsJson", "Quiet", "columns", "one_line", "print_json", "tell", "with_options"]
 
 _ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
 
@@ -37,17 +37,6 @@ def with_options(text: str) -> str:
     'pass --allow-pickle if you trust its source'
     """
     return _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
-
-
-def counted(number: int, name: str) -> str:
-    """Write a number of things, in the plural where it has to be.
-
-    Examples
-    --------
-    >>> counted(1, "array"), counted(1234567, "chunk"), counted(0, "group")
-    ('1 array', '1,234,567 chunks', '0 groups')
-    """
-    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def one_line(text: str) -> str:

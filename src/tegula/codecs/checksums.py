@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["Checksum", "build"]
+__all__ = ["Checksum", "build", "notices_changes"]
 
 
 def _crc32c(data: Data) -> int:
@@ -93,3 +93,42 @@ def build(spec: CodecSpec, context: Context) -> Checksum:
     function, usual = _SUMS[spec.name]
     at_start = option(spec, "location", usual, {"start": True, "end": False, None: usual == "start"})
     return Checksum(spec.name, function, at_start)
+
+
+_XZ: Final = 1  # as in the module lzma, which not every build of Python has
+_NO_CHECK: Final = 0
+_HAVE_ONE: Final = frozenset(
+    (
+        *_SUMS,
+        *("gzip", "numcodecs.gzip", "numcodecs.zlib", "numcodecs.bz2"),
+        *("numcodecs.fletcher32", "numcodecs.jenkins_lookup3"),
+    )
+)
+
+
+def notices_changes(codecs: Sequence[CodecSpec]) -> bool:
+    """Return whether decoding compares a checksum: of the whole chunk, or of each inner chunk of a shard.
+
+    Compressors that store one of their own count: gzip, zlib, bz2, LZMA in most of its forms, and Zstandard on request.
+
+    Examples
+    --------
+    >>> notices_changes([CodecSpec("bytes"), CodecSpec("zstd")]), notices_changes([CodecSpec("crc32c")])
+    (False, True)
+    """
+    return any(_has_checksum(codec.name, codec.configuration) for codec in codecs)
+
+
+def _has_checksum(name: str, options: Mapping[str, Any]) -> bool:
+    if name in ("zstd", "numcodecs.zstd"):
+        return options.get("checksum") is True
+    if name == "numcodecs.lzma":
+        return options.get("format") in (None, _XZ) and options.get("check") != _NO_CHECK
+    if name == "sharding_indexed":
+        return any(
+            _has_checksum(item, {})
+            if isinstance(item, str)
+            else _has_checksum(item["name"], item.get("configuration", {}))
+            for item in options.get("codecs", ())
+        )
+    return name in _HAVE_ONE

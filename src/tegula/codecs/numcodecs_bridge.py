@@ -30,6 +30,7 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType, data_type_of
 from tegula.metadata.nodes import CodecSpec
+from tegula.optional import why_not
 
 __all__ = ["array", "buffer", "serializer"]
 
@@ -56,7 +57,7 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
     except errors.UnknownCodecError as error:
         raise UnsupportedError(f"no codec {name!r:.80} is registered with numcodecs", field="codecs") from error
     except ImportError as error:
-        raise UnsupportedError(f"the codec needs a package that is not installed: {error}", codec=spec.name) from error
+        raise UnsupportedError(why_not(error.name or name, error), codec=spec.name) from error
     except Exception as error:
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error
     if isinstance(codec, pickles.Pickle) and not context.allow_pickle:

@@ -10,18 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from math import prod
-from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import CodecError, MetadataError, UnsupportedError
+from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import EXTENDED, DataType
 from tegula.metadata.nodes import CodecSpec
+from tegula.optional import library
 
 __all__ = [
     "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Native", "Serializer",
@@ -154,28 +152,6 @@ class BufferCodec(ABC):
 
 
 Codec: TypeAlias = ArrayCodec | Serializer | BufferCodec
-
-
-@cache
-def library(name: str) -> ModuleType:
-    """Import a library when it is first needed, which it is not where the kernel does the work.
-
-    Raises
-    ------
-    UnsupportedError
-        If it can't be imported; names the package, and what went wrong.
-    """
-    package = name.partition(".")[0]
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name == package:
-            raise UnsupportedError(f"the codec needs the package {package}: pip install {package}") from error
-        raise UnsupportedError(f"the codec needs the package {package}, which can't be imported: {error}") from error
-    except Exception as error:
-        raise UnsupportedError(
-            f"the codec needs the package {package}, which can't be imported: {type(error).__name__}: {error}"
-        ) from error
 
 
 def flat(data: Data) -> bytes | memoryview:

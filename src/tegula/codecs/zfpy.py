@@ -20,6 +20,7 @@ __all__ = ["Zfpy", "build", "header"]
 _NAME: Final = "numcodecs.zfpy"
 _TYPES: Final = ("<i4", "<i8", "<f4", "<f8")
 _FIELD_BITS: Final = (48, 24, 16, 12)
+_MODE: Final = 84  # bits in front of the mode: those of the magic and of the shape
 
 
 def header(data: Data) -> tuple[str, Shape] | None:
@@ -38,12 +39,12 @@ def header(data: Data) -> tuple[str, Shape] | None:
     return dtype, tuple((field >> 4 + width * axis & (1 << width) - 1) + 1 for axis in range(axes + 1))
 
 
-def _least_bits(data: Data) -> int:
-    """Return how many bits every block takes at least, by the mode that follows the shape in the header."""
-    mode = int.from_bytes(data[:24], "little") >> 84
-    if mode & 0xFFF == 0xFFF:
-        return (mode >> 12 & 0x7FFF) + 1
-    return (mode & 0xFFF) + 1 if mode & 0xFFF < 2048 else 1
+def _least_bits(data: Data, blocks: int) -> int:
+    """Return how many bits a stream takes at least: those of its header, and by its mode those of each block."""
+    mode = int.from_bytes(data[:24], "little") >> _MODE
+    if mode & 0xFFF == 0xFFF:  # the mode is written at length
+        return _MODE + 64 + blocks * ((mode >> 12 & 0x7FFF) + 1)
+    return _MODE + 12 + blocks * ((mode & 0xFFF) + 1 if mode & 0xFFF < 2048 else 1)
 
 
 class Zfpy(Serializer):
@@ -67,7 +68,7 @@ class Zfpy(Serializer):
             if found is None or np.dtype(found[0]) != stored or prod(found[1]) != count:
                 raise CodecError(f"the zfp header is not that of {count} elements of type {stored}", codec=_NAME)
             blocks = prod(-(-length // 4) for length in found[1])
-            if blocks * _least_bits(data) > 8 * len(data):
+            if _least_bits(data, blocks) > 8 * len(data):
                 raise CodecError("the zfp data is truncated", codec=_NAME)
             # a block is 4 values to each side, and no value takes twice the bits it has in memory
             most = 2 * blocks * 4 ** len(found[1]) * stored.itemsize

@@ -146,12 +146,13 @@ class Job:
         target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
         try:
             with completing(target):
-                copied, before, after = self._move(source, axes, target, name, planned.recoded)
+                copied, stored, before, after = self._move(source, axes, target, name, planned.recoded)
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # half an array would look like a whole one
             raise
         verified = same_values(source, axes, target, metadata.attributes) if options.verify else None
-        return _entry(target, name, before=before, after=after, verified=verified, notes=notes, copied=copied)
+        sizes = {"before": before, "after": after, "copied": copied, "stored": stored}
+        return _entry(target, name, notes=notes, verified=verified, **sizes)
 
     def _reserved(self, name: str) -> list[str]:
         """Say that the target's format reserves a name, which has been kept."""
@@ -194,10 +195,16 @@ class Job:
 
     def _move(
         self, source: Array, axes: list[Axis | int], target: Array, name: str, recoded: bool
-    ) -> tuple[int, int, int]:
-        """Bring the values over; return how many chunks were copied as they are, and the bytes stored of both."""
+    ) -> tuple[int, int, int, int]:
+        """Bring the values over.
+
+        Returns
+        -------
+        tuple of int
+            How many chunks were copied as they are, how many the target stores, and the bytes that both store.
+        """
         old, new = source._stored, target._stored
-        done = copied = before = after = 0
+        done = copied = stored = before = after = 0
         whole = axes == [(0, 1, size) for size in source.shape]
         kept = not recoded or keeps_codecs(source, target.metadata, self._options.item)
         if not (whole and kept and can_copy_chunks(old, new)):
@@ -206,12 +213,13 @@ class Job:
                 self._tell(name, done, target)
             if done < target.nbytes:  # parts of which nothing is stored
                 self._tell(name, target.nbytes, target)
-            return 0, source.nbytes_stored(), target.nbytes_stored()
+            stored, after = new.amount_stored()
+            return 0, stored, source.nbytes_stored(), after
         for moved in copy_chunks(old, new):
             done, copied = done + moved.nbytes, copied + moved.copied
-            before, after = before + moved.read, after + moved.stored
+            stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
             self._tell(name, done, target)
-        return copied, before, after
+        return copied, stored, before, after
 
     def _tell(self, name: str, done: int, target: Array) -> None:
         if self._options.progress is not None:
@@ -322,11 +330,12 @@ def _entry(
     after: int = 0,
     verified: bool | None = None,
     copied: int = 0,
+    stored: int = 0,
 ) -> ConvertedArray:
     """Return what the report says of a new array."""
     shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
     facts = array.shape, array.chunks, array.nbytes
-    return ConvertedArray(name, *facts, before, after, verified, notes, copied, shards, codecs)
+    return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs)
 
 
 def _label(source: Array, name: str) -> str:

@@ -60,12 +60,23 @@ def _same_fill(source: StoredArray, target: StoredArray) -> bool:
 
 
 class Moved(NamedTuple):
-    """Of some chunks: bytes of the elements, how many were moved as they are, bytes that were and that are stored."""
+    """What became of some chunks.
+
+    Parameters
+    ----------
+    nbytes : int
+        Bytes of their elements.
+    copied, stored : int
+        How many were moved as they are, and how many the target stores.
+    before, after : int
+        Bytes that the source and the target store for them.
+    """
 
     nbytes: int
     copied: int
-    read: int
     stored: int
+    before: int
+    after: int
 
 
 def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
@@ -96,14 +107,15 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         parallel = perf_counter() - start > _QUICK * len(batch)
         size = min(_BATCH, max(1, _BATCH_BYTES // max(1, source.chunk_nbytes)))
         copied = sum(kept for kept, _, _ in mover.moved)
-        read, stored = (sum(part) for part in zip(*(sizes for _, *sizes in mover.moved))) if mover.moved else (0, 0)
+        stored = sum(after > 0 for _, _, after in mover.moved)
+        before, after = sum(old for _, old, _ in mover.moved), sum(new for _, _, new in mover.moved)
         mover.moved.clear()
         nbytes = _nbytes(source, batch)
         total -= nbytes
-        yield Moved(nbytes, copied, read, stored)
+        yield Moved(nbytes, copied, stored, before, after)
     source.check_exists()  # an array that is gone has no chunks, which must not be taken for the fill value
     if total:  # what the chunks hold that were not visited
-        yield Moved(total, 0, 0, 0)
+        yield Moved(total, 0, 0, 0, 0)
 
 
 def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:

@@ -177,6 +177,14 @@ class StoredArray:
             if coords is not None:
                 yield coords, key
 
+    def amount_stored(self) -> tuple[int, int]:
+        """Count the stored chunks (shards where there are) and their bytes, by listing the store."""
+        count = size = 0
+        for _, key in self.stored_chunks():
+            count += 1
+            size += self.store.size(key) or 0
+        return count, size
+
 
 def stored_array(
     store: Store,

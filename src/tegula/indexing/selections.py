@@ -6,6 +6,7 @@ All of them raise `SelectionError` for a selection that does not fit the array.
 from __future__ import annotations
 
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     ----------
     selection : int, slice, Ellipsis or tuple of them
         Numbers of chunks along each axis, negative ones counted from the end; an int selects one chunk and keeps the
-        axis. Slices have a step of 1.
+        axis. Slices have a step of 1 and begin within the grid; they may end beyond it.
     shape : tuple of int
         The array's shape.
     grid : ChunkGrid
@@ -148,6 +149,10 @@ def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     ------
     SelectionError
         If there is no such chunk, or the selection has anything else in it.
+
+    Notes
+    -----
+    zarr-python refuses the same slices, and beyond that every slice along an axis that has no chunks.
 
     Examples
     --------
@@ -172,11 +177,21 @@ def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
                 ) from error
             if step != 1:
                 raise SelectionError(f"a slice of blocks must have step 1, unlike the one given for axis {axis}")
+            _check_first(item, counts[axis], axis)
         else:
             raise SelectionError("a block selection takes ints, slices and '...' only")
         cut, size = grid.axes[axis], shape[axis]
         parts.append(slice(min(cut.start(first), size), min(cut.start(last), size)) if first < last else slice(0, 0))
     return basic(tuple(parts), shape, grid)
+
+
+def _check_first(item: slice, count: int, axis: int) -> None:
+    """Refuse a slice of blocks that begins past the grid: what was meant to be there would be missed silently."""
+    if item.start is None:
+        return
+    first = index(item.start)
+    if not -count <= first < max(1, count):
+        raise SelectionError(f"a slice of blocks begins at {first}, out of bounds for axis {axis} with size {count}")
 
 
 def refine(chunk_selection: tuple[Any, ...], shape: tuple[int, ...], grid: ChunkGrid) -> Plan:

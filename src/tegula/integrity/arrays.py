@@ -9,6 +9,7 @@ from typing import Final
 
 from tegula import engine
 from tegula.codecs import lacking
+from tegula.codecs.checksums import notices_changes
 from tegula.engine import StoredArray
 from tegula.engine.pool import for_each
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
@@ -16,7 +17,7 @@ from tegula.formats import Format
 from tegula.integrity.documents import Place, below, own_keys
 from tegula.integrity.examination import Examination
 from tegula.integrity.lengths import check_counts, check_directory
-from tegula.integrity.names import foreign
+from tegula.integrity.names import foreign, is_system_file
 from tegula.metadata.nodes import ArrayMetadata
 
 __all__ = ["check_arrays"]
@@ -154,6 +155,8 @@ class _Checked:
     def close(self) -> None:
         """Look for what is missing, once all keys have been looked at."""
         exam, place = self.exam, self.place
+        if self.seen and self.stored is not None and not notices_changes(self.metadata.codecs):
+            exam.count(arrays_without_checksum=1)
         with exam.listing(place.path, place.prefix):
             if not self._unchanged(self.metadata):
                 pass  # what has come meanwhile is not missing
@@ -248,6 +251,9 @@ def check_arrays(exam: Examination, place: Place) -> None:
 
 def _account_for(exam: Examination, place: Place, checked: list[_Checked], key: str, obstructed: set[str]) -> None:
     """Find out what a key below an array is that is none of its own."""
+    if is_system_file(key):
+        exam.pass_over(key)
+        return
     of_others = foreign(key)
     if of_others is not None:
         exam.find(of_others[0], place.path, key, of_others[1])

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from tegula.errors import StoreError, TegulaError
+from tegula.info import counted
 from tegula.integrity.findings import KINDS, CheckReport, Finding, Severity
 from tegula.stores import Store
 
 __all__ = ["Examination", "Progress", "Repair"]
 
 Progress = Callable[[str, int, int], None]
+
+_EXAMPLES = 3  # of files that are told of in one finding
 
 _HIDES = frozenset({"metadata", "missing-document", "unreadable", "unsupported"})
 """Kinds after which it is not known of all nodes what they are."""
@@ -68,6 +71,8 @@ class Examination:
         self.allow_pickle = allow_pickle
         self.report = CheckReport(f"{store.url}/{path}".rstrip("/"))
         self.unread = 0
+        self._system_files: list[str] = []
+        self._number_of_system_files = 0
         self._most = most
         self._progress = progress
         self._repairs: list[Repair] = []
@@ -100,6 +105,20 @@ class Examination:
                         self._repairs.append(repair)
                     repair.findings.append(finding)
             self.unread += kind in _HIDES
+
+    def pass_over(self, *keys: str) -> None:
+        """Take keys that a system has left among others, to be told of in one finding."""
+        with self._lock:
+            self._number_of_system_files += len(keys)
+            self._system_files += keys[: _EXAMPLES - len(self._system_files)]
+
+    def close(self) -> None:
+        """Make a finding of what was passed over, once everything has been looked at."""
+        number, examples = self._number_of_system_files, self._system_files
+        if number:
+            named = f" ({', '.join(key.rpartition('/')[2] for key in examples)}{', …' * (number > len(examples))})"
+            what = f"{counted(number, 'file')} that macOS leaves beside others{named}"
+            self.find("system-files", self.path, examples[0], what)
 
     def count(self, **numbers: int) -> None:
         """Add to the report's numbers."""

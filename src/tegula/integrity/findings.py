@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from tegula.info import counted, human_bytes, human_seconds
+from tegula.markup import badge, card, fold, more, muted, table, text
+
 __all__ = ["KINDS", "CheckReport", "Finding", "Kind", "Severity"]
 
 Severity = Literal["error", "warning", "note"]
@@ -50,6 +53,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     # --- what else is there
     "stray-key": Kind("warning", "Look what it is, and move or delete it."),
     "stray-prefix": Kind("warning", "If these are an array's chunks, restore its document; else move or delete them."),
+    "odd-name": Kind("warning", "Nothing reads it: rename it with another program, or leave it where it is."),
+    "system-files": Kind("note", "Nothing reads them: delete them, or leave them where they are."),
     "foreign-temporary": Kind("warning", _DELETE_WHEN_IDLE),
     "foreign-lock": Kind("note", _DELETE_WHEN_IDLE),
     "temporary-file": Kind("warning", "A writer was killed: writing there, or --repair, removes it."),
@@ -67,7 +72,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 """Every kind of finding by name."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Finding:
     """One thing that `tegula.check` has found.
 
@@ -114,8 +119,11 @@ class Finding:
         state = "repaired" if self.repaired else self.severity
         return f"{state}: {self.kind}: {self.key or self.path or '/'}: {self.message}"
 
+    def __repr__(self) -> str:
+        return f"<tegula.Finding {self}>"
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class CheckReport:
     """What `tegula.check` has found.
 
@@ -138,6 +146,10 @@ class CheckReport:
         How many are left of each severity, not counting what was repaired.
     failed_repairs : dict of str to str
         Key and reason of each repair that could not be done.
+    arrays_without_checksum : int
+        Arrays that store chunks in which no checksum would tell of an altered value.
+    seconds : float
+        How long it took.
 
     Examples
     --------
@@ -164,6 +176,8 @@ class CheckReport:
     warnings: int = 0
     notes: int = 0
     failed_repairs: dict[str, str] = field(default_factory=dict)
+    arrays_without_checksum: int = 0
+    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -173,19 +187,30 @@ class CheckReport:
     @property
     def summary(self) -> str:
         """All in one line."""
-        nodes = ", ".join(
-            f"{number} {name}{'s' * (number != 1)}"
-            for number, name in ((self.groups, "group"), (self.tables, "table"), (self.arrays, "array"))
-            if number
-        )
-        found = ", ".join(
-            f"{number} {name}{'s' * (number != 1)}"
-            for number, name in ((self.errors, "error"), (self.warnings, "warning"), (self.notes, "note"))
-            if number
+        nodes = [(self.groups, "group"), (self.tables, "table"), (self.arrays, "array")]
+        grave = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")]
+        looked_at, found = (
+            ", ".join(counted(number, name) for number, name in several if number) for several in (nodes, grave)
         )
         repaired = sum(finding.repaired for finding in self.findings)
         done = f", {repaired} repaired" if repaired else ""
-        return f"{nodes or 'no nodes'}, {self.chunks} chunks: {found or 'nothing wrong'}{done}"
+        return f"{looked_at or 'no nodes'}, {counted(self.chunks, 'chunk')}: {found or 'nothing wrong'}{done}"
+
+    @property
+    def checksum_note(self) -> str:
+        """What can't be noticed, since arrays store no checksums; empty if all that store chunks have them.
+
+        Examples
+        --------
+        >>> CheckReport("memory:", arrays=3, arrays_without_checksum=1).checksum_note
+        '1 of 3 arrays has no checksums: values altered in storage are only noticed where they no longer decode'
+        """
+        number = self.arrays_without_checksum
+        if not number:
+            return ""
+        have = "has" if number == 1 else "have"
+        effect = "values altered in storage are only noticed where they no longer decode"
+        return f"{number} of {counted(self.arrays, 'array')} {have} no checksums: {effect}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it.
@@ -207,3 +232,36 @@ class CheckReport:
 
     def __repr__(self) -> str:
         return f"<tegula.CheckReport {self.source!r}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        state = badge("good", "sound") if self.ok else badge("bad", counted(self.errors, "error"))
+        missing = f", {counted(self.missing_chunks, 'chunk')} not stored" if self.missing_chunks else ""
+        read, decoded = human_bytes(self.nbytes_stored), human_bytes(self.nbytes_decoded)
+        facts = table(
+            [
+                ("Found", text(self.summary)),
+                ("Read", f"{read}, {decoded} decoded{missing}, {human_seconds(self.seconds)}"),
+                *([("Checksums", text(self.checksum_note))] if self.checksum_note else []),
+            ]
+        )
+        ordered = sorted(self.findings, key=lambda found: _ORDER[found.severity])
+        rows = [_row(found) for found in ordered[:_SHOWN]]
+        left = sum(self.counts.values()) - len(rows)
+        title = f"<b>Findings</b> {muted(sum(self.counts.values()))}"
+        body = table(rows) + (more(left, "findings") if left > 0 else "")
+        findings = fold(title, body, opened=True) if rows else ""
+        return card("tegula.CheckReport", f"{state} {text(self.source, 120)}", facts, findings)
+
+
+_SHOWN: Final = 100  # findings in HTML
+_ORDER: Final[Mapping[Severity, int]] = {"error": 0, "warning": 1, "note": 2}
+_COLOURS: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "doubtful", "note": "plain"}
+
+
+def _row(found: Finding) -> tuple[str, str]:
+    """Return the cells of one finding: how grave, where and what, and what can be done."""
+    what = "repaired" if found.repaired else found.severity
+    place = f"<b>{text(found.key or found.path or '/', 120)}</b> {muted(found.kind)}"
+    remedy = f"repair: {found.repair}" if found.repair and not found.repaired else found.repair or found.remedy
+    colour = "good" if found.repaired else _COLOURS[found.severity]
+    return badge(colour, what), f"{place}<br>{text(found.message, 300)}<br>{muted(remedy)}"

@@ -1,16 +1,28 @@
-"""Files that other libraries leave among the keys, told by their names."""
+"""Files that other libraries and systems leave among the keys, told by their names."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["foreign"]
+__all__ = ["foreign", "is_system_file"]
 
 _TEMPORARY = {
     re.compile(r"\.[0-9a-f]{32}\.partial\Z"): "zarr-python",
     re.compile(r"#[0-9]+\Z"): "the library object_store",
 }
 _LOCK = re.compile(r"\.__lock\Z")
+_SYSTEM = re.compile(r"(?:\A|/)(?:\._[^/]*|\.DS_Store)\Z").search
+
+
+def is_system_file(key: str) -> bool:
+    """Return whether a key is a file that macOS leaves beside others, which nobody has put there on purpose.
+
+    Examples
+    --------
+    >>> is_system_file("a/.DS_Store"), is_system_file("__MACOSX/a/._zarr.json"), is_system_file("a/.zarray")
+    (True, True, False)
+    """
+    return _SYSTEM(key) is not None
 
 
 def foreign(key: str) -> tuple[str, str] | None:

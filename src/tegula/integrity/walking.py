@@ -17,7 +17,8 @@ from tegula.integrity.copies import Copies, copies_of
 from tegula.integrity.documents import ALL_KEYS, Place, below, look, own_keys
 from tegula.integrity.examination import Examination, Repair
 from tegula.integrity.lengths import check_table
-from tegula.integrity.names import foreign
+from tegula.integrity.names import foreign, is_system_file
+from tegula.markup import shorten
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 
 __all__ = ["examine"]
@@ -83,6 +84,8 @@ def examine(exam: Examination) -> None:
             _enter(exam, look(exam, path), stack, errors)
     with exam.listing(exam.path, root.prefix):
         _find_leftovers(exam, root.prefix)
+        _find_odd_names(exam, root.prefix)
+    exam.close()
 
 
 def _enter(exam: Examination, place: Place, stack: list[_Open], errors: int) -> None:
@@ -187,7 +190,7 @@ def _survey(exam: Examination, prefix: str) -> tuple[bool, int, int]:
         name = key.rpartition("/")[2]
         if name in _NODE_NAMES and _makes_node(exam, prefix, key, name):
             return True, 0, 0
-        if foreign(key) is None:
+        if foreign(key) is None and not is_system_file(key):
             number += 1
         else:
             of_others += 1
@@ -210,7 +213,9 @@ def _account_for(exam: Examination, place: Place, key: str) -> None:
     if key[len(place.prefix) :] in own_keys(place) or place.damaged:
         return
     of_others = foreign(key)
-    if of_others is not None:
+    if is_system_file(key):
+        exam.pass_over(key)
+    elif of_others is not None:
         exam.find(of_others[0], place.path, key, of_others[1])
     elif place.nodes or key[len(place.prefix) :] not in ALL_KEYS:
         exam.find("stray-key", place.path, key, "it is no document of the group", severity="note")
@@ -219,8 +224,16 @@ def _account_for(exam: Examination, place: Place, key: str) -> None:
 def _find_foreign(exam: Examination, place: Place, prefix: str) -> None:
     for key in exam.store.list_prefix(prefix):
         of_others = foreign(key)
-        if of_others is not None:
+        if is_system_file(key):
+            exam.pass_over(key)
+        elif of_others is not None:
             exam.find(of_others[0], place.path, key, of_others[1])
+
+
+def _find_odd_names(exam: Examination, prefix: str) -> None:
+    """Tell of what is stored under names that can't be keys."""
+    for name in exam.store.unreachable(prefix):
+        exam.find("odd-name", exam.path, shorten(name), "the name can't be a key, so nothing reads what is there")
 
 
 def _find_implicit(exam: Examination, place: Place) -> None:

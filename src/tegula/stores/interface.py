@@ -298,6 +298,25 @@ class Store(ABC):
         check_prefix(prefix)
         return 0
 
+    def unreachable(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names below `prefix` under which something is stored that no key can stand for.
+
+        Listings leave them out and nothing reads them; `tegula.check` reports them.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or looking fails.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> [*MemoryStore().unreachable()]
+        []
+        """
+        check_prefix(prefix)
+        return iter(())
+
     def turn(self, key: str) -> AbstractContextManager[bool]:
         """Wait until nobody else has a turn at `key`, and keep others waiting while it lasts.
 
@@ -372,7 +391,8 @@ def check_prefix(prefix: str) -> str:
     if prefix == "":
         return prefix
     if not isinstance(prefix, str) or not prefix.endswith("/"):
-        raise StoreError("a prefix must be empty or end in '/'", key=prefix)
+        hint = f", as {prefix!r:.80} with '/' behind it does" if isinstance(prefix, str) else ""
+        raise StoreError(f"a prefix must be empty or end in '/'{hint}", key=prefix)
     check_key(prefix[:-1])
     return prefix
 

@@ -44,7 +44,8 @@ class ZipStore(Store):
     What is set can be read through the store at once, but is in the archive only after the next commit: by `flush`, by
     `close`, when several MB are pending, when the store is collected, or when the interpreter exits. A process that is
     killed loses what it has set since the last commit. What is replaced or deleted leaves dead bytes behind until
-    `compact`. Of members of one name, which other writers may leave, the last counts.
+    `compact`. Of members of one name, which other writers may leave, the last counts; members whose names can't be keys
+    are kept, and `unreachable` yields them.
 
     One store at a time may have an archive open for writing; stores that `tegula.open` and its relatives make for a
     path count as one within a process. After a fork the child can only read. A store that is pickled commits first, and
@@ -185,6 +186,11 @@ class ZipStore(Store):
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
         check_prefix(prefix)
         return self._held().children(prefix)
+
+    def unreachable(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of members below `prefix` that can't be keys, such as ``../a`` and ``a//b``."""
+        check_prefix(prefix)
+        return (name for name in self._held().unreachable() if name.startswith(prefix))
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,13 +12,14 @@ from typing import Any
 
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
 from tegula.stores.directories import Directory, make_directories, sync_directory
-from tegula.stores.interface import ByteRange
+from tegula.stores.interface import ByteRange, is_key
 from tegula.stores.names import HIDDEN
 from tegula.stores.open_files import Held, acquire, read_at, release, sync_file, write_at
 from tegula.stores.zip_packing import read_member
 from tegula.stores.zip_records import (
     Member,
     central_record,
+    check_odd,
     descriptor,
     end_records,
     find_end,
@@ -42,6 +44,8 @@ class Archive:
         Where it is.
     directory_size : int
         Length of its central directory in bytes.
+    odd : list of Member
+        Members whose names can't be keys. They are kept when the archive is written.
     """
 
     def __init__(self, path: str, held: Held, fd: int) -> None:
@@ -53,6 +57,7 @@ class Archive:
         self._limit = 0
         self._stop = os.fstat(fd).st_size
         self.directory_size = 0
+        self.odd: list[Member] = []
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise StoreError(f"{path} is not a file")
 
@@ -76,7 +81,10 @@ class Archive:
         """
         try:
             end = find_end(self._fd, self._stop)
-            members = {member.name: member for member in read_members(self._fd, end)}
+            found = [*read_members(self._fd, end)]
+            odd = [member for member in found if not is_key(member.name)]
+            for member in odd:
+                check_odd(self._fd, member, end.directory)
         except StoreError as error:
             error.message += f" ({self.path})"
             raise
@@ -85,7 +93,10 @@ class Archive:
         self._limit, self._stop, self._comment = end.directory, end.stop, end.comment
         self._shifted = end.shift != 0
         self.directory_size = end.directory_end - end.directory
-        return members
+        self.odd = odd
+        if odd:
+            _warn_of(self.path, odd)
+        return {member.name: member for member in found if is_key(member.name)}
 
     def read(self, member: Member, byte_range: ByteRange | None) -> bytes:
         """Return the value of a member, or a range of it; see `read_member`."""
@@ -116,7 +127,7 @@ class Archive:
                 os.ftruncate(self._fd, self._stop)  # what a killed writer left
             out = _Appender(self._fd, self._stop)
             starts = [_put(out, member) for member in new]
-            directory = self._finish(out, members, sync=sync)
+            directory = self._finish(out, [*members, *self.odd], sync=sync)
         except BaseException as error:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._stop)
@@ -160,7 +171,8 @@ class Archive:
                 os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
             out = _Appender(fd, 0)
             written = [self._copy(out, member) for member in members]
-            archive._limit = archive._finish(out, written, sync=sync)
+            archive.odd = [self._copy(out, member) for member in self.odd]
+            archive._limit = archive._finish(out, [*written, *archive.odd], sync=sync)
             archive._stop, archive.directory_size = out.position, out.position - archive._limit
             state = archive, {member.name: member for member in written}
             replaced.extend(zip((state,), map(os.replace, (temporary,), (self.path,))))
@@ -259,6 +271,22 @@ class _Appender:
     def flush(self) -> None:
         write_at(self.fd, memoryview(bytes(self._buffer)), self.position - len(self._buffer))
         self._buffer.clear()
+
+
+_warned: set[str] = set()  # archives whose odd members were told of
+
+
+def _warn_of(path: str, odd: Sequence[Member]) -> None:
+    """Warn, once in a process, of members whose names can't be keys."""
+    if path in _warned:
+        return
+    _warned.add(path)
+    names = ", ".join(f"{member.name!r:.60}" for member in odd[:3])
+    number = f"{len(odd)} members whose names" if len(odd) > 1 else "a member whose name"
+    text = f"the archive {path} has {number} can't be a key, so nothing reads it: {names}"
+    if len(odd) > 1:
+        text = f"the archive {path} has {number} can't be keys, so nothing reads them: {names}{', …' * (len(odd) > 3)}"
+    warnings.warn(text, stacklevel=2)
 
 
 def _put(out: _Appender, member: Member) -> int:

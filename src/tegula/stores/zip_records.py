@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tegula.errors import StoreError
-from tegula.stores.interface import Generation, is_key
+from tegula.stores.interface import Generation
 from tegula.stores.open_files import read_at
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "End",
     "Member",
     "central_record",
+    "check_odd",
     "descriptor",
     "end_records",
     "find_end",
@@ -130,12 +131,14 @@ def _is_sound(fd: int, end: End) -> bool:
 
 
 def read_members(fd: int, end: End) -> Iterator[Member]:
-    """Yield the members that the central directory lists, in its order.
+    """Yield the members that the central directory lists, in its order, without those that are directories.
+
+    A name can be anything; see `is_key`.
 
     Raises
     ------
     StoreError
-        If the directory is damaged, or a name can't be the key of a value or that of a directory.
+        If the directory is damaged.
     """
     data = read_at(fd, end.directory, end.directory_end)
     at = 0
@@ -154,17 +157,12 @@ def read_members(fd: int, end: End) -> Iterator[Member]:
         size, packed, offset = _wide(extra, size, packed, fields[16], name)
         at = stop
         if not name.endswith("/"):
-            if not is_key(name):
-                raise StoreError("the archive has a member whose name can't be a key", key=name)
             offset += end.shift
             yield Member(name, method, flags, crc, packed, size, offset, record, (crc, size, offset))
 
 
 def _decode_name(name: bytes, flags: int) -> str:
-    try:
-        return name.decode("utf-8" if flags & UTF8_NAME else "cp437")
-    except UnicodeDecodeError as error:
-        raise StoreError(f"the archive has a member whose name is not UTF-8: {name!r}") from error
+    return name.decode("utf-8" if flags & UTF8_NAME else "cp437", "surrogateescape")
 
 
 def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
@@ -214,6 +212,24 @@ def member_start(fd: int, member: Member, limit: int) -> int:
         raise StoreError("the archive's directory points to where no such member is", key=member.name)
     member.start = start
     return start
+
+
+def check_odd(fd: int, member: Member, limit: int) -> None:
+    """Make sure that a name which can't be a key is that of the member, and no sign of damage.
+
+    Raises
+    ------
+    StoreError
+        If the member has another name in front of its value, or if there is a NUL in it, which other programs take for
+        the end of a name: leaving the member out could hide a value that was stored under a sound name.
+    """
+    if "\0" in member.name:
+        raise StoreError("the archive has a member with a NUL in its name", key=member.name)
+    member_start(fd, member, limit)
+    raw = member.record[_CENTRAL.size : _CENTRAL.size + int.from_bytes(member.record[28:30], "little")]
+    header = read_at(fd, member.offset, member.offset + _LOCAL.size + len(raw))
+    if _LOCAL.unpack_from(header)[9] != len(raw) or header[_LOCAL.size :] != raw:
+        raise StoreError("a member has another name in the archive's directory than before its value", key=member.name)
 
 
 def local_header(member: Member) -> bytes:

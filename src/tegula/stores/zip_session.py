@@ -134,6 +134,10 @@ class Session:
         with self._steady():
             return self._listed().children(prefix)
 
+    def unreachable(self) -> list[str]:
+        """Return the names of members that can't be keys."""
+        return [member.name for member in self._open()[0].odd]
+
     def flush(self) -> None:
         """Commit what is pending; in a process that was forked off since there is nothing to commit.
 

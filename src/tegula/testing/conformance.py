@@ -180,6 +180,8 @@ class StoreConformance:
                     store.list_dir(prefix)
                 with _raises(StoreError):
                     store.delete_prefix(prefix)
+                with _raises(StoreError):
+                    [*store.unreachable(prefix)]
             assert store.get("a/b") == b"1"
 
     def test_ranges(self) -> None:

@@ -221,6 +221,10 @@ class FaultyStore(Store):
         """Do what the other store does, or fail; see `Store.make_prefix`."""
         self._do("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
 
+    def unreachable(self, prefix: str = "") -> Iterator[str]:
+        """Do what the other store does; see `Store.unreachable`."""
+        return self.store.unreachable(prefix)
+
     def turn(self, key: str) -> AbstractContextManager[bool]:
         """Do what the other store does, or fail; see `Store.turn`."""
         return self._do("turn", key, lambda: self.store.turn(key))

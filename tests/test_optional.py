@@ -1,0 +1,72 @@
+"""Packages that are not there: what is said, and that all of it is said in one place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tegula
+from tegula import optional
+from tegula.errors import UnsupportedError
+
+ROOT = Path(tegula.__file__).parents[2]
+in_clone = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="not run in a clone")
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "no_such_package.part"])
+def test_what_is_not_installed(name: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        optional.library(name)
+    assert caught.value.message == "the package no_such_package is not installed: python -m pip install no_such_package"
+    assert optional.import_failure(name) == caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise SystemError('initialization failed')", "SystemError: initialization failed"),
+        ("import no_such_dependency", "ModuleNotFoundError: No module named 'no_such_dependency'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_what_can_not_be_imported(source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quarrelsome.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    advice = "python -m pip install --upgrade quarrelsome"
+    assert optional.import_failure("quarrelsome") == f"the package quarrelsome can't be imported: {reason}; {advice}"
+
+
+def test_an_interrupt_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "interrupted.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        optional.library("interrupted")
+
+
+def test_how_tegula_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional, "RELEASED", False)
+    assert optional.tegula_command("cli") == "python -m pip install '.[cli]' in a clone of the repository"
+    monkeypatch.setattr(optional, "RELEASED", True)
+    assert optional.tegula_command("cli") == "python -m pip install 'tegula[cli]'"
+    assert optional.tegula_command("", "--upgrade") == "python -m pip install --upgrade tegula"
+
+
+@in_clone
+def test_the_requirements_are_those_of_the_extras() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    command = optional.how_to_install("zfpy")
+    assert command.removeprefix("python -m pip install ").strip("'") in extras["codecs"]
+
+
+@in_clone
+def test_nothing_tells_to_install_a_release_that_is_not_there() -> None:
+    """One constant and one page say how tegula is installed; the rest refers to them."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    sources = [path for path in (ROOT / "src").rglob("*.py") if path.name != "optional.py"]
+    for path in [*pages, *sources]:
+        for command in re.findall(r"pip install[^\n`]*", path.read_text(encoding="utf-8")):
+            assert path not in sources, f"{path} words an installation itself: {command}"
+            assert optional.RELEASED or "tegula" not in command, f"{path}: {command}"
