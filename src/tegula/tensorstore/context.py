@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
+from tegula.stores.memory_keys import MemoryKeys
 from tegula.tensorstore.context_resources import KINDS, Kind, kind_of, split_reference
 from tegula.tensorstore.errors import status, type_error
-from tegula.tensorstore.json_binding import MISSING, invalid, member, obj
-from tegula.tensorstore.json_values import pretty, to_json_value
-from tegula.tensorstore.memory_keys import MemoryKeys
+from tegula.tensorstore.json.binding import MISSING, invalid, member, obj
+from tegula.tensorstore.json.values import pretty, to_json_value
 
 __all__ = ["Bindings", "Context", "ResourceSpec", "SpecBuilder"]
 

@@ -7,14 +7,14 @@ from typing import Any
 from tegula.errors import TegulaError
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.drivers.interface import Driver
 from tegula.tensorstore.errors import annotate, type_error
 from tegula.tensorstore.future import Future, immediate
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.spec import OpenMode, Spec
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.spec.interface import Driver
+from tegula.tensorstore.spec.spec import OpenMode, Spec
 from tegula.tensorstore.store import TensorStore
-from tegula.tensorstore.transaction import Transaction
-from tegula.tensorstore.transform import IndexTransform, compose, identity
 
 __all__ = ["open"]
 

@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
 from tegula.tensorstore.batch import Batch, checked_batch
-from tegula.tensorstore.casting import convert, convertible, implicit
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.casting import convert, convertible, implicit
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.cast import cast_driver
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, ResizeOptions
 from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, status, type_error
 from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
-from tegula.tensorstore.json_values import pretty
-from tegula.tensorstore.resizing import base_bounds, resolved_transform
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
+from tegula.tensorstore.index.subscripts import Subscript
+from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
+from tegula.tensorstore.json.values import pretty
 from tegula.tensorstore.sources import align, as_source, spread
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.subscripts import Subscript
-from tegula.tensorstore.transform import Indexable, IndexTransform, identity
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, ResizeOptions
+from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Selection, select, whole
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.chunk_layout import ChunkLayout
-    from tegula.tensorstore.codec_spec import CodecSpec
-    from tegula.tensorstore.kvstore import KvStore
-    from tegula.tensorstore.transaction import Transaction
-    from tegula.tensorstore.unit import Unit
+    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+    from tegula.tensorstore.constraints.codec_spec import CodecSpec
+    from tegula.tensorstore.constraints.unit import Unit
+    from tegula.tensorstore.kvstore.kvstore import KvStore
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["TensorStore"]
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tegula.errors import StoreError, TegulaError
 from tegula.stores import Store
+from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.drivers.interface import URL_SCHEMES, Driver, OpenFlags, find_driver
 from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import annotate, as_status, status
-from tegula.tensorstore.json_binding import invalid, known_only, obj
-from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.json.binding import invalid, known_only, obj
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, OpenFlags, find_driver
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["AutoSpec"]
 

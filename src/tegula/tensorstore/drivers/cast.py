@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.casting import convert, convertible
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.casting import convert, convertible
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, Mode, OpenFlags, ResizeOptions, mode_of
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, read_base
-from tegula.tensorstore.json_binding import invalid
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json.binding import invalid
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Mode, OpenFlags, ResizeOptions, mode_of
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["CastDriver", "CastSpec", "cast_driver"]
 

@@ -21,24 +21,24 @@ from tegula.formats import find_format
 from tegula.group import open_node
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.table import Table
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.chunk_shapes import choose_shape
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain, merge_domains
-from tegula.tensorstore.drivers.interface import Driver, ResizeOptions, mode_of
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_shapes import choose_shape
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
-from tegula.tensorstore.fill_values import to_json as fill_to_json
-from tegula.tensorstore.json_binding import MISSING, dump, invalid, known_only, member, obj
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, ResizeOptions, mode_of
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
     from tegula.tensorstore.context import Context
-    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["DocumentedDriver", "DocumentedSpec", "chunk_shape_of", "fill_json", "shape_of"]
 

@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.downsampling import METHODS, downsample_values, downsampled_bounds, supports
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices
+from tegula.tensorstore.drivers.downsampling import METHODS, downsample_values, downsampled_bounds, supports
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, read_base, write_spec
 from tegula.tensorstore.errors import StatusError, annotate
-from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.json_binding import MISSING, array, at, expected, integer, invalid, member
-from tegula.tensorstore.output_maps import OutputIndexMap
-from tegula.tensorstore.resizing import resolved_transform
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.schema_views import fill_through, layout_through, units_through
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform, compose, identity
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.resizing import resolved_transform
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.json.binding import MISSING, array, at, expected, integer, invalid, member
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices
+from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import select
 
 __all__ = ["DownsampleDriver", "DownsampleSpec", "downsample_driver", "downsample_spec"]

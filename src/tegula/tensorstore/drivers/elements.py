@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.metadata.data_types import DataType
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.drivers.interface import Indices
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.spec.interface import Indices
 
 __all__ = ["Elements", "pick", "put"]
 

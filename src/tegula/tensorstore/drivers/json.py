@@ -13,22 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import ConflictError, TegulaError
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.interface import Driver, Indices, OpenFlags, mode_of
 from tegula.tensorstore.drivers.stored import StoredSpec, read_recheck, read_schema
 from tegula.tensorstore.errors import annotate, as_status, status
-from tegula.tensorstore.json_binding import MISSING, dump, invalid, known_only, member, obj, string
-from tegula.tensorstore.json_pointer import parse_pointer, replaced, resolve
-from tegula.tensorstore.json_values import to_json_value
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
+from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
+from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, mode_of
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["JsonDriver", "JsonSpec"]
 

@@ -21,18 +21,18 @@ from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
+from tegula.stores.staging import StagedStore
 from tegula.tensorstore.drivers.attributes import attributes_in
-from tegula.tensorstore.drivers.interface import Driver, Indices, OpenFlags, ResizeOptions, mode_of
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.staging import StagedStore
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, ResizeOptions, mode_of
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
     from tegula.tensorstore.context import Context
-    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["KeyedDriver", "KeyedSpec", "stored_array"]
 

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 import tegula
 from tegula.indexing import Plan, vectorized
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.elements import Elements, pick, put
-from tegula.tensorstore.drivers.interface import Driver, Indices, ResizeOptions
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.drivers.viewed import array_rank, joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.errors import as_status, status
-from tegula.tensorstore.intervals import MAX_RANK
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import MAX_RANK
+from tegula.tensorstore.spec.interface import Driver, Indices, ResizeOptions
 
 _MAX_EXTENT = 2**62 - 2
 __all__ = ["NodeDriver", "new_shape"]

@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.cells import cells, result_shape
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, ResizeOptions, mode_of
 from tegula.tensorstore.drivers.viewed import Viewed
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, write_spec
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import MISSING, array, at, invalid, member, obj
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json.binding import MISSING, array, at, invalid, member, obj
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, ResizeOptions, mode_of
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["Layer", "StackDriver", "StackSpec", "checked_layers"]
 

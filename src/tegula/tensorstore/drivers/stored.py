@@ -12,13 +12,13 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.interface import DriverSpec, OpenFlags
-from tegula.tensorstore.dtypes import dtype
-from tegula.tensorstore.json_binding import MISSING, boolean, expected, invalid, known_only, member, obj, string
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.transaction import Transaction
+from tegula.tensorstore.json.binding import MISSING, boolean, expected, invalid, known_only, member, obj, string
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.spec.interface import DriverSpec, OpenFlags
 
 __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
 

@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any, ClassVar
 
 from tegula.errors import TegulaError
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, OpenFlags
 from tegula.tensorstore.drivers.stored import read_schema, write_schema
 from tegula.tensorstore.errors import annotate, status
-from tegula.tensorstore.json_binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform, compose, identity
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenFlags
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["VirtualSpec", "default_context", "driver_spec_of_view", "open_base", "read_base", "write_spec"]
 

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.interface import on_demand
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec, stored_array
 from tegula.tensorstore.drivers.zarr2_creation import check_schema, codec_of, new_metadata
 from tegula.tensorstore.drivers.zarr2_layout import (
@@ -26,11 +27,10 @@ from tegula.tensorstore.drivers.zarr2_layout import (
 )
 from tegula.tensorstore.drivers.zarr2_metadata import Constraints, Metadata, check_constraints, parse_stored
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.dtypes import dtype
-from tegula.tensorstore.json_binding import MISSING, boolean, dump, invalid, member, one_of, string
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.unit import Unit
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, one_of, string
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import on_demand
 
 __all__ = ["ZarrDriver", "ZarrSpec"]
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.chunk_shapes import choose_shape
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain, merge_domains
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_shapes import choose_shape
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.zarr2_codecs import DEFAULT_COMPRESSOR
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_codecs import DEFAULT_COMPRESSOR
 from tegula.tensorstore.drivers.zarr2_layout import (
     effective_domain,
     effective_layout,
@@ -25,8 +25,8 @@ from tegula.tensorstore.drivers.zarr2_layout import (
 from tegula.tensorstore.drivers.zarr2_metadata import Constraints, Metadata, check_chunk
 from tegula.tensorstore.drivers.zarr2_types import ZarrType, type_of_name, zarr_type
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import MISSING, dump, invalid
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.json.binding import MISSING, dump, invalid
 
 __all__ = ["check_schema", "codec_of", "new_metadata"]
 

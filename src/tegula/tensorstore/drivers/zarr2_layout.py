@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout, setting
-from tegula.tensorstore.domain import IndexDomain, merge_domains
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.errors import status
-from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY
-from tegula.tensorstore.json_binding import MISSING, dump, invalid
-from tegula.tensorstore.kvstore_paths import quoted
+from tegula.tensorstore.errors import quoted, status
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
+from tegula.tensorstore.json.binding import MISSING, dump, invalid
 
 __all__ = ["Ranks", "Shown", "effective_domain", "effective_layout", "fill_of", "inner_order", "ranks", "shown_part"]
 

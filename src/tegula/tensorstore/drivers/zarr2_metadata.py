@@ -17,10 +17,10 @@ import numpy.typing as npt
 from tegula.errors import TegulaError
 from tegula.formats.zarr2 import parse as parse_documents
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tensorstore.drivers.zarr2_codecs import compressor_from_json, filters_from_json
+from tegula.tensorstore.constraints.zarr2_codecs import compressor_from_json, filters_from_json
 from tegula.tensorstore.drivers.zarr2_types import ZarrType, fill_to_document, fill_value, zarr_type
 from tegula.tensorstore.errors import as_status, status
-from tegula.tensorstore.json_binding import (
+from tegula.tensorstore.json.binding import (
     MISSING,
     array,
     at,

@@ -19,9 +19,8 @@ from tegula.errors import TegulaError
 from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.metadata.data_types import EXTENDED, DataType
 from tegula.metadata.fill_values import fill_from_json, fill_to_json
-from tegula.tensorstore.errors import StatusError
-from tegula.tensorstore.json_binding import MISSING, array, at, boolean, dump, expected, integer, invalid, string
-from tegula.tensorstore.kvstore_paths import quoted
+from tegula.tensorstore.errors import StatusError, quoted
+from tegula.tensorstore.json.binding import MISSING, array, at, boolean, dump, expected, integer, invalid, string
 
 __all__ = ["Field", "ZarrType", "fill_to_document", "fill_value", "type_of_name", "zarr_type"]
 

@@ -11,16 +11,16 @@ import numpy.typing as npt
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain, check_labels
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.interface import Indices, on_demand
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec, stored_array
 from tegula.tensorstore.drivers.viewed import numpy_selection
 from tegula.tensorstore.drivers.zarr2_layout import Ranks, fill_of, ranks
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.zarr3_creation import check_schema, new_metadata
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
@@ -39,11 +39,11 @@ from tegula.tensorstore.drivers.zarr3_metadata import (
 )
 from tegula.tensorstore.drivers.zarr3_statistics import stored_parts
 from tegula.tensorstore.drivers.zarr3_types import check_name
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, as_status
-from tegula.tensorstore.json_binding import MISSING, boolean, invalid, member, string
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain, check_labels
+from tegula.tensorstore.json.binding import MISSING, boolean, invalid, member, string
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Indices, on_demand
 
 __all__ = ["Zarr3Driver", "Zarr3Spec"]
 

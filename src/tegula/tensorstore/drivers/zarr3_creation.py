@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import as_data_type, data_type_to_json
-from tegula.tensorstore.chunk_layout import ChunkLayout, setting
-from tegula.tensorstore.chunk_shapes import choose_shard_shapes
-from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_layout import ranks
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain, Codec
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
     effective_layout,
@@ -26,10 +27,9 @@ from tegula.tensorstore.drivers.zarr3_layout import (
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, KeyEncoding, Metadata
 from tegula.tensorstore.drivers.zarr3_resolution import Layout, check_shapes, resolve_chain
 from tegula.tensorstore.drivers.zarr3_types import element_of, fill_to_document, no_fill, zarr_type
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import dump, invalid
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import dump, invalid
 
 __all__ = ["check_schema", "new_metadata", "schema_fill", "type_of_schema"]
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tegula.metadata.data_types import data_type_from_json
-from tegula.tensorstore.chunk_layout import ChunkLayout, setting
-from tegula.tensorstore.dim import inf
-from tegula.tensorstore.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_layout import Ranks
 from tegula.tensorstore.drivers.zarr2_layout import shown_part as fixed_part
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, Units, units_to_json
 from tegula.tensorstore.drivers.zarr3_resolution import decoded_layout
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import dump, invalid
+from tegula.tensorstore.index.dim import inf
+from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.json.binding import dump, invalid
 
 __all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunks", "merge_units", "shown_part"]
 

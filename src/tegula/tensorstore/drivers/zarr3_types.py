@@ -19,7 +19,7 @@ from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json, 
 from tegula.metadata.fill_values import default_fill, fill_from_json, fill_to_json
 from tegula.tensorstore.drivers.zarr2_types import Field, ZarrType
 from tegula.tensorstore.drivers.zarr3_resolution import Element
-from tegula.tensorstore.json_binding import array, at, boolean, dump, expected, integer, invalid, obj, string
+from tegula.tensorstore.json.binding import array, at, boolean, dump, expected, integer, invalid, obj, string
 
 __all__ = ["check_name", "element_of", "fill_to_document", "fill_value", "no_fill", "zarr_type"]
 
