@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from tegula.errors import TegulaError
 from tegula.tensorstore.batch import Batch, checked_batch
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
@@ -329,6 +331,7 @@ class TensorStore(Indexable):
         if "r" not in driver.mode:
             return failed(status("INVALID_ARGUMENT", "Source does not support reading."))
         if batch is not None:
+            self._load()
             return checked_batch(batch).defer(self._read, order)
         return self._start(self._read, order)
 
@@ -337,7 +340,15 @@ class TensorStore(Indexable):
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
         small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow
-        return immediate(function, *args) if small else background(function, *args)
+        if small:
+            return immediate(function, *args)
+        self._load()
+        return background(function, *args)
+
+    def _load(self) -> None:
+        """Import what reading or writing all of it needs: the threads of the pool import nothing."""
+        with suppress(TegulaError):
+            self._driver.load(self._selected().indices)
 
     def _read(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
         return self._latest()._read_bounded(order)
@@ -387,8 +398,12 @@ class TensorStore(Indexable):
             if not isinstance(source, TensorStore):
                 text = "Invalid batch: batch can only be specified when copying from a TensorStore source"
                 raise status("INVALID_ARGUMENT", text)
+            self._load()
+            source._load()
             return written(batch.defer(self._write_from, source))
         if isinstance(source, TensorStore):
+            self._load()
+            source._load()
             start = background if source._driver.slow else self._start
             return written(start(self._write_from, source))
         values = as_source(source, self._driver.dtype, self.domain.rank)

@@ -139,6 +139,9 @@ class CastDriver(Driver):
     def _again(self, base: Driver) -> CastDriver:
         return CastDriver(base, self.dtype, self.mode)
 
+    def load(self, indices: Indices | None) -> None:
+        self.base.load(indices)
+
     def read(self, indices: Indices) -> _Values:
         wanted = self.dtype
         return convert(self.base.read(indices), self.base.dtype.name, wanted.name, wanted.numpy_dtype)

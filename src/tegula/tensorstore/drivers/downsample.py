@@ -127,6 +127,9 @@ class DownsampleDriver(Driver):
             units = units_through(base.dimension_units, view)
             self.dimension_units = tuple(unit and unit * factor for unit, factor in zip(units, factors, strict=True))
 
+    def load(self, indices: Indices | None) -> None:
+        self._below.driver.load(None)
+
     def read(self, indices: Indices) -> _Values:
         if self.method == "stride":
             return self._below.read(tuple(_strided(item, factor) for item, factor in zip(indices, self.factors)))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tegula
+from tegula import engine
 from tegula.indexing import Plan, vectorized
 from tegula.tensorstore.drivers.elements import Elements, pick, put
 from tegula.tensorstore.drivers.stored import StoredSpec
@@ -91,6 +92,9 @@ class NodeDriver(Driver):
             self.domain = IndexDomain._make((0,) * rank, shape, (False,) * rank, upper, labels)
 
     # --- reading and writing
+
+    def load(self, indices: Indices | None) -> None:
+        engine.load(self.array._stored)
 
     def read(self, indices: Indices) -> _Values:
         if self._direct:

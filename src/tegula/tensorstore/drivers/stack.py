@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from tegula.errors import TegulaError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
@@ -213,6 +215,13 @@ class StackDriver(Driver):
 
     def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.searchsorted(self._edges[axis], numbers, side="right") - 1
+
+    def load(self, indices: Indices | None) -> None:
+        if indices is None:
+            indices = tuple(slice(*ends, 1) for ends in zip(self.domain.inclusive_min, self.domain.exclusive_max))
+        with suppress(TegulaError):  # the operation will meet it, too
+            for numbers, _, _ in cells(indices, self._locate):
+                self._layer_at(numbers).driver.load(None)
 
     def read(self, indices: Indices) -> _Values:
         result = np.empty(result_shape(indices), self.dtype.numpy_dtype)

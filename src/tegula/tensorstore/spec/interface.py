@@ -214,6 +214,14 @@ class Driver(ABC):
     def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
         """Store `values`, of the dtype and of the shape that `read` would return, at `indices`."""
 
+    def load(self, indices: Indices | None) -> None:
+        """Open and import what `read` and `write` need at `indices`, all of it for ``None``.
+
+        The thread that starts an operation does this, so that no thread of the pool imports anything; see
+        `CodecChain.load`.
+        """
+        return
+
     @abstractmethod
     def spec_members(self) -> dict[str, Any]:
         """Return the members of the spec's JSON that say all about the stored array (``metadata`` and the like)."""
