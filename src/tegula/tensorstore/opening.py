@@ -80,7 +80,7 @@ def open(
     for name in ("minimal_spec", "unbind_context", "strip_context"):
         if name in constraints:
             raise type_error(f"open(): incompatible function arguments: unexpected keyword argument {name!r}")
-    chosen = Spec(spec).copy()
+    chosen = Spec(spec)
     if isinstance(kvstore, KvStore):
         transaction = transaction or kvstore.transaction
         kvstore = kvstore.spec(retain_context=True)

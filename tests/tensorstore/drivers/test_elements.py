@@ -103,7 +103,8 @@ def mesh(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
 @given(st.sampled_from(CASES), st.integers(0, 99), st.data())
 def test_parts_of_elements(case: Any, seed: int, data: Any) -> None:
     dtype, field, void = case
-    driver = Plain(stored(dtype, seed), field=field, void=void)
+    array = stored(dtype, seed)
+    driver = Plain(array, Elements(array.metadata.data_type, field, void))
     everything = tuple(slice(0, size, 1) for size in driver.domain.shape)
     wanted = driver.read(everything)
     assert wanted.dtype == driver.dtype.numpy_dtype

@@ -92,6 +92,19 @@ class Schema(Indexable):
         else:
             self._bind(to_json_value(json))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no constraints."""
+        return (
+            self._layout is _NO_LAYOUT
+            and self._rank is None
+            and self._dtype is None
+            and self._domain is None
+            and self._codec is None
+            and self._fill_value is None
+            and self._units is None
+        )
+
     def update(
         self,
         schema: Schema | None = None,

@@ -66,7 +66,9 @@ class Elements:
             self.dtype, self.shape = dtypes.byte, (item.itemsize,)
         else:
             self.dtype = dtypes.dtype(item)
-            if self.dtype in (dtypes.char, dtypes.byte) and not (item.itemsize == 1 and field is not None):
+            if (self.dtype is dtypes.char or self.dtype is dtypes.byte) and not (
+                item.itemsize == 1 and field is not None
+            ):
                 self.shape = (*inner, item.itemsize)
         self.plain = self.shape == inner and item == self.dtype.numpy_dtype
 

@@ -60,7 +60,7 @@ class JsonSpec(StoredSpec):
             with member("json_pointer"):
                 self.pointer = string(pointer)
                 parse_pointer(self.pointer)
-        self.recheck_data = read_recheck(members, "recheck_cached_data", "open")
+        self.recheck_data = read_recheck(members, "recheck_cached_data") if "recheck_cached_data" in members else "open"
         known_only(members)
         self._check()
         return self

@@ -322,11 +322,11 @@ def path_of(kvstore: KvStore) -> str:
 
 def stored_array(kvstore: KvStore, source: KeyedSpec, node: ArrayMetadata, *, write_empty: bool) -> tegula.Array:
     """Return the array of a description, which exists by its document unless the spec stands for that."""
-    path = path_of(kvstore)
+    store, path = kvstore._store, kvstore._path.removesuffix("/")
     assumed = source.flags.assume_metadata or source.flags.assume_cached_metadata
-    document = None if assumed else source.place(kvstore)[1]
+    document = None if assumed else kvstore._path + source.key
     try:
-        stored = engine.stored_array(kvstore._store, path, node, write_empty=write_empty, document=document)
+        stored = engine.stored_array(store, path, node, write_empty=write_empty, document=document)
     except TegulaError as error:
         raise as_status(error) from error
     return tegula.Array(stored, path, read_only=False)

@@ -36,10 +36,8 @@ class NodeDriver(Driver):
     ----------
     array : tegula.Array
         The array. It keeps the bounds it was opened with; another driver has those it gets.
-    field : str, optional
-        The field to show, of a structure.
-    void : bool
-        Whether elements are shown as bytes.
+    elements : Elements, optional
+        How its elements are shown; by default whole.
     labels : iterable of str, optional
         Labels of the dimensions.
     fill_missing : bool
@@ -63,26 +61,27 @@ class NodeDriver(Driver):
     def __init__(
         self,
         array: tegula.Array,
+        elements: Elements | None = None,
         *,
-        field: str | None = None,
-        void: bool = False,
         labels: Iterable[str] | None = None,
         fill_missing: bool = True,
     ) -> None:
         self.array = array
-        self.elements = Elements(array.metadata.data_type, field, void)
-        self.dtype = self.elements.dtype
+        metadata = array._stored.metadata
+        self.elements = elements = Elements(metadata.data_type) if elements is None else elements
+        field = elements.field
+        self.dtype = elements.dtype
         self._fill_missing = fill_missing
         self._labels = None if labels is None else tuple(labels)
-        self._direct = self.elements.plain and not self.elements.shape and fill_missing and field is None
+        self._direct = elements.plain and not elements.shape and fill_missing and field is None
         self._note_shape()
-        fill = array.metadata.fill_value
-        if fill is not None and array.metadata.data_type.is_fixed:
-            self.fill_value = self.elements.present(fill if field is None else np.asarray(fill[field]))
+        fill = metadata.fill_value
+        if fill is not None and metadata.data_type.is_fixed:
+            self.fill_value = elements.present(fill if field is None else np.asarray(fill[field]))
 
     def _note_shape(self) -> None:
         inner = self.elements.shape
-        outer = self.array.shape
+        outer = self.array._stored.metadata.shape
         shape, upper = (*outer, *inner), (True,) * len(outer) + (False,) * len(inner)
         rank = len(shape)
         labels = ("",) * rank if self._labels is None else self._labels

@@ -220,7 +220,7 @@ class ZarrSpec(KeyedSpec):
         array = stored_array(
             kvstore, self, self.node_of(metadata), write_empty=self.store_equal or metadata.fill is None
         )
-        driver = ZarrDriver(array, field=shown.field, void=self.void, fill_missing=self.fill_missing)
+        driver = ZarrDriver(array, shown, fill_missing=self.fill_missing)
         driver.note(self, kvstore, metadata, shown)
         return driver
 

@@ -126,6 +126,13 @@ class Zarr3Spec(KeyedSpec):
         """Return what is shown of elements of a type."""
         return shown_part(zarr, self.field, self.void, self.records)
 
+    def part_of_stored(self, metadata: Metadata) -> Elements:
+        """Return what is shown of the elements of an array."""
+        shown = metadata.parts.get((self.field, self.void, self.records))
+        if shown is None:
+            shown = metadata.parts[self.field, self.void, self.records] = self.part_of(metadata.zarr)
+        return shown
+
     def _ranks(self) -> Ranks:
         shown = self._shown()
         return ranks(self.constraints.rank, self.schema.rank, shown or (_VOID if self.void else None))
@@ -157,6 +164,8 @@ class Zarr3Spec(KeyedSpec):
         return fill_of(constraints.fill, self.part_of(constraints.zarr))
 
     def get_domain(self) -> IndexDomain | None:
+        if self.constraints is ANYTHING and self.schema.is_empty:
+            return None
         return effective_domain(self.constraints, self._ranks(), self._shown(), self.schema.domain)
 
     def _codec(self) -> CodecSpec:
@@ -183,7 +192,9 @@ class Zarr3Spec(KeyedSpec):
         self._check_schema(metadata)
 
     def _check_schema(self, metadata: Metadata) -> None:
-        check_schema(metadata, self.schema, self.part_of(metadata.zarr))
+        if self.schema.is_empty:
+            return
+        check_schema(metadata, self.schema, self.part_of_stored(metadata))
         if self.schema.codec is not None:
             try:
                 CodecSpec.of("zarr3", codecs=metadata.codecs).merged(self.schema.codec)
@@ -236,11 +247,13 @@ class Zarr3Driver(KeyedDriver):
     metadata: Metadata
 
     def __init__(self, source: Zarr3Spec, kvstore: KvStore, metadata: Metadata) -> None:
-        shown = source.part_of(metadata.zarr)
-        labels = [*(name or "" for name in metadata.names), *[""] * len(shown.shape)]
-        check_labels(labels)
+        shown = source.part_of_stored(metadata)
+        labels = None
+        if any(metadata.names):
+            labels = [*(name or "" for name in metadata.names), *[""] * len(shown.shape)]
+            check_labels(labels)
         array = stored_array(kvstore, source, source.node_of(metadata), write_empty=source.store_equal)
-        super().__init__(array, field=shown.field, void=source.void, labels=labels, fill_missing=source.fill_missing)
+        super().__init__(array, shown, labels=labels, fill_missing=source.fill_missing)
         self.source = source
         self.kvstore = kvstore
         self.metadata = metadata

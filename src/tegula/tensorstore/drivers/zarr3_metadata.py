@@ -21,6 +21,7 @@ from tegula.metadata.data_types import DataType, data_type_from_json
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Chain, chain_from_json, merge_chains
+from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
 from tegula.tensorstore.drivers.zarr3_resolution import check_shapes, resolve_chain
 from tegula.tensorstore.drivers.zarr3_types import element_of, fill_to_document, fill_value, no_fill, zarr_type
@@ -152,6 +153,8 @@ class Metadata(Constraints):
     codecs: Chain = field(default_factory=Chain)
     names: tuple[str | None, ...] = ()
     _nodes: list[ArrayMetadata] = field(default_factory=list, init=False, compare=False, repr=False)
+    parts: dict[tuple[str, bool, bool], Elements] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What specs have shown of the elements, by `field`, `void` and `records`."""
 
     def encode(self) -> bytes:
         """Return the bytes of the document."""

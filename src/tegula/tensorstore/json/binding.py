@@ -21,6 +21,7 @@ __all__ = [
     "dump",
     "expected",
     "float_text",
+    "in_member",
     "int64",
     "integer",
     "invalid",
@@ -113,6 +114,11 @@ class _Reading:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, StatusError):
             raise annotate(error, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
+
+
+def in_member(name: str, error: StatusError) -> StatusError:
+    """Return an error with the name of the member that was being read."""
+    return annotate(error, f"Error parsing object member {dump(name)}")
 
 
 def member(name: str) -> _Reading:

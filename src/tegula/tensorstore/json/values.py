@@ -36,6 +36,9 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     >>> to_json_value({"shape": (np.int64(3), None)})
     {'shape': [3, None]}
     """
+    kind = type(value)
+    if kind is str and value.isascii():
+        return value
     if room < 1:
         raise status("INVALID_ARGUMENT", "Recursion limit exceeded converting value to JSON")
     if value is None or isinstance(value, bool):
@@ -48,11 +51,13 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
         if not -(2**63) <= value < 2**64:
             raise NumberRangeError("INVALID_ARGUMENT", "int too big to convert")
         return int(value)
-    if hasattr(value, "to_json") and not isinstance(value, type):
+    if kind is not dict and hasattr(value, "to_json") and not isinstance(value, type):
         return to_json_value(value.to_json(), room)
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {
-            sound_text(name if isinstance(name, str) else str(name)): to_json_value(item, room - 1)
+            name if type(name) is str and name.isascii() else sound_text(str(name)): (
+                item if type(item) is str and item.isascii() else to_json_value(item, room - 1)
+            )
             for name, item in value.items()
         }
     if isinstance(value, (np.generic, np.ndarray)):

@@ -33,7 +33,7 @@ from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
 from tegula.tensorstore.kvstore.values import ReadResult as _ReadResult
 from tegula.tensorstore.kvstore.values import TimestampedStorageGeneration as _Generation
 
-__all__ = ["KvStore"]
+__all__ = ["KvStore", "open_bound"]
 
 T = TypeVar("T")
 _Keys: TypeAlias = list[bytes]
@@ -422,7 +422,7 @@ class KvStore:
     def _place(self, spec: KvStoreSpec) -> None:
         self._spec = spec
         self._found = None
-        self._path = split_directory(spec._path)[1] if spec.driver == "file" else spec._path
+        self._path = split_directory(spec._path)[1] if spec._kind.name == "file" else spec._path
 
     def _changing(self, function: Callable[..., T], *args: Any) -> Future[T]:
         at_once = self._transaction is not None or self._spec.driver == "memory"
@@ -450,7 +450,12 @@ for _kind, _name in ((KvStoreSpec, "Spec"), (_KeyRange, ""), (_ReadResult, ""), 
 
 
 def _open(spec: KvStoreSpec, context: Context | None, transaction: Transaction | None) -> KvStore:
-    return _of(spec.bound(Context() if context is None else context), transaction)
+    return open_bound(spec.bound(Context() if context is None else context), transaction)
+
+
+def open_bound(spec: KvStoreSpec, transaction: Transaction | None) -> KvStore:
+    """Open the store of a spec that is bound to a context."""
+    return _of(spec, transaction)
 
 
 def _of(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store | None = None) -> KvStore:
@@ -489,13 +494,16 @@ def _range(range: _KeyRange | None) -> _KeyRange:
 
 def _store_of(spec: KvStoreSpec) -> Store:
     """Return the store of a bound spec."""
-    if spec.driver == "memory":
-        memory: MemoryKeys = spec.resource("memory_key_value_store").value
+    driver = spec._kind.name
+    if driver == "memory":
+        memory: MemoryKeys = spec.setting("memory_key_value_store")
         return memory
-    if spec.driver == "zip":
+    if driver == "zip":
         return _archive_of(spec)
-    root = os.path.abspath(split_directory(spec._path)[0])
-    sync: bool = spec.resource("file_io_sync").value
+    root = split_directory(spec._path)[0]
+    if os.name != "posix" or root[:1] != "/":  # else it is normal, as paths of files have no `..`
+        root = os.path.abspath(root)
+    sync: bool = spec.setting("file_io_sync")
     found = _local_stores.get((root, sync))
     if found is None:
         try:
@@ -514,7 +522,7 @@ def _archive_of(spec: KvStoreSpec) -> Store:
     if method is None:
         raise status("UNIMPLEMENTED", f'"compression" of "{spec.option("compression")}" is not supported')
     path = os.path.abspath(check_file_key(base._path))
-    sync: bool = base.resource("file_io_sync").value
+    sync: bool = base.setting("file_io_sync")
     found = _archives.get((path, method, sync))
     if found is None:
         found = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)

@@ -91,7 +91,7 @@ def check_file_path(path: str) -> str:
     inner = segments[1:] if segments[0] == "" else segments
     if inner and inner[-1] == "":
         inner = inner[:-1]
-    if "\0" in path or any(segment in ("", ".", "..") for segment in inner):
+    if "\0" in path or not {"", ".", ".."}.isdisjoint(inner):
         raise invalid(f"Invalid file path: {quoted(path)}")
     return path
 

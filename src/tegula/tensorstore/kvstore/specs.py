@@ -43,6 +43,7 @@ _ZIP = _Kind(
     adapter=True,
 )
 _KINDS: Final[dict[str, _Kind]] = {kind.name: kind for kind in (_MEMORY, _FILE, _ZIP)}
+_RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in _KINDS.values()}
 
 ROOTS: Final = frozenset(kind.name for kind in _KINDS.values() if not kind.adapter)
 """Schemes that a URL may begin with."""
@@ -100,7 +101,7 @@ class KvStoreSpec:
             if name not in _KINDS:
                 raise invalid(f'"{name}" is not a registered KvStore driver')
             self._kind = _KINDS[name]
-        self._bindings = _bindings(self._kind)
+        self._bindings = Bindings(_RESOURCES[name])
         self._bindings.take(members)
         with member("path"):
             self._path = key_text(string(members.pop("path", "")))
@@ -131,7 +132,7 @@ class KvStoreSpec:
     @property
     def path(self) -> str:
         """What keys begin with."""
-        return key_bytes(self._path).decode()
+        return self._path if self._path.isascii() else key_bytes(self._path).decode()
 
     @path.setter
     def path(self, path: str | bytes) -> None:
@@ -164,6 +165,10 @@ class KvStoreSpec:
         """Return a resource of a bound spec."""
         return self._bindings.resource(name)
 
+    def setting(self, name: str) -> Any:
+        """Return the value of a resource of a bound spec."""
+        return self._bindings.value(name)
+
     def to_json(self, include_defaults: bool = False) -> Any:
         """Return its JSON.
 
@@ -193,7 +198,10 @@ class KvStoreSpec:
 
     def copy(self) -> KvStoreSpec:
         """Return a copy."""
-        return KvStoreSpec(self)
+        other: KvStoreSpec = object.__new__(KvStoreSpec)
+        other._kind, other._path, other._base = self._kind, self._path, self._base
+        other._options, other._bindings = self._options, self._bindings
+        return other
 
     __copy__ = copy
 
@@ -240,10 +248,13 @@ class KvStoreSpec:
         """Return it with every resource taken from a context, but those it has a context of its own for."""
         if not isinstance(context, Context):
             raise type_error("Invalid context")
+        bindings = self._bindings
+        if bindings.is_bound and self._base is None:
+            return self
+        if bindings.context is not None:
+            context = Context(bindings.context, parent=context)
         other = self.copy()
-        if self._bindings.context is not None:
-            context = Context(self._bindings.context, parent=context)
-        other._bindings = self._bindings.bound(self._bindings.home(context))
+        other._bindings = bindings.bound(context)
         other._base = None if self._base is None else self._base.bound(context)
         return other
 
@@ -256,7 +267,7 @@ class KvStoreSpec:
     def stripped(self) -> KvStoreSpec:
         """Return it without any resources."""
         other = self.copy()
-        other._bindings = _bindings(self._kind)
+        other._bindings = Bindings(_RESOURCES[self._kind.name])
         other._base = None if self._base is None else self._base.stripped()
         return other
 
@@ -297,10 +308,6 @@ def join_paths(path: str, component: str) -> str:
     return f"{path}/{component}"
 
 
-def _bindings(kind: _Kind) -> Bindings:
-    return Bindings({name: name for name in kind.resources})
-
-
 def _of_url(text: str) -> KvStoreSpec:
     if not text:
         raise invalid("URL must be non-empty")
@@ -327,7 +334,7 @@ def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
         raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}{_hint(scheme)}')
     kind = _KINDS[scheme]
     made: KvStoreSpec = object.__new__(KvStoreSpec)
-    made._kind, made._base, made._options, made._bindings = kind, base, {}, _bindings(kind)
+    made._kind, made._base, made._options, made._bindings = kind, base, {}, Bindings(_RESOURCES[scheme])
     try:
         made._path = _url_path(kind, split_url(part, kind.scheme))
     except StatusError as error:
@@ -351,7 +358,9 @@ def _url_path(kind: _Kind, text: str) -> str:
     authority, slash, rest = text.partition("/")
     if authority not in ("", "localhost"):
         raise status("INVALID_ARGUMENT", f"file: URIs do not support authority: {quoted(authority)}")
-    path = decode_url_path(slash + rest)
+    path = slash + rest
+    if "%" in path:
+        path = decode_url_path(path)
     if not path:
         raise invalid('file: URIs do not support relative paths: ""')
     normal = normpath(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
@@ -89,6 +89,7 @@ URL_SCHEMES: Final[dict[str, str]] = {
 """The driver of each scheme that a URL may end in, as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
 
 
+@cache
 def find_driver(name: str) -> type[DriverSpec]:
     """Return the spec class of a driver.
 

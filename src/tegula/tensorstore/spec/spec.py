@@ -29,6 +29,7 @@ from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 __all__ = ["OpenMode", "Spec", "merged_flags"]
 
 _FLAGS = tuple(field.name for field in fields(OpenFlags))
+_MODES = frozenset(("open_mode", *_FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
@@ -114,6 +115,8 @@ def merged_flags(flags: OpenFlags, options: dict[str, Any]) -> OpenFlags:
 
     Those that say to open or to create replace all; others are added.
     """
+    if options.keys().isdisjoint(_MODES):
+        return flags
     mode = options.pop("open_mode", None)
     if mode is not None and not isinstance(mode, OpenMode):
         raise type_error("Invalid open_mode")
@@ -162,9 +165,12 @@ class Spec(Indexable):
         if isinstance(json, Spec):
             self._driver, self._view = json._driver, json._view
             return
-        members = obj(driver_json_of_url(json) if isinstance(json, (str, os.PathLike)) else to_json_value(json))
-        with member("driver"):
-            name = string(members.pop("driver", MISSING))
+        named = type(json) is not dict and isinstance(json, (str, os.PathLike))
+        members = obj(driver_json_of_url(json) if named else to_json_value(json))
+        name = members.pop("driver", MISSING)
+        if not isinstance(name, str):
+            with member("driver"):
+                name = string(name)
         driver = find_driver(name)
         view = _take_view(members)
         self._driver = driver.from_json(members)
@@ -393,6 +399,8 @@ def _take_view(members: dict[str, Any]) -> IndexTransform | None:
 def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     """Return a spec with further constraints, given as to `Spec.update`."""
     options = {name: value for name, value in options.items() if value is not None}
+    if len(options) == 1 and "context" in options:
+        return Spec._of(spec._driver.bound(_context(options["context"])), spec._view)
     flags = merged_flags(spec._driver.flags, options)
     changes: dict[str, Any] = {}
     for name in _RECHECKS:
@@ -413,7 +421,9 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     binding = {name: options.pop(name) for name in ("unbind_context", "strip_context", "context") if name in options}
     if options:
         raise type_error(f"incompatible function arguments: unexpected keyword argument {min(options)!r}")
-    driver = spec._driver.merge(flags=flags, **changes)
+    driver = spec._driver
+    if changes or flags is not driver.flags:
+        driver = driver.merge(flags=flags, **changes)
     if "context" in binding:
         driver = driver.bound(_context(binding["context"]))
     if binding.get("unbind_context"):
