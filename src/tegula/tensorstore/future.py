@@ -133,7 +133,8 @@ class Future(Generic[T]):
                 raise self._error
             finally:
                 del self
-        return cast(T, self._value)
+        value: T = self._value
+        return value
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
         """Wait for the operation and return its error, or ``None``; raises as `result` does if there is none yet."""

@@ -1,16 +1,19 @@
-"""Arrays whose metadata is one document under one key: opened, created and changed by one set of rules.
+"""Arrays whose metadata is one document under one key, those of Zarr v2 and v3: opened, created and changed.
 
-A driver says how a document is read (`KeyedSpec.parse`), what a new one says (`new_metadata`), and whether one that is
-stored is as the spec wants it (`check`); when to do which, and what users are told, is here.
+A format says how a document is read (`KeyedSpec.parse`), what a new one says (`new_metadata`), what the ``metadata``
+member of a spec means for the schema, and whether a stored document fits a spec (`check`). Which part of the elements a
+spec shows, when to do what, and what users are told, is here.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy.typing as npt
 
 import tegula
 from tegula import engine
@@ -22,10 +25,18 @@ from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.staging import StagedStore
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.attributes import attributes_in
+from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.drivers.zarr2_layout import Ranks, fill_of, ranks, shown_part
+from tegula.tensorstore.drivers.zarr2_types import ZarrType
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.index.domain import check_labels
+from tegula.tensorstore.json.binding import boolean, invalid, member, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, ResizeOptions, mode_of
 
@@ -38,14 +49,141 @@ __all__ = ["KeyedDriver", "KeyedSpec", "stored_array"]
 
 
 class KeyedSpec(StoredSpec):
-    """A spec of an array with one metadata document."""
+    """A spec of an array with one metadata document.
+
+    Attributes
+    ----------
+    constraints
+        The ``metadata`` member.
+    field : str
+        Name of the field to show; empty for the only one there is.
+    void : bool
+        Whether to show the bytes of whole elements.
+    records : bool
+        Whether to show whole elements, all their fields together.
+    """
 
     format_name: ClassVar[str]
-    """The format of the array, as tegula calls it."""
-    document_kind: ClassVar[str] = "zarr"
-    """What messages call the metadata."""
+    """The format of the array, as tegula calls it, and the scheme of URLs."""
     attributes_key: ClassVar[str | None] = None
     """The document the user's attributes are in, if that is not the array's own."""
+    anything: ClassVar[Any]
+    """The constraints that every array meets."""
+
+    constraints: Any
+    field: str = ""
+    void: bool = False
+    records: bool = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.constraints = self.anything
+
+    # --- JSON
+
+    def read_shown(self, members: dict[str, Any]) -> None:
+        """Take the members out of a spec that say which part of the elements is shown."""
+        if "field" in members:
+            with member("field"):
+                self.field = string(members.pop("field"))
+        for name, attribute in (("open_as_void", "void"), ("open_as_records", "records")):
+            if name in members:
+                with member(name):
+                    setattr(self, attribute, boolean(members.pop(name)))
+        if self.void and self.field:
+            raise invalid('"field" and "open_as_void" are mutually exclusive')
+        if self.records and (self.field or self.void):
+            other = "field" if self.field else "open_as_void"
+            raise invalid(f'"{other}" and "open_as_records" are mutually exclusive')
+
+    def write_shown(self) -> dict[str, Any]:
+        """Write the members that say which part of the elements is shown."""
+        found = {"field": self.field, "open_as_void": self.void, "open_as_records": self.records}
+        return {name: value for name, value in found.items() if value}
+
+    def url_suffix(self) -> str:
+        for name, given in (("selected_field", self.field), ("open_as_void", self.void)):
+            if given:
+                raise self.not_in_url(f"{name} specified")
+        if self.records:
+            raise self.not_in_url("open_as_records specified")
+        return f"{self.format_name}:"
+
+    def not_in_url(self, what: str) -> StatusError:
+        """Return the error for a spec that no URL can express."""
+        return invalid(f"{self.format_name} URL syntax not supported with {what}")
+
+    # --- what is known before anything is opened
+
+    def part_of(self, zarr: ZarrType) -> Elements:
+        """Return what is shown of elements of a type."""
+        return shown_part(zarr, self.field, self.void, self.records)
+
+    def part_of_stored(self, metadata: Any) -> Elements:
+        """Return what is shown of the elements of an array."""
+        key = self.field, self.void, self.records
+        shown: Elements | None = metadata.parts.get(key)
+        if shown is None:
+            shown = metadata.parts[key] = self.part_of(metadata.zarr)
+        return shown
+
+    @property
+    @abstractmethod
+    def shown(self) -> Elements | None:
+        """The part of the elements that is shown, if their type is known."""
+
+    @abstractmethod
+    def own_codec(self) -> CodecSpec:
+        """Return the codec that the constraints ask for."""
+
+    def ranks(self) -> Ranks:
+        """Return the numbers of dimensions."""
+        return ranks(self.constraints.rank, self.schema.rank, self.shown)
+
+    def get_rank(self) -> int | None:
+        return self.ranks().full
+
+    def get_codec(self) -> CodecSpec:
+        found, given = self.own_codec(), self.schema.codec
+        return found if given is None else found.merged(given)
+
+    def get_fill_value(self) -> npt.NDArray[Any] | None:
+        shown = self.shown
+        if self.constraints.fill is self.anything.fill or shown is None:
+            return self.schema.fill_value
+        return fill_of(self.constraints.fill, shown)
+
+    def get_schema(self) -> Schema:
+        found = Schema()
+        if (rank := self.get_rank()) is not None:
+            found.set_rank(rank, "rank")
+        if self.schema.dtype is not None:
+            found.set_dtype(self.schema.dtype)
+        if (domain := self.get_domain()) is not None:
+            found.set_domain(domain, "domain")
+        found.set_chunk_layout(self.get_chunk_layout())
+        found.set_codec(self.get_codec())
+        if (fill := self.get_fill_value()) is not None:
+            found.set_fill_value(fill)
+        if (units := self.get_dimension_units()) is not None:
+            found.set_dimension_units(units)
+        return found
+
+    # --- other specs
+
+    def merge(self, *, minimal: bool = False, **options: Any) -> Self:
+        other = super().merge(minimal=minimal, **options)
+        if minimal:
+            other.constraints = self.anything
+        return other
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> Self:
+        other = super().described(members, data_type)
+        other.constraints = members.get("metadata", self.anything)
+        other.field = members.get("field", self.field)
+        return other
+
+    # --- documents
 
     @property
     @abstractmethod
@@ -71,6 +209,8 @@ class KeyedSpec(StoredSpec):
     @abstractmethod
     def driver(self, kvstore: KvStore, metadata: Any) -> KeyedDriver:
         """Return the driver of an array."""
+
+    # --- opening
 
     def open(
         self,
@@ -106,8 +246,7 @@ class KeyedSpec(StoredSpec):
 
     def _found(self, kvstore: KvStore, flags: OpenFlags) -> KeyedDriver | None:
         """Open the array that is stored, if there is one."""
-        store, key = self.place(kvstore)
-        raw = store.get(key)
+        raw = kvstore._store.get(kvstore._path + self.key)
         if raw is None:
             return None
         found = self.read_document(kvstore, raw)
@@ -187,6 +326,27 @@ class KeyedDriver(NodeDriver):
     source: KeyedSpec
     metadata: Any
 
+    def __init__(
+        self,
+        source: KeyedSpec,
+        kvstore: KvStore,
+        metadata: Any,
+        *,
+        labels: Iterable[str | None] = (),
+        write_empty: bool = False,
+    ) -> None:
+        shown = source.part_of_stored(metadata)
+        names = [*(name or "" for name in labels), *[""] * len(shown.shape)] if any(labels) else None
+        if names is not None:
+            check_labels(names)
+        array = stored_array(kvstore, source, source.node_of(metadata), write_empty=write_empty or source.store_equal)
+        super().__init__(array, shown, labels=names, fill_missing=source.fill_missing)
+        self.source, self.kvstore, self.metadata = source, kvstore, metadata
+
+    def spec_members(self) -> dict[str, Any]:
+        field = self.elements.field
+        return {"metadata": self.metadata} if field is None else {"metadata": self.metadata, "field": field}
+
     @property
     def attributes(self) -> Attributes:
         """The user's attributes, as they are stored now."""
@@ -259,7 +419,7 @@ class KeyedDriver(NodeDriver):
         if not self.metadata.compatible(found):
             raise status(
                 "FAILED_PRECONDITION",
-                f"Updated {self.source.document_kind} metadata {found.encode().decode()} is incompatible with "
+                f"Updated zarr metadata {found.encode().decode()} is incompatible with "
                 f"existing metadata {self.metadata.encode().decode()}",
             )
 

@@ -15,14 +15,13 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_layout import ranks
+from tegula.tensorstore.drivers.zarr2_layout import ranks, shown_part
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
     effective_layout,
     layout_of_chunks,
     merge_units,
-    shown_part,
 )
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, KeyEncoding, Metadata
 from tegula.tensorstore.drivers.zarr3_resolution import Layout, check_shapes, resolve_chain

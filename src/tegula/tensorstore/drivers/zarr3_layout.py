@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from tegula.metadata.data_types import data_type_from_json
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_layout import Ranks
-from tegula.tensorstore.drivers.zarr2_layout import shown_part as fixed_part
-from tegula.tensorstore.drivers.zarr2_types import ZarrType
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, Units, units_to_json
 from tegula.tensorstore.drivers.zarr3_resolution import decoded_layout
 from tegula.tensorstore.errors import StatusError, annotate, status
@@ -16,20 +13,7 @@ from tegula.tensorstore.index.dim import inf
 from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
 from tegula.tensorstore.json.binding import dump, invalid
 
-__all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunks", "merge_units", "shown_part"]
-
-
-def shown_part(zarr: ZarrType, field: str, void: bool, records: bool = False) -> Elements:
-    """Return what is shown of each stored element: a field, the only part, all of it, or its bytes.
-
-    Raises
-    ------
-    ValueError
-        If there is no field of that name, or several and no name.
-    """
-    if zarr.numpy.kind == "O" and not field and not void:
-        return Elements(data_type_from_json(zarr.document))
-    return fixed_part(zarr, field, void, records)
+__all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunks", "merge_units"]
 
 
 def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:

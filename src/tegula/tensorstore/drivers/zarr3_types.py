@@ -93,7 +93,7 @@ def _plain(name: str, value: Any) -> ZarrType:
     except TegulaError:
         raise _unsupported(name, ", ".join((*_SUPPORTED, "r<N>"))) from None
     if known.variable:
-        return ZarrType((Field("", known.variable, known.numpy, (), (), 0),), False, document)
+        return ZarrType((Field("", known.variable, known.numpy, (), (), 0),), False, document, known.variable)
     if known.numpy.kind in "SV":
         part = Field("", name, np.dtype(f"{known.numpy.kind}1"), (), (known.numpy.itemsize,), 0)
         return ZarrType((part,), False, document)
