@@ -26,7 +26,7 @@ from tegula.tensorstore.index.subscripts import Subscript
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
 from tegula.tensorstore.json.values import pretty
 from tegula.tensorstore.sources import align, as_source, spread
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, ResizeOptions
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Selection, select, whole
 
@@ -488,7 +488,6 @@ class TensorStore(Indexable):
         """
         lower = _bounds(inclusive_min)
         upper = _bounds(exclusive_max)
-        options = ResizeOptions(resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
 
         def act() -> TensorStore:
             rank = self.rank
@@ -501,7 +500,9 @@ class TensorStore(Indexable):
             latest = self._latest()
             driver, view = latest._driver, latest._transform()
             low, high = base_bounds(view, driver.domain, lower or none, upper or none, tied=resize_tied_bounds)
-            resized = driver.resize(low, high, options)
+            resized = driver.resize(
+                ResizeOptions(low, high, resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
+            )
             return TensorStore._of(resized, resolved_transform(view, resized.domain), self._transaction)
 
         return immediate(act)
@@ -548,7 +549,7 @@ class TensorStore(Indexable):
 
 
 def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
-    driver = spec.open(Context(), None, read, write)
+    driver = spec.open(Opening(Context(), None, read, write))
     return TensorStore._of(driver, resolved_transform(view, driver.domain))
 
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tegula.errors import StoreError, TegulaError
 from tegula.stores import Store
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
 from tegula.tensorstore.errors import annotate, as_status, status
 from tegula.tensorstore.json.binding import invalid, known_only, obj
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, OpenFlags, find_driver
+from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, OpenFlags, Opening, find_driver
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.kvstore.transaction import Transaction
+    pass
 
 __all__ = ["AutoSpec"]
 
@@ -67,19 +66,12 @@ class AutoSpec(StoredSpec):
         """Return what a URL says of the array after where it is."""
         return "auto:"
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        kvstore = self.opened_kvstore(request)
         found = find_driver(URL_SCHEMES[self._detected(kvstore)])
-        spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(context)
+        spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(request.context)
         try:
-            return spec.open(context, transaction, read, write, batch)
+            return spec.open(request)
         except TegulaError as error:
             raise annotate(as_status(error), f'Error opening "{found.name}" driver') from error
 

@@ -33,11 +33,9 @@ from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, ResizeOptions, mode_of
+from tegula.tensorstore.spec.interface import Driver, Opening, ResizeOptions
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.context import Context
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["DocumentedDriver", "DocumentedSpec", "chunk_shape_of", "fill_json", "shape_of"]
@@ -140,16 +138,9 @@ class DocumentedSpec(StoredSpec):
 
     # --- opening
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        flags = self.checked_flags(read, write)
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        flags = self.checked_flags(request)
+        kvstore = self.opened_kvstore(request)
         try:
             array = None if flags.delete_existing else self._found(kvstore)
             if array is None:
@@ -164,7 +155,7 @@ class DocumentedSpec(StoredSpec):
         except TegulaError as error:
             raise as_status(error) from error
         self._check(driver)
-        driver.mode = mode_of(read, write)
+        driver.mode = request.mode
         return driver
 
     def _found(self, kvstore: KvStore) -> tegula.Array | None:
@@ -274,17 +265,14 @@ class DocumentedDriver(NodeDriver):
 
     # --- other bounds
 
-    def resize(
-        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
-    ) -> Driver:
+    def resize(self, options: ResizeOptions) -> Driver:
         array = self.shared()
-        bounds = exclusive_max[: self.array.ndim]
-        if all(bound is None for bound in bounds):
+        if all(bound is None for bound in options.exclusive_max[: self.array.ndim]):
             return self.latest()
         self._check_other_fields(options)
         try:
             array.refresh()
-            shape = new_shape(array.shape, bounds, options)
+            shape = new_shape(array.shape, options)
             if shape != array.shape and options.metadata_only:
                 array._update(lambda metadata: replace(metadata, shape=shape))
             elif shape != array.shape:

@@ -16,7 +16,7 @@ from tegula.errors import ConflictError, TegulaError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_recheck, read_schema
 from tegula.tensorstore.errors import annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
@@ -24,10 +24,9 @@ from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, 
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
 from tegula.tensorstore.json.values import to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, mode_of
+from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, Opening
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["JsonDriver", "JsonSpec"]
@@ -101,7 +100,7 @@ class JsonSpec(StoredSpec):
     def get_domain(self) -> IndexDomain | None:
         return _SCALAR
 
-    def merge(self, *, schema: Schema | None = None, flags: OpenFlags | None = None, **options: Any) -> JsonSpec:
+    def merge(self, *, flags: OpenFlags | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
         other = super().merge(**options)
         assert isinstance(other, JsonSpec)
         if schema is not None:
@@ -119,17 +118,10 @@ class JsonSpec(StoredSpec):
         """Return what a URL says of the value after where the document is."""
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        kvstore = self.opened_kvstore(request)
         driver = JsonDriver(self, kvstore)
-        driver.mode = mode_of(read, write)
+        driver.mode = request.mode
         return driver
 
 

@@ -38,11 +38,10 @@ from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import check_labels
 from tegula.tensorstore.json.binding import boolean, invalid, member, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, ResizeOptions, mode_of
+from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, Opening, ResizeOptions
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.context import Context
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["KeyedDriver", "KeyedSpec", "stored_array"]
@@ -212,21 +211,14 @@ class KeyedSpec(StoredSpec):
 
     # --- opening
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        flags = self.checked_flags(read, write)
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        flags = self.checked_flags(request)
+        kvstore = self.opened_kvstore(request)
         if flags.assume_metadata or flags.assume_cached_metadata:
             driver = self.driver(kvstore, self.new_metadata())
         else:
             driver = self._found_or_created(kvstore, flags)
-        driver.mode = mode_of(read, write)
+        driver.mode = request.mode
         return driver
 
     def _found_or_created(self, kvstore: KvStore, flags: OpenFlags) -> KeyedDriver:
@@ -432,12 +424,10 @@ class KeyedDriver(NodeDriver):
             array._stored = array._restored(self.source.node_of(found))
         return self if found.shape == self.metadata.shape else self.with_metadata(found)
 
-    def resize(
-        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
-    ) -> Driver:
+    def resize(self, options: ResizeOptions) -> Driver:
         if self.source.flags.assume_metadata:
             raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
-        if any(bound is not None for bound in exclusive_max[: self.array.ndim]):
+        if any(bound is not None for bound in options.exclusive_max[: self.array.ndim]):
             self._check_other_fields(options)
         kvstore, array = self._kvstore(), self.shared()
         # no other document has to stay as it is
@@ -446,7 +436,7 @@ class KeyedDriver(NodeDriver):
         def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
             self._check_compatible(self.source.parse(node.documents[self.source.key]))
             try:
-                return new_shape(node.shape, exclusive_max[: node.ndim], options)
+                return new_shape(node.shape, options)
             except StatusError as error:
                 if not (options.expand_only or options.metadata_only):
                     raise

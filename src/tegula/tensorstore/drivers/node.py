@@ -261,7 +261,7 @@ def _once(
     return once, (places.reshape(shape),), 1
 
 
-def new_shape(old: tuple[int, ...], bounds: tuple[int | None, ...], options: ResizeOptions) -> tuple[int, ...]:
+def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
     """Return the shape that a resize asks for.
 
     Raises
@@ -269,7 +269,7 @@ def new_shape(old: tuple[int, ...], bounds: tuple[int | None, ...], options: Res
     ValueError
         If it is not possible, or not what the options allow.
     """
-    shape = tuple(size if bound is None else bound for size, bound in zip(old, bounds))
+    shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):
         if after < 0:
             raise status("INVALID_ARGUMENT", f"Resize to a negative extent along output dimension {axis}: {after}")

@@ -28,8 +28,7 @@ from tegula.tensorstore.json.binding import (
     string,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
-from tegula.tensorstore.kvstore.transaction import Transaction
-from tegula.tensorstore.spec.interface import DriverSpec, OpenFlags
+from tegula.tensorstore.spec.interface import DriverSpec, OpenFlags, Opening
 
 __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
 
@@ -149,13 +148,7 @@ class StoredSpec(DriverSpec):
         return other
 
     def merge(
-        self,
-        *,
-        flags: OpenFlags | None = None,
-        kvstore: Any = None,
-        schema: Schema | None = None,
-        minimal: bool = False,
-        **members: Any,
+        self, *, flags: OpenFlags | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> Self:
         other = self.__copy__()
         if flags is not None:
@@ -168,13 +161,11 @@ class StoredSpec(DriverSpec):
         if schema is not None:
             other.schema = self.schema.copy()
             other.schema.merge(schema)
-        if "recheck_cached_metadata" in members:
-            other.recheck_metadata = members["recheck_cached_metadata"]
-        if "recheck_cached_data" in members:
-            other.recheck_data = members["recheck_cached_data"]
+        other.recheck_metadata = options.get("recheck_cached_metadata", self.recheck_metadata)
+        other.recheck_data = options.get("recheck_cached_data", self.recheck_data)
         return other
 
-    def checked_flags(self, read: bool, write: bool) -> OpenFlags:
+    def checked_flags(self, request: Opening) -> OpenFlags:
         """Return the flags if they go together with each other and with the mode.
 
         Raises
@@ -183,7 +174,7 @@ class StoredSpec(DriverSpec):
             If they do not.
         """
         flags = self.flags.check()
-        if flags.create and not write:
+        if flags.create and not request.write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
         self._check_kvstore()
         return flags
@@ -198,7 +189,7 @@ class StoredSpec(DriverSpec):
         moment = self.recheck_metadata
         return moment is True or (isinstance(moment, float) and moment > time.time())
 
-    def opened_kvstore(self, context: Context, transaction: Transaction | None) -> KvStore:
+    def opened_kvstore(self, request: Opening) -> KvStore:
         """Open where the array is.
 
         Raises
@@ -207,7 +198,7 @@ class StoredSpec(DriverSpec):
             If the spec does not say where, or it can't be opened.
         """
         self._check_kvstore()
-        return open_bound(self.kvstore.bound(context), transaction)
+        return open_bound(self.kvstore.bound(request.context), request.transaction)
 
     def described(self, members: dict[str, Any], data_type: dtype) -> Self:
         other = copy(self)

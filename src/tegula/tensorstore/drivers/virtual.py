@@ -15,7 +15,7 @@ from tegula.tensorstore.drivers.stored import read_schema, write_schema
 from tegula.tensorstore.errors import annotate, status
 from tegula.tensorstore.index.transform import IndexTransform, compose, identity
 from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenFlags
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenFlags, Opening
 from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["VirtualSpec", "default_context", "driver_spec_of_view", "open_base", "read_base", "write_spec"]
@@ -79,13 +79,7 @@ class VirtualSpec(DriverSpec):
         return other
 
     def merge(
-        self,
-        *,
-        flags: OpenFlags | None = None,
-        kvstore: Any = None,
-        schema: Schema | None = None,
-        minimal: bool = False,
-        **members: Any,
+        self, *, flags: OpenFlags | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> VirtualSpec:
         if kvstore is not None:
             raise status("INVALID_ARGUMENT", '"kvstore" not supported by driver')
@@ -134,12 +128,10 @@ def write_spec(spec: Spec, builder: SpecBuilder, include_defaults: bool) -> dict
     return dict(sorted(json.items()))
 
 
-def open_base(
-    spec: Spec, context: Context, transaction: Any, mode: tuple[bool, bool], batch: Any
-) -> tuple[Driver, IndexTransform]:
+def open_base(spec: Spec, request: Opening) -> tuple[Driver, IndexTransform]:
     """Open the array below: its driver, and the transform to it."""
     try:
-        driver = spec._driver.open(context, transaction, *mode, batch)
+        driver = spec._driver.open(request)
     except TegulaError as error:
         raise annotate(error, f'Error opening "{spec._driver.name}" driver') from error
     whole = identity(driver.domain)

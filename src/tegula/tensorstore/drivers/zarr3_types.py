@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from math import isfinite, isinf
 from typing import Any, Final
 
 import numpy as np
@@ -276,39 +275,6 @@ def _float(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def fill_to_document(fill: npt.NDArray[Any], zarr: ZarrType) -> Any:
-    """Write a ``fill_value``."""
-    if len(zarr.fields) > 1:
-        return {field.name: _to_document(fill[field.name], field, zarr) for field in zarr.fields}
-    return _to_document(fill[zarr.fields[0].name] if zarr.named else fill, zarr.fields[0], zarr)
-
-
-def _to_document(value: npt.NDArray[Any], field: Field, zarr: ZarrType) -> Any:
-    dtype = field.numpy
-    name = _NAMES.get(dtype, "")
-    if field.element.kind == "V" and not name:
-        return base64.b64encode(value.tobytes()).decode()
-    if dtype.kind == "b":
-        return bool(value)
-    if name in _BITS or dtype.kind in "iu":
-        return int(value)
-    if name or dtype.kind == "f":
-        return _float_to_document(value)
-    if dtype.kind == "c":
-        return [_float_to_document(part) for part in np.atleast_1d(value).view(f"f{dtype.itemsize // 2}")]
-    if dtype.kind in "Mm":
-        return int(value.astype(dtype.newbyteorder("=")).view("i8"))
-    return fill_to_json(value, DataType(dtype) if dtype.kind != "O" else data_type_from_json(zarr.document))
-
-
-def _float_to_document(value: npt.NDArray[Any]) -> Any:
-    number = float(value)
-    if isfinite(number):
-        return number
-    if isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    dtype = value.dtype
-    with np.errstate(all="ignore"):
-        usual = np.array(float("nan")).astype(dtype)
-    if value.tobytes() == usual.tobytes():
-        return "NaN"
-    return f"0x{int(np.asarray(value).view(f'u{dtype.itemsize}')):0{2 * dtype.itemsize}x}"
+    """Write a ``fill_value``; that of a record with one field is the field's."""
+    value = fill[zarr.fields[0].name] if zarr.named and len(zarr.fields) == 1 else fill
+    return fill_to_json(value, DataType(value.dtype, zarr.variable))

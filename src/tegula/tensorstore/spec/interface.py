@@ -38,6 +38,7 @@ __all__ = [
     "DriverSpec",
     "Indices",
     "OpenFlags",
+    "Opening",
     "ResizeOptions",
     "find_driver",
     "mode_of",
@@ -145,9 +146,39 @@ class OpenFlags:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeOptions:
-    """How far a resize may go."""
+class Opening:
+    """How a spec is opened.
 
+    Attributes
+    ----------
+    context : Context
+        Where shared resources come from.
+    transaction : Transaction, optional
+        What the array is opened in.
+    read, write : bool
+        What for.
+    batch : Batch, optional
+        What reading metadata may wait for.
+    """
+
+    context: Context
+    transaction: Transaction | None = None
+    read: bool = True
+    write: bool = True
+    batch: Batch | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """What an array is opened for; one that is opened for nothing is for writing."""
+        return mode_of(self.read, self.write)
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeOptions:
+    """The new bounds of a base array, where ``None`` keeps a bound, and how far a resize may go."""
+
+    inclusive_min: tuple[int | None, ...]
+    exclusive_max: tuple[int | None, ...]
     metadata_only: bool = False
     tied_bounds: bool = False
     expand_only: bool = False
@@ -246,10 +277,8 @@ class Driver(ABC):
             return self
         raise status("UNIMPLEMENTED", f'"{self.name}" driver does not support transactions')
 
-    def resize(
-        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
-    ) -> Driver:
-        """Change the implicit bounds of the base array and return it with the new domain; ``None`` keeps a bound.
+    def resize(self, options: ResizeOptions) -> Driver:
+        """Change the implicit bounds of the base array and return it with the new domain.
 
         Raises
         ------
@@ -385,13 +414,7 @@ class DriverSpec(ABC):
 
     @abstractmethod
     def merge(
-        self,
-        *,
-        flags: OpenFlags | None = None,
-        kvstore: Any = None,
-        schema: Schema | None = None,
-        minimal: bool = False,
-        **members: Any,
+        self, *, flags: OpenFlags | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> DriverSpec:
         """Return the spec with further constraints.
 
@@ -403,10 +426,9 @@ class DriverSpec(ABC):
             Replaces where it is stored.
         schema : Schema, optional
             Merged, in base coordinates.
-        minimal : bool
-            Drop what only says how to create the array.
-        **members
-            ``recheck_cached_metadata`` and ``recheck_cached_data``.
+        **options
+            ``minimal``, to drop what only says how to create the array; ``recheck_cached_metadata`` and
+            ``recheck_cached_data``.
 
         Raises
         ------
@@ -421,14 +443,7 @@ class DriverSpec(ABC):
     # --- opening
 
     @abstractmethod
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
+    def open(self, request: Opening) -> Driver:
         """Open or create the array.
 
         Raises
