@@ -13,7 +13,7 @@ from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
 from tegula.tensorstore.errors import annotate, as_status, status
 from tegula.tensorstore.json.binding import invalid, known_only, obj
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, OpenFlags, Opening, find_driver
+from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, Opening, OpenMode, find_driver
 
 if TYPE_CHECKING:
     pass
@@ -52,7 +52,7 @@ class AutoSpec(StoredSpec):
         names = ("driver", "kvstore", "context", "schema", "dtype")
         return {name: whole[name] for name in names if name in whole}
 
-    def merge(self, *, flags: OpenFlags | None = None, **options: Any) -> AutoSpec:
+    def merge(self, *, flags: OpenMode | None = None, **options: Any) -> AutoSpec:
         if flags is not None and flags.create and not flags.open:
             raise invalid("create mode not compatible with format auto-detection")
         other = super().merge(flags=flags, **options)

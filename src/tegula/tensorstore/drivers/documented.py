@@ -29,6 +29,7 @@ from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.drivers.zarr2_layout import stored_bounds
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj
@@ -109,13 +110,7 @@ class DocumentedSpec(StoredSpec):
             domain = merge_domains(wanted, domain)
         if domain is None or not domain.rank:
             return domain
-        return IndexDomain(
-            inclusive_min=domain.inclusive_min,
-            exclusive_max=domain.exclusive_max,
-            labels=domain.labels,
-            implicit_lower_bounds=[False] * domain.rank,
-            implicit_upper_bounds=[True] * domain.rank,
-        )
+        return stored_bounds(domain, [True] * domain.rank)
 
     def merge(self, *, minimal: bool = False, **options: Any) -> DocumentedSpec:
         other = super().merge(minimal=minimal, **options)
@@ -145,7 +140,7 @@ class DocumentedSpec(StoredSpec):
             array = None if flags.delete_existing else self._found(kvstore)
             if array is None:
                 array = self._created(kvstore, flags.create, flags.delete_existing)
-            elif not flags.opens:
+            elif not flags._opens:
                 raise self._exists(kvstore)
             else:
                 self._check_metadata(array)

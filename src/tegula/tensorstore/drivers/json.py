@@ -24,7 +24,7 @@ from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, 
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
 from tegula.tensorstore.json.values import to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, Opening
+from tegula.tensorstore.spec.interface import Driver, Indices, Opening, OpenMode
 
 if TYPE_CHECKING:
     from tegula.tensorstore.kvstore.transaction import Transaction
@@ -100,7 +100,7 @@ class JsonSpec(StoredSpec):
     def get_domain(self) -> IndexDomain | None:
         return _SCALAR
 
-    def merge(self, *, flags: OpenFlags | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
+    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
         other = super().merge(**options)
         assert isinstance(other, JsonSpec)
         if schema is not None:

@@ -38,7 +38,7 @@ from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import check_labels
 from tegula.tensorstore.json.binding import boolean, invalid, member, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, OpenFlags, Opening, ResizeOptions
+from tegula.tensorstore.spec.interface import Driver, Indices, Opening, OpenMode, ResizeOptions
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
@@ -221,7 +221,7 @@ class KeyedSpec(StoredSpec):
         driver.mode = request.mode
         return driver
 
-    def _found_or_created(self, kvstore: KvStore, flags: OpenFlags) -> KeyedDriver:
+    def _found_or_created(self, kvstore: KvStore, flags: OpenMode) -> KeyedDriver:
         driver = None if flags.delete_existing else self._found(kvstore, flags)
         if driver is not None:
             return driver
@@ -236,13 +236,13 @@ class KeyedSpec(StoredSpec):
             text = error.message.replace("overwrite=True", "delete_existing=True")
             raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
 
-    def _found(self, kvstore: KvStore, flags: OpenFlags) -> KeyedDriver | None:
+    def _found(self, kvstore: KvStore, flags: OpenMode) -> KeyedDriver | None:
         """Open the array that is stored, if there is one."""
         raw = kvstore._store.get(kvstore._path + self.key)
         if raw is None:
             return None
         found = self.read_document(kvstore, raw)
-        if not flags.opens:
+        if not flags._opens:
             raise status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
         self.check(found)
         return self.driver(kvstore, found)

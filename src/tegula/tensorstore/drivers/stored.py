@@ -28,12 +28,12 @@ from tegula.tensorstore.json.binding import (
     string,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
-from tegula.tensorstore.spec.interface import DriverSpec, OpenFlags, Opening
+from tegula.tensorstore.spec.interface import DriverSpec, Opening, OpenMode
 
 __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
-_TO_OPEN = OpenFlags(open=True)
+_TO_OPEN = OpenMode(open=True)
 _UNSPOKEN = frozenset(("metadata_cache_pool",))  # it is the cache pool, unless it is given
 
 
@@ -148,7 +148,7 @@ class StoredSpec(DriverSpec):
         return other
 
     def merge(
-        self, *, flags: OpenFlags | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> Self:
         other = self.__copy__()
         if flags is not None:
@@ -165,7 +165,7 @@ class StoredSpec(DriverSpec):
         other.recheck_data = options.get("recheck_cached_data", self.recheck_data)
         return other
 
-    def checked_flags(self, request: Opening) -> OpenFlags:
+    def checked_flags(self, request: Opening) -> OpenMode:
         """Return the flags if they go together with each other and with the mode.
 
         Raises
@@ -173,7 +173,7 @@ class StoredSpec(DriverSpec):
         ValueError
             If they do not.
         """
-        flags = self.flags.check()
+        flags = self.flags._check()
         if flags.create and not request.write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
         self._check_kvstore()
@@ -204,7 +204,7 @@ class StoredSpec(DriverSpec):
         other = copy(self)
         other.schema = Schema(dtype=data_type)
         assumed = self.flags.assume_metadata
-        other.flags = OpenFlags(open=True, assume_metadata=assumed)
+        other.flags = OpenMode(open=True, assume_metadata=assumed)
         return other
 
 
@@ -245,18 +245,18 @@ def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
     return json
 
 
-def read_flags(members: dict[str, Any]) -> OpenFlags:
+def read_flags(members: dict[str, Any]) -> OpenMode:
     """Take the flags out of a spec."""
     if members.keys().isdisjoint(FLAGS):
         return _TO_OPEN
     given = "open" in members or "create" in members
-    flags = OpenFlags(**{name: _boolean(members, name) for name in FLAGS})
+    flags = OpenMode(**{name: _boolean(members, name) for name in FLAGS})
     if flags.assume_metadata:
         flags = replace(flags, assume_cached_metadata=False)
     return flags if given else replace(flags, open=True)
 
 
-def write_flags(flags: OpenFlags, include_defaults: bool) -> dict[str, Any]:
+def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
     """Write the flags; to open what exists is the default."""
     json: dict[str, Any] = {}
     if flags.create:

@@ -15,7 +15,7 @@ from tegula.tensorstore.drivers.stored import read_schema, write_schema
 from tegula.tensorstore.errors import annotate, status
 from tegula.tensorstore.index.transform import IndexTransform, compose, identity
 from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenFlags, Opening
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["VirtualSpec", "default_context", "driver_spec_of_view", "open_base", "read_base", "write_spec"]
@@ -62,10 +62,10 @@ class VirtualSpec(DriverSpec):
         return {}
 
     @property
-    def flags(self) -> OpenFlags:  # type: ignore[override]  # those of what is below
+    def flags(self) -> OpenMode:  # type: ignore[override]  # those of what is below
         """What opening may do with the array below, if there is one."""
         base = self.parts().get("base")
-        return base._driver.flags if isinstance(base, Spec) else OpenFlags(open=True)
+        return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
 
     def bound(self, context: Context) -> VirtualSpec:
         home = self.bindings.home(context)
@@ -79,7 +79,7 @@ class VirtualSpec(DriverSpec):
         return other
 
     def merge(
-        self, *, flags: OpenFlags | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> VirtualSpec:
         if kvstore is not None:
             raise status("INVALID_ARGUMENT", '"kvstore" not supported by driver')

@@ -17,6 +17,7 @@ from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_layout import (
     effective_domain,
     effective_layout,
+    fill_as_shown,
     fill_of,
     inner_order,
     ranks,
@@ -131,24 +132,12 @@ def _chosen_fill(constraints: Constraints, schema: Schema, zarr: ZarrType, shown
         problem = "Cannot specify fill_value through schema for structured zarr data type"
         raise invalid(f"Invalid fill_value: {problem} {dump(zarr.document)}")
     try:
-        values = _broadcast(schema.fill_value, shown)
+        values = fill_as_shown(schema.fill_value, shown).astype(shown.dtype.numpy_dtype)
     except StatusError as error:
         raise annotate(error, "Invalid fill_value") from None
     stored = values.dtype if values.dtype.kind in "SV" else zarr.fields[0].element
     raw = np.ascontiguousarray(values.astype(stored)).tobytes()
     return np.frombuffer(raw, zarr.numpy).reshape(()).copy() if raw else np.zeros((), zarr.numpy)
-
-
-def _broadcast(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
-    """Return a fill value of the schema in the shape of an element."""
-    trimmed = fill
-    while trimmed.ndim > len(shown.shape) and trimmed.shape[0] == 1:
-        trimmed = trimmed[0]
-    try:
-        return np.broadcast_to(trimmed, shown.shape).astype(shown.dtype.numpy_dtype)
-    except ValueError:
-        source, target = (", ".join(map(str, item)) for item in (fill.shape, shown.shape))
-        raise invalid(f"Cannot broadcast array of shape {{{source}}} to target shape {{{target}}}") from None
 
 
 def check_schema(metadata: Metadata, schema: Schema, shown: Elements) -> None:
@@ -195,7 +184,7 @@ def _check_domain(domain: IndexDomain, constraint: IndexDomain) -> None:
 
 
 def _check_fill(metadata: Metadata, constraint: npt.NDArray[Any], shown: Elements) -> None:
-    wanted = _broadcast(constraint, shown)
+    wanted = fill_as_shown(constraint, shown).astype(shown.dtype.numpy_dtype)
     found = fill_of(metadata.fill, shown)
     if found is None:
         raise invalid(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_layout import Ranks
+from tegula.tensorstore.drivers.zarr2_layout import Ranks, stored_bounds
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, Units, units_to_json
 from tegula.tensorstore.drivers.zarr3_resolution import decoded_layout
 from tegula.tensorstore.errors import StatusError, annotate, status
@@ -63,20 +63,10 @@ def effective_domain(
             domain = merge_domains(schema, domain)
         except StatusError as error:
             raise annotate(status("FAILED_PRECONDITION", error.sentence), _MISMATCH) from None
-    return _explicit(domain, upper)
+    return stored_bounds(domain, upper)
 
 
 _MISMATCH = "Mismatch between metadata and schema"
-
-
-def _explicit(domain: IndexDomain, upper: list[bool]) -> IndexDomain:
-    return IndexDomain(
-        inclusive_min=domain.inclusive_min,
-        exclusive_max=domain.exclusive_max,
-        labels=domain.labels,
-        implicit_lower_bounds=[False] * domain.rank,
-        implicit_upper_bounds=upper,
-    )
 
 
 def layout_of_chunks(

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json, data_type_to_json
 from tegula.metadata.fill_values import default_fill, fill_from_json, fill_to_json
-from tegula.tensorstore.drivers.zarr2_types import Field, ZarrType
+from tegula.tensorstore.drivers.zarr2_types import Field, ZarrType, set_number
 from tegula.tensorstore.drivers.zarr3_resolution import Element
-from tegula.tensorstore.json.binding import array, at, boolean, dump, expected, integer, invalid, obj, string
+from tegula.tensorstore.json.binding import array, at, dump, expected, integer, invalid, obj, string
 
 __all__ = ["check_name", "element_of", "fill_to_document", "fill_value", "no_fill", "zarr_type"]
 
@@ -208,39 +208,21 @@ def _wrapped(value: npt.NDArray[Any], zarr: ZarrType) -> npt.NDArray[Any]:
 def _scalar(value: Any, field: Field, zarr: ZarrType) -> npt.NDArray[Any]:
     dtype = field.numpy
     out = np.zeros((), dtype)
-    name = _NAMES.get(dtype, "")
-    if field.element.kind == "V" and not name:
+    if field.element.kind == "V" and dtype not in _NAMES:
         return _raw(value, dtype)
-    if dtype.kind == "b":
-        out[()] = boolean(value)
-    elif name in _BITS:
-        signed, bits = not name.startswith("u"), _BITS[name]
-        out[()] = integer(value, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
-    elif name or dtype.kind == "f":
-        return _float(value, dtype)
-    elif dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        out[()] = _integer(value, int(limits.min), int(limits.max))
-    elif dtype.kind == "c":
+    if set_number(out, value, _float):
+        return out
+    if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         pair = np.zeros(2, part)
         for i, item in enumerate(array(value, 2)):
             with at(i):
                 pair[i] = _float(item, part)
         return pair.view(dtype).reshape(())
-    else:
-        try:
-            return fill_from_json(value, data_type_from_json(zarr.document))
-        except TegulaError:
-            raise expected(f"fill value of {dump(zarr.document)}", value) from None
-    return out
-
-
-def _integer(value: Any, low: int, high: int) -> int:
-    names = {(-(2**63), 2**63 - 1): "64-bit signed integer", (0, 2**64 - 1): "64-bit unsigned integer"}
-    if (low, high) in names and not (isinstance(value, (int, float)) and low <= value <= high):
-        raise expected(names[low, high], value)
-    return integer(value, low, high)
+    try:
+        return fill_from_json(value, data_type_from_json(zarr.document))
+    except TegulaError:
+        raise expected(f"fill value of {dump(zarr.document)}", value) from None
 
 
 def _raw(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.errors import status, type_error
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
@@ -37,7 +37,7 @@ __all__ = [
     "Driver",
     "DriverSpec",
     "Indices",
-    "OpenFlags",
+    "OpenMode",
     "Opening",
     "ResizeOptions",
     "find_driver",
@@ -108,9 +108,26 @@ def find_driver(name: str) -> type[DriverSpec]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFlags:
-    """What opening may do; all false means the default, which is to open what exists."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OpenMode:
+    """What opening may do; nothing of it is the default, to open what exists.
+
+    Parameters
+    ----------
+    open : bool
+        Open an array that exists.
+    create : bool
+        Create a new one.
+    delete_existing : bool
+        Delete what is there before.
+    assume_metadata, assume_cached_metadata : bool
+        Neither read nor write metadata; or don't read it in order to open.
+
+    Examples
+    --------
+    >>> OpenMode(open=True, create=True)
+    OpenMode(open=True, create=True)
+    """
 
     open: bool = False
     create: bool = False
@@ -118,12 +135,18 @@ class OpenFlags:
     assume_metadata: bool = False
     assume_cached_metadata: bool = False
 
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'tensorstore.OpenMode'")
+
+    def __repr__(self) -> str:
+        return f"OpenMode({', '.join(f'{item.name}=True' for item in fields(self) if getattr(self, item.name))})"
+
     @property
-    def opens(self) -> bool:
+    def _opens(self) -> bool:
         """Whether an existing array may be opened."""
         return self.open or not self.create
 
-    def check(self) -> OpenFlags:
+    def _check(self) -> OpenMode:
         """Return the flags if they go together.
 
         Raises
@@ -319,7 +342,7 @@ class DriverSpec(ABC):
         Where it is stored.
     schema : Schema
         Constraints, in base coordinates.
-    flags : OpenFlags
+    flags : OpenMode
         What opening may do.
     """
 
@@ -329,7 +352,7 @@ class DriverSpec(ABC):
     members: dict[str, Any]
     kvstore: Any
     schema: Schema
-    flags: OpenFlags
+    flags: OpenMode
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -414,13 +437,13 @@ class DriverSpec(ABC):
 
     @abstractmethod
     def merge(
-        self, *, flags: OpenFlags | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> DriverSpec:
         """Return the spec with further constraints.
 
         Parameters
         ----------
-        flags : OpenFlags, optional
+        flags : OpenMode, optional
             Replaces the flags.
         kvstore : KvStore.Spec, optional
             Replaces where it is stored.

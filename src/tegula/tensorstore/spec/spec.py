@@ -22,95 +22,19 @@ from tegula.tensorstore.json.arguments import only_json
 from tegula.tensorstore.json.binding import MISSING, integer, invalid, member, obj, string
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import DriverSpec, OpenFlags, find_driver
+from tegula.tensorstore.spec.interface import DriverSpec, OpenMode, find_driver
 from tegula.tensorstore.spec.schemas import schema_inward, schema_outward
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
 __all__ = ["OpenMode", "Spec", "merged_flags"]
 
-_FLAGS = tuple(field.name for field in fields(OpenFlags))
+_FLAGS = tuple(field.name for field in fields(OpenMode))
 _MODES = frozenset(("open_mode", *_FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
 
-class OpenMode:
-    """What opening may do.
-
-    Parameters
-    ----------
-    open : bool
-        Open an array that exists.
-    create : bool
-        Create a new one.
-    delete_existing : bool
-        Delete what is there before.
-    assume_metadata, assume_cached_metadata : bool
-        Neither read nor write metadata; or don't read it in order to open.
-
-    Examples
-    --------
-    >>> OpenMode(open=True, create=True)
-    OpenMode(open=True, create=True)
-    """
-
-    __slots__ = ("flags",)
-
-    def __init__(
-        self,
-        *,
-        open: bool = False,
-        create: bool = False,
-        delete_existing: bool = False,
-        assume_metadata: bool = False,
-        assume_cached_metadata: bool = False,
-    ) -> None:
-        self.flags = OpenFlags(open, create, delete_existing, assume_metadata, assume_cached_metadata)
-
-    @staticmethod
-    def of(flags: OpenFlags) -> OpenMode:
-        """Return the mode of flags."""
-        return OpenMode(**{name: getattr(flags, name) for name in _FLAGS})
-
-    @property
-    def open(self) -> bool:
-        """Open an array that exists."""
-        return self.flags.open
-
-    @property
-    def create(self) -> bool:
-        """Create a new array."""
-        return self.flags.create
-
-    @property
-    def delete_existing(self) -> bool:
-        """Delete what is there before."""
-        return self.flags.delete_existing
-
-    @property
-    def assume_metadata(self) -> bool:
-        """Neither read nor write metadata."""
-        return self.flags.assume_metadata
-
-    @property
-    def assume_cached_metadata(self) -> bool:
-        """Don't read metadata in order to open."""
-        return self.flags.assume_cached_metadata
-
-    def __eq__(self, other: object) -> bool:
-        return self.flags == other.flags if isinstance(other, OpenMode) else NotImplemented
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'tensorstore.OpenMode'")
-
-    def __repr__(self) -> str:
-        return f"OpenMode({', '.join(f'{name}=True' for name in _FLAGS if getattr(self.flags, name))})"
-
-    def __reduce__(self) -> Any:
-        return OpenMode.of, (self.flags,)
-
-
-def merged_flags(flags: OpenFlags, options: dict[str, Any]) -> OpenFlags:
+def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     """Return flags changed by ``open_mode``, ``open``, ``create`` and so on, which are taken out of `options`.
 
     Those that say to open or to create replace all; others are added.
@@ -126,7 +50,7 @@ def merged_flags(flags: OpenFlags, options: dict[str, Any]) -> OpenFlags:
         chosen = {name: value or getattr(flags, name) for name, value in chosen.items()}
     if chosen["assume_metadata"]:
         chosen["assume_cached_metadata"] = False
-    return OpenFlags(**chosen)
+    return OpenMode(**chosen)
 
 
 class Spec(Indexable):
@@ -267,7 +191,7 @@ class Spec(Indexable):
     def open_mode(self) -> OpenMode:
         """What opening may do."""
         flags = self._driver.flags
-        return OpenMode(open=True) if flags == OpenFlags() else OpenMode.of(flags)
+        return OpenMode(open=True) if flags == OpenMode() else flags
 
     @property
     def kvstore(self) -> KvStore.Spec | None:
