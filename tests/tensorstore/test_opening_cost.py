@@ -11,7 +11,7 @@ import pytest
 import tegula
 import tegula.tensorstore as ts
 
-MOST = {"zarr3": 150}
+MOST = {"zarr3": 150, "zarr2": 160}
 
 
 def calls_of(function: Callable[[], Any]) -> int:

@@ -55,8 +55,8 @@ class ZarrSpec(KeyedSpec):
                 self.metadata_key = string(members.pop("metadata_key"))
         self.read_shown(members)
         shown = self.shown
-        rank = self.get_rank()
         if shown is not None:
+            rank = self.get_rank()
             self.schema.set_dtype(shown.dtype)
             if rank is not None:
                 self.schema.set_rank(rank, "rank")
@@ -99,16 +99,25 @@ class ZarrSpec(KeyedSpec):
             return None
         return effective_domain(self.ranks(), self.constraints.shape, self.shown, self.schema.domain)
 
-    def get_chunk_layout(self) -> ChunkLayout:
+    def own_layout(self) -> ChunkLayout:
         found = self.constraints
         return effective_layout(self.schema.chunk_layout, self.ranks(), found.chunks, found.order, self.shown)
 
-    def own_codec(self) -> CodecSpec:
+    def codec_constraint(self) -> CodecSpec:
         return codec_of(self.constraints.compressor, self.constraints.filters)
 
-    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
+    def own_units(self) -> tuple[Unit | None, ...] | None:
         units, rank = self.schema.dimension_units, self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
+
+    def get_rank(self) -> int | None:
+        return self.ranks().full
+
+    # parts that do not have to fit together
+    get_chunk_layout = own_layout
+    get_codec = KeyedSpec.own_codec
+    get_fill_value = KeyedSpec.own_fill
+    get_dimension_units = own_units
 
     # --- documents
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -11,11 +12,13 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.viewed import numpy_selection
 from tegula.tensorstore.drivers.zarr2_layout import Ranks, ranks, shown_part
+from tegula.tensorstore.drivers.zarr2_types import ZarrType
 from tegula.tensorstore.drivers.zarr3_creation import check_schema, new_metadata
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
@@ -91,13 +94,17 @@ class Zarr3Spec(KeyedSpec):
         except StatusError:
             return None
 
+    def part_of(self, zarr: ZarrType) -> Elements:
+        # the bytes of text are those of the references to it
+        return super().part_of(replace(zarr, variable="") if self.void and zarr.variable else zarr)
+
     def ranks(self) -> Ranks:
         return ranks(self.constraints.rank, self.schema.rank, self.shown or (_VOID if self.void else None))
 
-    def get_chunk_layout(self) -> ChunkLayout:
+    def own_layout(self) -> ChunkLayout:
         return effective_layout(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
-    def get_dimension_units(self) -> Units | None:
+    def own_units(self) -> Units | None:
         return merge_units(self.constraints.units, self.schema.dimension_units)
 
     def get_domain(self) -> IndexDomain | None:
@@ -105,8 +112,13 @@ class Zarr3Spec(KeyedSpec):
             return None
         return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
-    def own_codec(self) -> CodecSpec:
+    def codec_constraint(self) -> CodecSpec:
         return CodecSpec.of("zarr3", **({} if self.constraints.codecs is None else {"codecs": self.constraints.codecs}))
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> Self:
+        other = super().described(members, data_type)
+        other.field = members.get("field", "")
+        return other
 
     # --- opening
 
@@ -117,7 +129,7 @@ class Zarr3Spec(KeyedSpec):
         return metadata.node()
 
     def new_metadata(self) -> Metadata:
-        chain: Chain | None = self.get_codec().members.get("codecs")
+        chain: Chain | None = self.own_codec().members.get("codecs")
         metadata = new_metadata(self.constraints, self.schema, self.field, self.void, chain, self.records)
         self._check_schema(metadata)
         return metadata

@@ -259,4 +259,6 @@ def _float(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 def fill_to_document(fill: npt.NDArray[Any], zarr: ZarrType) -> Any:
     """Write a ``fill_value``; that of a record with one field is the field's."""
     value = fill[zarr.fields[0].name] if zarr.named and len(zarr.fields) == 1 else fill
+    if value.dtype.kind in "Mm":
+        return int(value.astype(value.dtype.newbyteorder("=")).view("i8"))  # of "NaT", too
     return fill_to_json(value, DataType(value.dtype, zarr.variable))
