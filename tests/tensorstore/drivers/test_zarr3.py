@@ -187,3 +187,29 @@ def test_what_is_out_of_bounds(term: Any) -> None:
                 outcomes.append(str(error).split(" [")[0])
         found.append((outcomes, array.read().result().tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("part", ["rank", "codec", "fill_value", "dimension_units", "dtype"])
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"schema": {"rank": 2}, "open_as_void": True},
+        {"metadata": {"data_type": "int16"}, "field": "a"},
+        {"metadata": {"shape": [4, 6]}},
+        {"metadata": {"dimension_names": ["a", None]}, "schema": {"dimension_units": ["4 nm", None]}},
+    ],
+    ids=str,
+)
+def test_parts_of_a_spec_do_not_need_each_other(members: dict[str, Any], part: str) -> None:
+    spec = {"driver": "zarr3", "kvstore": "memory://", **members}
+    assert repr(getattr(ts.Spec(spec), part)) == repr(getattr(tensorstore.Spec(spec), part))
+
+
+def test_a_minimal_spec_names_the_field() -> None:
+    found = []
+    for package in (ts, tensorstore):
+        spec = {"driver": "zarr3", "kvstore": "memory://", "metadata": {"data_type": STRUCT}, "field": "y"}
+        array = package.open(spec, create=True, shape=[3], context=package.Context()).result()
+        found.append(array.spec(minimal_spec=True).to_json())
+    assert found[0] == found[1]
+    assert found[0]["field"] == "y"

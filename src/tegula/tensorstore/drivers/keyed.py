@@ -25,7 +25,6 @@ from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.staging import StagedStore
-from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
@@ -137,43 +136,41 @@ class KeyedSpec(StoredSpec):
     def codec_constraint(self) -> CodecSpec:
         """Return the codec that the ``metadata`` member asks for."""
 
-    @abstractmethod
-    def own_layout(self) -> ChunkLayout:
-        """Return the chunk layout that metadata and schema ask for."""
-
-    @abstractmethod
-    def own_units(self) -> tuple[Unit | None, ...] | None:
-        """Return the units that metadata and schema ask for."""
-
     def ranks(self) -> Ranks:
         """Return the numbers of dimensions."""
         return ranks(self.constraints.rank, self.schema.rank, self.shown)
 
-    def own_codec(self) -> CodecSpec:
-        """Return the codec that metadata and schema ask for."""
+    def get_rank(self) -> int | None:
+        return self.ranks().full
+
+    def get_codec(self) -> CodecSpec:
         found, given = self.codec_constraint(), self.schema.codec
         return found if given is None else found.merged(given)
 
-    def own_fill(self) -> npt.NDArray[Any] | None:
-        """Return the fill value that metadata or schema asks for."""
+    def get_fill_value(self) -> npt.NDArray[Any] | None:
         found, anything = self.constraints, self.anything
         if found.fill is anything.fill or found.zarr is anything.zarr:
             return self.schema.fill_value
         return fill_of(found.fill, self.part_of(found.zarr))
 
+    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
+        units, rank = self.schema.dimension_units, self.get_rank()
+        return (None,) * rank if units is None and rank is not None else units
+
     def get_schema(self) -> Schema:
         found = Schema()
-        if (rank := self.ranks().full) is not None:
+        if (rank := self.get_rank()) is not None:
             found.set_rank(rank, "rank")
         if self.schema.dtype is not None:
             found.set_dtype(self.schema.dtype)
         if (domain := self.get_domain()) is not None:
             found.set_domain(domain, "domain")
-        found.set_chunk_layout(self.own_layout())
-        found.set_codec(self.own_codec())
-        if (fill := self.own_fill()) is not None:
+        found.set_chunk_layout(self.get_chunk_layout())
+        found.set_codec(self.get_codec())
+        if (fill := self.get_fill_value()) is not None:
             found.set_fill_value(fill)
-        if (units := self.own_units()) is not None:
+        units = self.get_dimension_units() or ()
+        if any(unit is not None for unit in units):
             found.set_dimension_units(units)
         return found
 

@@ -8,7 +8,6 @@ from typing import Any
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.zarr2_creation import check_schema, codec_of, new_metadata
@@ -99,25 +98,12 @@ class ZarrSpec(KeyedSpec):
             return None
         return effective_domain(self.ranks(), self.constraints.shape, self.shown, self.schema.domain)
 
-    def own_layout(self) -> ChunkLayout:
+    def get_chunk_layout(self) -> ChunkLayout:
         found = self.constraints
         return effective_layout(self.schema.chunk_layout, self.ranks(), found.chunks, found.order, self.shown)
 
     def codec_constraint(self) -> CodecSpec:
         return codec_of(self.constraints.compressor, self.constraints.filters)
-
-    def own_units(self) -> tuple[Unit | None, ...] | None:
-        units, rank = self.schema.dimension_units, self.get_rank()
-        return (None,) * rank if units is None and rank is not None else units
-
-    def get_rank(self) -> int | None:
-        return self.ranks().full
-
-    # parts that do not have to fit together
-    get_chunk_layout = own_layout
-    get_codec = KeyedSpec.own_codec
-    get_fill_value = KeyedSpec.own_fill
-    get_dimension_units = own_units
 
     # --- documents
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
@@ -101,11 +100,13 @@ class Zarr3Spec(KeyedSpec):
     def ranks(self) -> Ranks:
         return ranks(self.constraints.rank, self.schema.rank, self.shown or (_VOID if self.void else None))
 
-    def own_layout(self) -> ChunkLayout:
+    def get_chunk_layout(self) -> ChunkLayout:
         return effective_layout(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
-    def own_units(self) -> Units | None:
-        return merge_units(self.constraints.units, self.schema.dimension_units)
+    def get_dimension_units(self) -> Units | None:
+        units = merge_units(self.constraints.units, self.schema.dimension_units)
+        rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank
+        return (None,) * rank if units is None and rank is not None else units
 
     def get_domain(self) -> IndexDomain | None:
         if self.constraints is ANYTHING and self.schema.is_empty:
@@ -114,11 +115,6 @@ class Zarr3Spec(KeyedSpec):
 
     def codec_constraint(self) -> CodecSpec:
         return CodecSpec.of("zarr3", **({} if self.constraints.codecs is None else {"codecs": self.constraints.codecs}))
-
-    def described(self, members: dict[str, Any], data_type: dtype) -> Self:
-        other = super().described(members, data_type)
-        other.field = members.get("field", "")
-        return other
 
     # --- opening
 
@@ -129,7 +125,7 @@ class Zarr3Spec(KeyedSpec):
         return metadata.node()
 
     def new_metadata(self) -> Metadata:
-        chain: Chain | None = self.own_codec().members.get("codecs")
+        chain: Chain | None = self.get_codec().members.get("codecs")
         metadata = new_metadata(self.constraints, self.schema, self.field, self.void, chain, self.records)
         self._check_schema(metadata)
         return metadata
