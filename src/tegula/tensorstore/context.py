@@ -59,14 +59,14 @@ class ResourceSpec:
 
 
 class _Resource:
-    """Something that those who use the same context share.
+    """A resource, shared by all that use the same context.
 
     Attributes
     ----------
     kind : Kind
         What it is.
     key : str
-        Its identifier in the context that made it; empty if it is nobody's but the spec's.
+        Its identifier in the context that made it; empty for a resource of one spec alone.
     """
 
     __slots__ = ("__weakref__", "_home", "_said", "_store", "key", "kind")
@@ -332,7 +332,7 @@ class Bindings:
         return self._home is not None
 
     def value(self, name: str) -> Any:
-        """Return the value of a resource that is bound; what is shared by nobody is not made for that."""
+        """Return the value of a bound resource, without making the resource where the default is all it holds."""
         if self._home is not None and name not in self._given:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:

@@ -47,7 +47,7 @@ class Schema(Indexable):
     codec : CodecSpec, optional
         Constraints on how chunks are encoded.
     fill_value : array_like, optional
-        What elements are that nobody has written; it is broadcast to the domain.
+        Value of elements that were never written; it is broadcast to the domain.
     dimension_units : sequence of (Unit or str or number or (number, str) or None), optional
         The physical quantity that one step along each dimension is.
     schema : Schema, optional
@@ -175,7 +175,7 @@ class Schema(Indexable):
 
     def _become(self, other: Schema) -> None:
         self._rank, self._dtype, self._domain = other._rank, other._dtype, other._domain
-        self._layout = other._layout  # which nobody changes
+        self._layout = other._layout  # which is never changed
         self._codec, self._fill_value, self._units = other._codec, other._fill_value, other._units
 
     @property
@@ -233,7 +233,7 @@ class Schema(Indexable):
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """What elements are that nobody has written."""
+        """Value of elements that were never written."""
         return None if self._fill_value is None else self._fill_value.copy()
 
     @property

@@ -69,7 +69,7 @@ def _take(members: dict[str, Any], name: str, low: int, high: int, default: int)
 
 
 def _check_known(name: str, members: dict[str, Any]) -> None:
-    """Refuse a codec that nobody knows, or a configuration that it does not take."""
+    """Refuse an unknown codec, or a configuration that it does not take."""
     specs = [CodecSpec("bytes"), CodecSpec(f"numcodecs.{name}", members)]
     try:
         build_chain(specs, as_data_type("u1"), None, ndim=1)

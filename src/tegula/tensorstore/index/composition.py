@@ -72,7 +72,7 @@ def without_arrays(maps: Maps) -> Maps:
 
 
 def _effective(domain: IndexDomain, dim: int) -> Interval:
-    """Return the bounds that indices must keep to: implicit ones bind nobody."""
+    """Return the bounds that indices must keep to: implicit ones do not count."""
     return (
         -INFINITY if domain._implicit_lower[dim] else domain._lower[dim],
         EXCLUSIVE_INFINITY if domain._implicit_upper[dim] else domain._upper[dim],

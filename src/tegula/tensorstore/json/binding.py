@@ -213,6 +213,6 @@ def one_of(value: Any, names: Sequence[str]) -> str:
 
 
 def known_only(rest: dict[str, Any]) -> None:
-    """Refuse members that nobody has taken out of an object."""
+    """Refuse members that are left over in an object."""
     if rest:
         raise invalid(f"Object includes extra members: {','.join(dump(name) for name in sorted(rest))}")

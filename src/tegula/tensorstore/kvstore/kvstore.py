@@ -285,7 +285,7 @@ class KvStore:
 
     @contextmanager
     def _listing(self) -> Iterator[None]:
-        """Say of errors what they mean for those who list keys."""
+        """Convert errors of the store to those of a listing."""
         try:
             yield
         except NotDirectoryError as error:

@@ -52,7 +52,7 @@ def _failure(entry: Entry, error: TegulaError) -> StatusError:
 
 
 class Transaction:
-    """A group of changes that nobody else sees until it is committed.
+    """A group of changes that only its own reads see until it is committed.
 
     Used in a ``with`` statement, it is committed at the end of the block, or aborted if the block raises.
 
@@ -146,7 +146,7 @@ class Transaction:
         """Forget all changes, unless the commit has begun."""
         self._abort(status("CANCELLED", "Transaction aborted"))
 
-    # --- for those who take part
+    # --- for stores and drivers in the transaction
 
     def fail(self, error: BaseException) -> None:
         """Abort with an error that tells why it can't be committed."""
