@@ -72,6 +72,35 @@ FLOORS = {
 }
 """Floor of each room: of each module or package directly below `tegula`."""
 
+_JSON = {"errors", "json"}
+_FUTURES = {"errors", "resumable", "future"}
+_INDEX = {*_JSON, "index"}
+_CONSTRAINTS = {*_INDEX, "constraints"}
+_KVSTORE = {*_JSON, *_FUTURES, "batch", "context", "kvstore"}
+_SPEC = {*_CONSTRAINTS, *_KVSTORE, "spec"}
+_DRIVERS = {*_SPEC, "views", "drivers"}
+TENSORSTORE: dict[str, set[str]] = {
+    "errors": set(),
+    "aliases": set(),
+    "json": {"errors"},
+    "index": _JSON,
+    "constraints": _INDEX,
+    "resumable": set(),
+    "future": {"errors", "resumable"},
+    "batch": _FUTURES,
+    "context_resources": _JSON,
+    "context": {*_JSON, "context_resources"},
+    "kvstore": {*_JSON, *_FUTURES, "batch", "context"},
+    "spec": {*_CONSTRAINTS, *_KVSTORE},
+    "views": {*_INDEX, "spec"},
+    "drivers": {*_SPEC, "views"},
+    "sources": _CONSTRAINTS,
+    "store": {*_DRIVERS, "sources"},
+    "opening": {*_DRIVERS, "store"},
+    "adapters": {*_DRIVERS, "sources", "store"},
+}
+"""What each room of `tegula.tensorstore`, a folder or a module at its top, may import of the others."""
+
 TEST_CODE = "testing"
 """Ships the conformance suite of the stores: stands beside the floors, may import the stores and nothing above them."""
 
@@ -153,6 +182,21 @@ def test_no_import_goes_round_in_a_circle() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"a circle of imports: {' → '.join(reversed(error.args[1]))}")
+
+
+def tensorstore_room(module: str) -> str:
+    return module.split(".")[2] if module.startswith("tegula.tensorstore.") else ""
+
+
+def test_rooms_of_tensorstore_import_those_below_only() -> None:
+    found = {tensorstore_room(module) for module in MODULES} - {""}
+    assert found == {*TENSORSTORE}, f"say in TENSORSTORE what these import: {sorted(found ^ {*TENSORSTORE})}"
+    wrong = []
+    for module, target, line in IMPORTS:
+        here, there = tensorstore_room(module), tensorstore_room(target)
+        if here and there and here != there and there not in TENSORSTORE[here]:
+            wrong.append(f"{module}:{line} imports {target}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_only_what_is_declared_is_imported() -> None:

@@ -89,6 +89,63 @@ for use in sys.argv[2:]:
     assert run(code, tmp_path / name, *FIRST_USES.values(), executor=executor) == ""
 
 
+FACE_USES = {
+    "open": "opened()",
+    "read": "opened().read().result()",
+    "chunks": "opened()[5:150_000].read().result()",
+    "write": "opened().write(np.arange(200_000, dtype='i4')).result()",
+    "part": "opened()[3:7].write(5).result()",
+    "batch": "batch = ts.Batch(); f = opened().read(batch=batch); batch.submit(); f.result()",
+    "opened in a batch": "batch = ts.Batch(); f = ts.open(SPEC, batch=batch); batch.submit(); f.result()",
+    "transaction": """
+with ts.Transaction() as t:
+    opened().with_transaction(t)[3:7] = 5""",
+    "copy": """
+target = ts.open("memory://a|zarr3:", create=True, dtype="int32", shape=[200_000]).result()
+target.write(opened()).result()""",
+    "cast": "ts.cast(opened(), ts.int64).read().result()",
+    "stack": "ts.concat([opened(), opened()], axis=0).read().result()",
+    "stack of specs": """
+layer = {**SPEC, "transform": {"input_inclusive_min": [0], "input_exclusive_max": [200_000]}}
+ts.open({"driver": "stack", "dtype": "int32", "layers": [layer]}).result().read().result()""",
+    "key": "ts.KvStore.open(SPEC['kvstore']).result().write('key', b'1').result()",
+    "downsample": "ts.downsample(opened(), [3], method='mean').read().result()",
+    "resize": "opened().resize(exclusive_max=[100_005]).result()",
+    "create": """
+made = ts.open(SPEC, create=True, delete_existing=True, dtype="int32", shape=[50_000]).result()
+made.write(1).result()""",
+}  # type: dict[str, str]
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_threads_of_tensorstores_interface_import_nothing(
+    arrays: Path, tmp_path: Path, name: str, executor: str
+) -> None:
+    code = (
+        WATCH.replace('array = tegula.open_array(sys.argv[1], "r+")', "import tegula.tensorstore as ts")
+        + """
+driver = {"zarr2": "zarr2", "bcolz": "bcolz"}.get(sys.argv[2], "zarr3")
+SPEC = {"driver": driver, "kvstore": "file://" + sys.argv[1] + "/"}
+
+def opened():
+    return ts.open(SPEC).result()
+
+for use in sys.argv[3:]:
+    child = os.fork()  # each in a process that has used nothing yet
+    if not child:
+        exec(use)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, use
+"""
+    )
+    format = ARRAYS[name].get("format", "zarr3")
+    shutil.copytree(arrays / name, tmp_path / name)
+    left_out = {"bcolz": {"transaction", "part", "create"}}.get(format, set())
+    uses = [use for label, use in FACE_USES.items() if label not in left_out]
+    assert run(code, tmp_path / name, format, *uses, executor=executor) == ""
+
+
 STRESS = """
 import os, random, signal, sys, threading, time
 import numpy as np, tegula

@@ -5,7 +5,11 @@ from types import MappingProxyType
 
 import pytest
 
+from tegula.errors import StoreError
 from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.stores.memory_keys import MemoryKeys
+from tegula.stores.staging import Stage, StagedStore
+from tegula.stores.zip_keys import ZipKeys
 from tegula.testing import FaultyStore, StoreConformance, check_store
 
 
@@ -75,6 +79,39 @@ class TestCommittingZipStore(TestZipStore):
 
     def make(self) -> Store:
         return _Committing(self.place("a.zip"), "x")
+
+
+class TestZipKeys(InFolder):
+    def make(self) -> Store:
+        return ZipKeys(str(self.place("a.zip")), compression="stored", sync=False)
+
+
+class TestMemoryKeys(StoreConformance):
+    def make(self) -> Store:
+        return MemoryKeys()
+
+    def test_bad_keys_are_refused(self) -> None:
+        """Any text is a key."""
+        store = self.make()
+        for key in ["", "/", "a//b", "..", "a\0b", "a/"]:
+            store.set(key, key.encode())
+            assert store.get(key) == key.encode()
+            assert store.obstruction(key) is None
+        assert sorted(store.list_prefix("a")) == ["a\0b", "a/", "a//b"]
+        for key in [None, 1, b"a"]:
+            for operation in (store.get, store.size, store.delete, store.obstruction, store.list_prefix):
+                with pytest.raises(StoreError):
+                    operation(key)
+
+    def test_bad_prefixes_are_refused(self) -> None:
+        """Any text is a prefix."""
+
+
+class TestStagedStore(StoreConformance):
+    picklable = False  # a transaction is of one process
+
+    def make(self) -> Store:
+        return StagedStore(Stage(), MemoryStore())
 
 
 class TestFaultyStoreWithoutFaults(TestMemoryStore):

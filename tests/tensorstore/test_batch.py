@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tegula.tensorstore.batch import Batch
-from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.kvstore import KvStore
 
 
 def test_reads_wait_for_the_batch(tmp_path: Path) -> None:

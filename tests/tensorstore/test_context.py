@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.kvstore import KvStore
 
 
 def optional(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

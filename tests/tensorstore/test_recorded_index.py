@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tegula.tensorstore import dim_expressions, domain, output_maps, transform
+from tegula.tensorstore.index import dim_expressions, domain, output_maps, transform
 
 SHAPE = (6, 7, 8)
 # case -> why the text is another

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tegula.tensorstore as ts
-from tegula.tensorstore.kvstore_values import NO_VALUE
+from tegula.tensorstore.kvstore.values import NO_VALUE
 
 OWN_WAYS = {
     "kv['a']": "the error names the key",

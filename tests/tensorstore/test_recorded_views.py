@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tegula.tensorstore as ts
-from tegula.tensorstore.casting import convertible
+from tegula.tensorstore.constraints.casting import convertible
 
 
 def recorded(name: str) -> Any:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula.tensorstore as ts
-from tegula.tensorstore.casting import convertible, implicit
+from tegula.tensorstore.constraints.casting import convertible, implicit
 
 NUMBERS = (
     "bool int2 int4 int8 uint8 int16 uint16 int32 uint32 int64 uint64 float8_e4m3fn float8_e5m2 bfloat16 float16"

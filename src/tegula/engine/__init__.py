@@ -11,7 +11,7 @@ from tegula.engine.documents import (
     update_documents,
 )
 from tegula.engine.executors import read, write
-from tegula.engine.futures import Future, start, wait_for
+from tegula.engine.futures import Future, load, start, wait_for
 from tegula.engine.kernel import empty, get
 from tegula.engine.resizing import cut_off, grown, make_room, resize
 from tegula.engine.rows import append_rows, complete_rows, level_rows, resize_rows
@@ -36,6 +36,7 @@ __all__ = [
     "has_node",
     "implicit_group",
     "level_rows",
+    "load",
     "make_room",
     "part_of",
     "physical_memory",

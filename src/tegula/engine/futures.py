@@ -15,7 +15,7 @@ from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError
 from tegula.stores import Store
 
-__all__ = ["Future", "start", "wait_for"]
+__all__ = ["Future", "load", "start", "wait_for"]
 
 T = TypeVar("T")
 _running: dict[futures.Future[Any], Store] = {}
@@ -76,11 +76,19 @@ class Future(Generic[T]):
         return f"<tegula.Future {'done' if self.done() else 'running'}>"
 
 
-def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
-    """Run a function that reads or writes an array in the background; here and now where no thread can be started."""
-    with suppress(TegulaError):  # the function will meet it, too
+def load(array: StoredArray) -> None:
+    """Import the libraries that reading and writing an array needs, before a thread of the pool does.
+
+    See `CodecChain.load` for the reason. A library that can't be imported is reported when it is used.
+    """
+    with suppress(TegulaError):
         if kernel.handle(array) is None:
             array.chain.load()
+
+
+def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
+    """Run a function that reads or writes an array in the background; here and now where no thread can be started."""
+    load(array)
     waiting: futures.Future[T] = futures.Future()
 
     def run() -> None:

@@ -25,7 +25,8 @@ from tegula.stores.key_tree import KeyTree
 
 __all__ = ["MemoryStore"]
 
-_next_generation = itertools.count(1).__next__
+next_generation = itertools.count(1).__next__
+"""Return the generation of the next value that any memory store takes."""
 
 
 class MemoryStore(Store):
@@ -56,18 +57,20 @@ class MemoryStore(Store):
     (b'bcd', ['c/0', 'zarr.json'])
     """
 
+    _check_key = staticmethod(check_key)
+
     def __init__(self, contents: Mapping[str, BytesLike] | None = None, *, read_only: bool = False) -> None:
         self.read_only = read_only
         self._lock = threading.Lock()
         _stores.add(self)
         self._values: dict[str, tuple[bytes, Generation]] = {}
         for key, value in (contents or {}).items():
-            self._values[check_key(key)] = (bytes(flat_view(value, key)), _next_generation())
+            self._values[self._check_key(key)] = (bytes(flat_view(value, key)), next_generation())
         self._tree: KeyTree | None = None  # made by the first listing
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        value, generation = self._values.get(check_key(key), (None, ABSENT))
+        value, generation = self._values.get(self._check_key(key), (None, ABSENT))
         if value is not None and byte_range is not None:
             start, stop = clip_range(byte_range, len(value))
             value = value[start:stop]
@@ -79,7 +82,7 @@ class MemoryStore(Store):
         data = bytes(flat_view(value, key))
         with self._lock:
             self._check_generation(key, if_generation)
-            generation: Generation = _next_generation()
+            generation: Generation = next_generation()
             if self._tree is not None and key not in self._values:
                 self._tree.add(key)
             self._values[key] = (data, generation)
@@ -112,7 +115,7 @@ class MemoryStore(Store):
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
-        found = self._values.get(check_key(key))
+        found = self._values.get(self._check_key(key))
         return None if found is None else len(found[0])
 
     @property
@@ -121,7 +124,7 @@ class MemoryStore(Store):
         return f"memory://{id(self):x}"
 
     def _check_writable(self, key: str) -> None:
-        check_key(key)
+        self._check_key(key)
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 

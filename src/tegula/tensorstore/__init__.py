@@ -12,14 +12,9 @@ from tegula.tensorstore.adapters import (
 )
 from tegula.tensorstore.aliases import DimSelectionLike, NumpyIndexingSpec, NumpyIndexTerm, RecheckCacheOption
 from tegula.tensorstore.batch import Batch
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.context import Context
-from tegula.tensorstore.dim import Dim, inf
-from tegula.tensorstore.dim_expressions import DimExpression, DimSelection, d
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
-from tegula.tensorstore.dtypes import (
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import (
     DTypeLike,
     bfloat16,
     bool,
@@ -53,17 +48,22 @@ from tegula.tensorstore.dtypes import (
     uint64,
     ustring,
 )
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.context import Context
+from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
 from tegula.tensorstore.future import Future, FutureLike, Promise, WriteFutures
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.numpy_terms import newaxis
+from tegula.tensorstore.index.dim import Dim, inf
+from tegula.tensorstore.index.dim_expressions import DimExpression, DimSelection, d
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.numpy_terms import newaxis
+from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
+from tegula.tensorstore.index.transform import Indexable, IndexTransform
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.opening import open
-from tegula.tensorstore.output_maps import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import OpenMode, Spec
+from tegula.tensorstore.spec.spec import OpenMode, Spec
 from tegula.tensorstore.store import TensorStore
-from tegula.tensorstore.transaction import Transaction
-from tegula.tensorstore.transform import Indexable, IndexTransform
-from tegula.tensorstore.unit import Unit
 
 __all__ = [
     "Batch",

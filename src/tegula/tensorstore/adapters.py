@@ -8,25 +8,25 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from tegula.tensorstore import dtypes
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
 from tegula.tensorstore.drivers.cast import CastSpec
 from tegula.tensorstore.drivers.downsample import downsample_driver, downsample_spec
-from tegula.tensorstore.drivers.interface import mode_of
 from tegula.tensorstore.drivers.stack import Layer, StackDriver, checked_layers
 from tegula.tensorstore.drivers.virtual import default_context
 from tegula.tensorstore.drivers.virtual_chunked import virtual_driver
 from tegula.tensorstore.errors import StatusError, annotate, status, type_error
-from tegula.tensorstore.json_binding import invalid
-from tegula.tensorstore.output_maps import OutputIndexMap
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json.binding import invalid
+from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.sources import as_source
-from tegula.tensorstore.spec import Spec
+from tegula.tensorstore.spec.interface import mode_of
+from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.store import TensorStore
-from tegula.tensorstore.transaction import Transaction
-from tegula.tensorstore.transform import IndexTransform
 
 __all__ = ["DownsampleMethod", "array", "cast", "concat", "downsample", "overlay", "stack", "virtual_chunked"]
 

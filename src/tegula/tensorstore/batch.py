@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Batch:
     """Reads that begin together: when the batch is submitted, at the end of its ``with`` block, or when it is dropped.
 
-    Until then whoever waits for one of them waits in vain.
+    Until then none of their futures is ready.
 
     Examples
     --------

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar, TypeAlias
 
+from tegula.stores.memory_keys import MemoryKeys
 from tegula.tensorstore.context_resources import KINDS, Kind, kind_of, split_reference
 from tegula.tensorstore.errors import status, type_error
-from tegula.tensorstore.json_binding import MISSING, invalid, member, obj
-from tegula.tensorstore.json_values import pretty, to_json_value
-from tegula.tensorstore.memory_keys import MemoryKeys
+from tegula.tensorstore.json.binding import MISSING, invalid, member, obj
+from tegula.tensorstore.json.values import pretty, to_json_value
 
 __all__ = ["Bindings", "Context", "ResourceSpec", "SpecBuilder"]
 
 _making = threading.RLock()
+_MEMORY = "memory_key_value_store"
 
 
 class ResourceSpec:
@@ -58,14 +59,14 @@ class ResourceSpec:
 
 
 class _Resource:
-    """Something that those who use the same context share.
+    """A resource, shared by all that use the same context.
 
     Attributes
     ----------
     kind : Kind
         What it is.
     key : str
-        Its identifier in the context that made it; empty if it is nobody's but the spec's.
+        Its identifier in the context that made it; empty for a resource of one spec alone.
     """
 
     __slots__ = ("__weakref__", "_home", "_said", "_store", "key", "kind")
@@ -75,7 +76,7 @@ class _Resource:
         self.key = key
         self._said = said
         self._home = home
-        self._store = MemoryKeys() if kind.name == "memory_key_value_store" else None
+        self._store = MemoryKeys() if kind.name == _MEMORY else None
 
     @property
     def value(self) -> Any:
@@ -252,15 +253,32 @@ class Bindings:
         The kind of resource that each member is.
     """
 
-    __slots__ = ("_kinds", "context", "resources")
+    __slots__ = ("_given", "_home", "_kinds", "context")
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self._kinds = kinds
-        self.resources: dict[str, Binding] = {}
+        self._given: dict[str, Binding] = {}
+        self._home: Context | None = None  # where those that are not given are found, once they are bound
         self.context: _Spec | None = None
 
-    def take(self, members: dict[str, Any]) -> None:
+    @property
+    def resources(self) -> dict[str, Binding]:
+        """The resources by the names of their members."""
+        home = self._home
+        if home is not None:
+            self._given = {name: self._given.get(name) or home[kind] for name, kind in self._kinds.items()}
+            self._home = None
+        return self._given
+
+    def take(self, members: dict[str, Any], *, but: Set[str] = frozenset()) -> None:
         """Take ``context`` and the members that are resources out of JSON.
+
+        Parameters
+        ----------
+        members : dict
+            The JSON.
+        but : set of str
+            Members that are not resources of the spec unless they are given.
 
         Raises
         ------
@@ -275,7 +293,9 @@ class Bindings:
                 with member(name):
                     found = ResourceSpec(KINDS[kind], members.pop(name))
                 if found.json != kind:
-                    self.resources[name] = found
+                    self._given[name] = found
+        if but and not but <= self._given.keys():
+            self._kinds = {name: self._kinds[name] for name in self._kinds if name not in but or name in self._given}
 
     def home(self, context: Context) -> Context:
         """Return where the resources are found: in the spec's own context, if it has one, inside of the given one."""
@@ -283,14 +303,14 @@ class Bindings:
 
     def bound(self, home: Context) -> Bindings:
         """Return them bound: each to a resource of what `home` has returned."""
+        if self._home is not None:
+            return self
         other = Bindings(self._kinds)
-        for name, kind in self._kinds.items():
-            found = self.resources.get(name)
-            if found is None:
-                found = home[kind]
-            elif isinstance(found, ResourceSpec):
-                found = found.bind(home)
-            other.resources[name] = found
+        for name, found in self._given.items():
+            other._given[name] = found.bind(home) if isinstance(found, ResourceSpec) else found
+        other._home = home
+        if home._spec is not None:  # which may be wrong; a default context has everything, and makes it on demand
+            _ = other.resources
         return other
 
     def stripped(self) -> Bindings:
@@ -299,10 +319,25 @@ class Bindings:
 
     def resource(self, name: str) -> _Resource:
         """Return a resource that is bound."""
-        found = self.resources[name]
-        if isinstance(found, ResourceSpec):
+        found = self._given.get(name)
+        if found is None and self._home is not None:
+            return self._home[self._kinds[name]]
+        if found is None or isinstance(found, ResourceSpec):
             raise status("INTERNAL", f'Context resource "{name}" is not bound')
         return found
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the resources were bound to a default context."""
+        return self._home is not None
+
+    def value(self, name: str) -> Any:
+        """Return the value of a bound resource, without making the resource where the default is all it holds."""
+        if self._home is not None and name not in self._given:
+            kind = KINDS[self._kinds[name]]
+            if kind.name != _MEMORY:
+                return kind.with_defaults(kind.default)
+        return self.resource(name).value
 
     def write(self, json: dict[str, Any], builder: SpecBuilder, include_defaults: bool = False) -> None:
         """Put the members into the JSON of a spec that `builder` will finish."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tegula.tensorstore.json_binding import boolean, expected, invalid, known_only, member, obj, one_of
+from tegula.tensorstore.json.binding import boolean, expected, invalid, known_only, member, obj, one_of
 
 __all__ = ["KINDS", "Kind", "kind_of", "split_reference"]
 

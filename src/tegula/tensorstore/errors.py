@@ -26,11 +26,15 @@ __all__ = [
     "annotate",
     "as_status",
     "index_error",
+    "key_bytes",
+    "quoted",
     "status",
     "type_error",
 ]
 
 _SILENT = frozenset(("INVALID_ARGUMENT", "UNIMPLEMENTED"))
+_ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
+_HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
 
 class StatusError(TegulaError):
@@ -131,3 +135,34 @@ def _code(error: BaseException) -> str:
     if isinstance(error, (OSError, CodecError)):
         return "FAILED_PRECONDITION"
     return "INVALID_ARGUMENT"
+
+
+def key_bytes(key: str) -> bytes:
+    """Return the bytes of a key; they are what keys are ordered by."""
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise type_error(f"text can't have lone surrogates: {key!r:.80}") from None
+
+
+def quoted(text: str) -> str:
+    r"""Return text in quotes, as messages show keys: what is not printable ASCII as hexadecimal escapes.
+
+    Examples
+    --------
+    >>> print(quoted("a\0l"), quoted("a\0b"))
+    "a\x00l" "a\x00\x62"
+    """
+    shown = []
+    after_hex = False
+    for byte in key_bytes(text):
+        hexadecimal = False
+        if byte in _ESCAPES:
+            shown.append(_ESCAPES[byte])
+        elif not 0x20 <= byte < 0x7F or (after_hex and byte in _HEX_DIGITS):
+            shown.append(f"\\x{byte:02x}")
+            hexadecimal = True
+        else:
+            shown.append(chr(byte))
+        after_hex = hexadecimal
+    return f'"{"".join(shown)}"'

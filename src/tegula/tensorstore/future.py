@@ -39,7 +39,7 @@ _Waiting: TypeAlias = "futures.Future[Any]"
 
 
 class Caught:
-    """For ``with``: keeps the error that comes up in the block, so that it can be handed to whoever waits for it."""
+    """For ``with``: keeps the error that the block raises, for the future that will raise it."""
 
     __slots__ = ("_error",)
 
@@ -133,7 +133,8 @@ class Future(Generic[T]):
                 raise self._error
             finally:
                 del self
-        return cast(T, self._value)
+        value: T = self._value
+        return value
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
         """Wait for the operation and return its error, or ``None``; raises as `result` does if there is none yet."""
@@ -378,5 +379,5 @@ def _call(callback: Callable[[Any], Any], future: Any) -> None:
     with caught:
         callback(future)
         return
-    error = caught.found()  # it has nobody to tell
+    error = caught.found()  # there is no future to raise it
     sys.excepthook(type(error), error, error.__traceback__)

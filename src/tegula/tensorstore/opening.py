@@ -7,14 +7,14 @@ from typing import Any
 from tegula.errors import TegulaError
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.drivers.interface import Driver
 from tegula.tensorstore.errors import annotate, type_error
 from tegula.tensorstore.future import Future, immediate
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.spec import OpenMode, Spec
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.spec.interface import Driver, Opening
+from tegula.tensorstore.spec.spec import OpenMode, Spec
 from tegula.tensorstore.store import TensorStore
-from tegula.tensorstore.transaction import Transaction
-from tegula.tensorstore.transform import IndexTransform, compose, identity
 
 __all__ = ["open"]
 
@@ -80,7 +80,7 @@ def open(
     for name in ("minimal_spec", "unbind_context", "strip_context"):
         if name in constraints:
             raise type_error(f"open(): incompatible function arguments: unexpected keyword argument {name!r}")
-    chosen = Spec(spec).copy()
+    chosen = Spec(spec)
     if isinstance(kvstore, KvStore):
         transaction = transaction or kvstore.transaction
         kvstore = kvstore.spec(retain_context=True)
@@ -100,18 +100,16 @@ def open(
         **constraints,
     )
     reads, writes = (bool(read), bool(write)) if read or write else (True, True)
-    return immediate(_opened, chosen, context, transaction, reads, writes, batch)
+    return immediate(_opened, chosen, Opening(context, transaction, reads, writes, batch))
 
 
-def _opened(
-    spec: Spec, context: Context, transaction: Transaction | None, read: bool, write: bool, batch: Batch | None
-) -> TensorStore:
+def _opened(spec: Spec, request: Opening) -> TensorStore:
     source = spec._driver
     try:
-        driver = source.open(context, transaction, read, write, batch)
+        driver = source.open(request)
     except TegulaError as error:
         raise annotate(error, f'Error opening "{source.name}" driver') from error
-    return TensorStore._of(driver, _opened_view(spec, driver), transaction)
+    return TensorStore._of(driver, _opened_view(spec, driver), request.transaction)
 
 
 def _opened_view(spec: Spec, driver: Driver) -> IndexTransform | None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
+from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.errors import status, type_error
-from tegula.tensorstore.json_values import to_json_value
+from tegula.tensorstore.json.values import to_json_value
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.domain import IndexDomain
+    from tegula.tensorstore.index.domain import IndexDomain
 
 __all__ = ["align", "as_source", "spread"]
 

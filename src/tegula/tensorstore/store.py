@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
+from tegula.errors import TegulaError
 from tegula.tensorstore.batch import Batch, checked_batch
-from tegula.tensorstore.casting import convert, convertible, implicit
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.casting import convert, convertible, implicit
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.cast import cast_driver
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, ResizeOptions
 from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, status, type_error
 from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
-from tegula.tensorstore.json_values import pretty
-from tegula.tensorstore.resizing import base_bounds, resolved_transform
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
+from tegula.tensorstore.index.subscripts import Subscript
+from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
+from tegula.tensorstore.json.values import pretty
 from tegula.tensorstore.sources import align, as_source, spread
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.subscripts import Subscript
-from tegula.tensorstore.transform import Indexable, IndexTransform, identity
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
+from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Selection, select, whole
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.chunk_layout import ChunkLayout
-    from tegula.tensorstore.codec_spec import CodecSpec
-    from tegula.tensorstore.kvstore import KvStore
-    from tegula.tensorstore.transaction import Transaction
-    from tegula.tensorstore.unit import Unit
+    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+    from tegula.tensorstore.constraints.codec_spec import CodecSpec
+    from tegula.tensorstore.constraints.unit import Unit
+    from tegula.tensorstore.kvstore.kvstore import KvStore
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["TensorStore"]
 
@@ -329,6 +331,7 @@ class TensorStore(Indexable):
         if "r" not in driver.mode:
             return failed(status("INVALID_ARGUMENT", "Source does not support reading."))
         if batch is not None:
+            self._load()
             return checked_batch(batch).defer(self._read, order)
         return self._start(self._read, order)
 
@@ -337,7 +340,15 @@ class TensorStore(Indexable):
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
         small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow
-        return immediate(function, *args) if small else background(function, *args)
+        if small:
+            return immediate(function, *args)
+        self._load()
+        return background(function, *args)
+
+    def _load(self) -> None:
+        """Import what reading or writing all of it needs: the threads of the pool import nothing."""
+        with suppress(TegulaError):
+            self._driver.load(self._selected().indices)
 
     def _read(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
         return self._latest()._read_bounded(order)
@@ -387,8 +398,12 @@ class TensorStore(Indexable):
             if not isinstance(source, TensorStore):
                 text = "Invalid batch: batch can only be specified when copying from a TensorStore source"
                 raise status("INVALID_ARGUMENT", text)
+            self._load()
+            source._load()
             return written(batch.defer(self._write_from, source))
         if isinstance(source, TensorStore):
+            self._load()
+            source._load()
             start = background if source._driver.slow else self._start
             return written(start(self._write_from, source))
         values = as_source(source, self._driver.dtype, self.domain.rank)
@@ -473,7 +488,6 @@ class TensorStore(Indexable):
         """
         lower = _bounds(inclusive_min)
         upper = _bounds(exclusive_max)
-        options = ResizeOptions(resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
 
         def act() -> TensorStore:
             rank = self.rank
@@ -486,7 +500,9 @@ class TensorStore(Indexable):
             latest = self._latest()
             driver, view = latest._driver, latest._transform()
             low, high = base_bounds(view, driver.domain, lower or none, upper or none, tied=resize_tied_bounds)
-            resized = driver.resize(low, high, options)
+            resized = driver.resize(
+                ResizeOptions(low, high, resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
+            )
             return TensorStore._of(resized, resolved_transform(view, resized.domain), self._transaction)
 
         return immediate(act)
@@ -533,7 +549,7 @@ class TensorStore(Indexable):
 
 
 def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
-    driver = spec.open(Context(), None, read, write)
+    driver = spec.open(Opening(Context(), None, read, write))
     return TensorStore._of(driver, resolved_transform(view, driver.domain))
 
 

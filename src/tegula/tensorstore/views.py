@@ -16,10 +16,10 @@ import numpy.typing as npt
 from tegula.tensorstore.errors import StatusError, annotate, status
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.domain import IndexDomain
-    from tegula.tensorstore.drivers.interface import Indices
-    from tegula.tensorstore.output_maps import OutputIndexMap
-    from tegula.tensorstore.transform import IndexTransform
+    from tegula.tensorstore.index.domain import IndexDomain
+    from tegula.tensorstore.index.output_maps import OutputIndexMap
+    from tegula.tensorstore.index.transform import IndexTransform
+    from tegula.tensorstore.spec.interface import Indices
 
 __all__ = ["Selection", "select", "whole"]
 

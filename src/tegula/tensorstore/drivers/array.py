@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.arguments import MAX_RANK, braces
-from tegula.tensorstore.casting import convert, convertible
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, mode_of
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.casting import convert, convertible
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.context import Bindings, SpecBuilder
 from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.drivers.virtual import VirtualSpec, default_context
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import MISSING, dump, invalid, member
-from tegula.tensorstore.output_maps import OutputIndexMap
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.transform import IndexTransform
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json.arguments import MAX_RANK, braces
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, member
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
 from tegula.tensorstore.views import select
 
 __all__ = ["ArrayDriver", "ArraySpec"]
@@ -70,9 +70,7 @@ class ArraySpec(VirtualSpec):
     def get_domain(self) -> IndexDomain:
         return IndexDomain(shape=self.values.shape)
 
-    def open(
-        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
-    ) -> Driver:
+    def open(self, request: Opening) -> Driver:
         schema = self.schema
         domain = self.get_domain()
         if schema.domain is not None and schema.domain.shape != domain.shape:
@@ -88,9 +86,9 @@ class ArraySpec(VirtualSpec):
         driver = ArrayDriver(self.values.copy(), schema.dtype)
         driver.bindings = self.bindings
         if not driver.bindings.resources:
-            driver.bindings = self.bindings.bound(self.bindings.home(context))
+            driver.bindings = self.bindings.bound(self.bindings.home(request.context))
         driver.dimension_units = schema.dimension_units
-        driver.mode = mode_of(read, write)
+        driver.mode = request.mode
         return driver
 
 

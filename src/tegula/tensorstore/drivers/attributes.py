@@ -10,7 +10,7 @@ from tegula.attributes import Attributes
 from tegula.errors import ConflictError
 from tegula.stores import Store
 from tegula.tensorstore.errors import annotate, status
-from tegula.tensorstore.json_binding import dump, obj
+from tegula.tensorstore.json.binding import dump, obj
 
 __all__ = ["attributes_in"]
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tegula.errors import StoreError, TegulaError
 from tegula.stores import Store
-from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.drivers.interface import URL_SCHEMES, Driver, OpenFlags, find_driver
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import annotate, as_status, status
-from tegula.tensorstore.json_binding import invalid, known_only, obj
-from tegula.tensorstore.kvstore import KvStore
+from tegula.tensorstore.json.binding import invalid, known_only, obj
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, Opening, OpenMode, find_driver
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.transaction import Transaction
+    pass
 
 __all__ = ["AutoSpec"]
 
@@ -53,7 +52,7 @@ class AutoSpec(StoredSpec):
         names = ("driver", "kvstore", "context", "schema", "dtype")
         return {name: whole[name] for name in names if name in whole}
 
-    def merge(self, *, flags: OpenFlags | None = None, **options: Any) -> AutoSpec:
+    def merge(self, *, flags: OpenMode | None = None, **options: Any) -> AutoSpec:
         if flags is not None and flags.create and not flags.open:
             raise invalid("create mode not compatible with format auto-detection")
         other = super().merge(flags=flags, **options)
@@ -67,19 +66,12 @@ class AutoSpec(StoredSpec):
         """Return what a URL says of the array after where it is."""
         return "auto:"
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        kvstore = self.opened_kvstore(request)
         found = find_driver(URL_SCHEMES[self._detected(kvstore)])
-        spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(context)
+        spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(request.context)
         try:
-            return spec.open(context, transaction, read, write, batch)
+            return spec.open(request)
         except TegulaError as error:
             raise annotate(as_status(error), f'Error opening "{found.name}" driver') from error
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import tegula
 from tegula.formats.bcolz1 import automatic_chunklen
-from tegula.tensorstore.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.drivers.documented import DocumentedSpec, chunk_shape_of, fill_json, shape_of
-from tegula.tensorstore.json_binding import dump, invalid, member, string
+from tegula.tensorstore.json.binding import dump, invalid, member, string
 
 __all__ = ["BcolzSpec"]
 

@@ -8,16 +8,24 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.casting import convert, convertible
-from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, Mode, OpenFlags, ResizeOptions, mode_of
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.casting import convert, convertible
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, read_base
-from tegula.tensorstore.json_binding import invalid
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json.binding import invalid
+from tegula.tensorstore.spec.interface import (
+    Driver,
+    DriverSpec,
+    Indices,
+    Mode,
+    Opening,
+    ResizeOptions,
+    mode_of,
+)
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["CastDriver", "CastSpec", "cast_driver"]
 
@@ -69,15 +77,7 @@ class CastSpec(VirtualSpec):
     def get_domain(self) -> IndexDomain | None:
         return self.base._driver.get_domain()
 
-    def merge(
-        self,
-        *,
-        flags: OpenFlags | None = None,
-        kvstore: Any = None,
-        schema: Schema | None = None,
-        minimal: bool = False,
-        **members: Any,
-    ) -> CastSpec:
+    def merge(self, *, schema: Schema | None = None, **options: Any) -> CastSpec:
         other = copy(self)
         rest = None
         if schema is not None:
@@ -87,7 +87,7 @@ class CastSpec(VirtualSpec):
             json = {name: value for name, value in schema.to_json().items() if name not in ("dtype", "fill_value")}
             rest = Schema(json) if json else None
         base = self.base
-        below = base._driver.merge(flags=flags, kvstore=kvstore, schema=rest, minimal=minimal, **members)
+        below = base._driver.merge(schema=rest, **options)
         other.base = Spec._of(below, base._view)
         other.kvstore = other.base.kvstore
         return other
@@ -96,12 +96,11 @@ class CastSpec(VirtualSpec):
         assert self.schema.dtype is not None
         return f"{self.base._driver.url_suffix()}|cast:{self.schema.dtype.name}"
 
-    def open(
-        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
-    ) -> Driver:
+    def open(self, request: Opening) -> Driver:
         if self.schema.dtype is None:
             raise invalid("dtype must be specified")
-        driver, _ = open_base(self.base, context, transaction, (read, write), batch)
+        read, write = request.read, request.write
+        driver, _ = open_base(self.base, request)
         found, wanted = driver.dtype.name, self.schema.dtype.name
         if read and not write and not convertible(found, wanted):
             raise invalid(f"Read access requires unsupported {found} -> {wanted} conversion")
@@ -139,6 +138,9 @@ class CastDriver(Driver):
     def _again(self, base: Driver) -> CastDriver:
         return CastDriver(base, self.dtype, self.mode)
 
+    def load(self, indices: Indices | None) -> None:
+        self.base.load(indices)
+
     def read(self, indices: Indices) -> _Values:
         wanted = self.dtype
         return convert(self.base.read(indices), self.base.dtype.name, wanted.name, wanted.numpy_dtype)
@@ -162,10 +164,8 @@ class CastDriver(Driver):
     def with_transaction(self, transaction: Any) -> Driver:
         return self._again(self.base.with_transaction(transaction))
 
-    def resize(
-        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
-    ) -> Driver:
-        return self._again(self.base.resize(inclusive_min, exclusive_max, options))
+    def resize(self, options: ResizeOptions) -> Driver:
+        return self._again(self.base.resize(options))
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
         return self._again(self.base.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.drivers.interface import Indices
 from tegula.tensorstore.drivers.viewed import array_rank
+from tegula.tensorstore.spec.interface import Indices
 
 __all__ = ["cells", "result_shape"]
 

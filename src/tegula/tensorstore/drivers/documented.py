@@ -21,24 +21,23 @@ from tegula.formats import find_format
 from tegula.group import open_node
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.table import Table
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.chunk_shapes import choose_shape
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain, merge_domains
-from tegula.tensorstore.drivers.interface import Driver, ResizeOptions, mode_of
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_shapes import choose_shape
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.dtypes import dtype
+from tegula.tensorstore.drivers.zarr2_layout import stored_bounds
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
-from tegula.tensorstore.fill_values import to_json as fill_to_json
-from tegula.tensorstore.json_binding import MISSING, dump, invalid, known_only, member, obj
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, Opening, ResizeOptions
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.context import Context
-    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["DocumentedDriver", "DocumentedSpec", "chunk_shape_of", "fill_json", "shape_of"]
 
@@ -111,13 +110,7 @@ class DocumentedSpec(StoredSpec):
             domain = merge_domains(wanted, domain)
         if domain is None or not domain.rank:
             return domain
-        return IndexDomain(
-            inclusive_min=domain.inclusive_min,
-            exclusive_max=domain.exclusive_max,
-            labels=domain.labels,
-            implicit_lower_bounds=[False] * domain.rank,
-            implicit_upper_bounds=[True] * domain.rank,
-        )
+        return stored_bounds(domain, [True] * domain.rank)
 
     def merge(self, *, minimal: bool = False, **options: Any) -> DocumentedSpec:
         other = super().merge(minimal=minimal, **options)
@@ -140,21 +133,14 @@ class DocumentedSpec(StoredSpec):
 
     # --- opening
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        flags = self.checked_flags(read, write)
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        flags = self.checked_flags(request)
+        kvstore = self.opened_kvstore(request)
         try:
             array = None if flags.delete_existing else self._found(kvstore)
             if array is None:
                 array = self._created(kvstore, flags.create, flags.delete_existing)
-            elif not flags.opens:
+            elif not flags._opens:
                 raise self._exists(kvstore)
             else:
                 self._check_metadata(array)
@@ -164,7 +150,7 @@ class DocumentedSpec(StoredSpec):
         except TegulaError as error:
             raise as_status(error) from error
         self._check(driver)
-        driver.mode = mode_of(read, write)
+        driver.mode = request.mode
         return driver
 
     def _found(self, kvstore: KvStore) -> tegula.Array | None:
@@ -274,17 +260,14 @@ class DocumentedDriver(NodeDriver):
 
     # --- other bounds
 
-    def resize(
-        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
-    ) -> Driver:
+    def resize(self, options: ResizeOptions) -> Driver:
         array = self.shared()
-        bounds = exclusive_max[: self.array.ndim]
-        if all(bound is None for bound in bounds):
+        if all(bound is None for bound in options.exclusive_max[: self.array.ndim]):
             return self.latest()
         self._check_other_fields(options)
         try:
             array.refresh()
-            shape = new_shape(array.shape, bounds, options)
+            shape = new_shape(array.shape, options)
             if shape != array.shape and options.metadata_only:
                 array._update(lambda metadata: replace(metadata, shape=shape))
             elif shape != array.shape:

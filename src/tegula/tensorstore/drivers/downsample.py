@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import gcd
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.downsampling import METHODS, downsample_values, downsampled_bounds, supports
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.context import SpecBuilder
+from tegula.tensorstore.drivers.downsampling import METHODS, downsample_values, downsampled_bounds, supports
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, read_base, write_spec
 from tegula.tensorstore.errors import StatusError, annotate
-from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.json_binding import MISSING, array, at, expected, integer, invalid, member
-from tegula.tensorstore.output_maps import OutputIndexMap
-from tegula.tensorstore.resizing import resolved_transform
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.schema_views import fill_through, layout_through, units_through
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform, compose, identity
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.resizing import resolved_transform
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.json.binding import MISSING, array, at, expected, integer, invalid, member
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
+from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import select
 
 __all__ = ["DownsampleDriver", "DownsampleSpec", "downsample_driver", "downsample_spec"]
@@ -87,12 +88,10 @@ class DownsampleSpec(VirtualSpec):
             schema.update(domain=domain)
         return schema
 
-    def open(
-        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
-    ) -> Driver:
-        if write and not read:
+    def open(self, request: Opening) -> Driver:
+        if request.write and not request.read:
             raise invalid("only reading is supported")
-        driver, view = open_base(self.base, context, transaction, (True, False), batch)
+        driver, view = open_base(self.base, replace(request, read=True, write=False))
         return downsample_driver(driver, view, self.factors, self.method)
 
 
@@ -126,6 +125,9 @@ class DownsampleDriver(Driver):
         if base.dimension_units is not None:
             units = units_through(base.dimension_units, view)
             self.dimension_units = tuple(unit and unit * factor for unit, factor in zip(units, factors, strict=True))
+
+    def load(self, indices: Indices | None) -> None:
+        self._below.driver.load(None)
 
     def read(self, indices: Indices) -> _Values:
         if self.method == "stride":

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.metadata.data_types import DataType
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.drivers.interface import Indices
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.spec.interface import Indices
 
 __all__ = ["Elements", "pick", "put"]
 
@@ -66,7 +66,9 @@ class Elements:
             self.dtype, self.shape = dtypes.byte, (item.itemsize,)
         else:
             self.dtype = dtypes.dtype(item)
-            if self.dtype in (dtypes.char, dtypes.byte) and not (item.itemsize == 1 and field is not None):
+            if (self.dtype is dtypes.char or self.dtype is dtypes.byte) and not (
+                item.itemsize == 1 and field is not None
+            ):
                 self.shape = (*inner, item.itemsize)
         self.plain = self.shape == inner and item == self.dtype.numpy_dtype
 

@@ -13,22 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import ConflictError, TegulaError
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.interface import Driver, Indices, OpenFlags, mode_of
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_recheck, read_schema
 from tegula.tensorstore.errors import annotate, as_status, status
-from tegula.tensorstore.json_binding import MISSING, dump, invalid, known_only, member, obj, string
-from tegula.tensorstore.json_pointer import parse_pointer, replaced, resolve
-from tegula.tensorstore.json_values import to_json_value
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
+from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
+from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, Indices, Opening, OpenMode
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
-    from tegula.tensorstore.transaction import Transaction
+    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["JsonDriver", "JsonSpec"]
 
@@ -60,7 +59,7 @@ class JsonSpec(StoredSpec):
             with member("json_pointer"):
                 self.pointer = string(pointer)
                 parse_pointer(self.pointer)
-        self.recheck_data = read_recheck(members, "recheck_cached_data", "open")
+        self.recheck_data = read_recheck(members, "recheck_cached_data") if "recheck_cached_data" in members else "open"
         known_only(members)
         self._check()
         return self
@@ -101,7 +100,7 @@ class JsonSpec(StoredSpec):
     def get_domain(self) -> IndexDomain | None:
         return _SCALAR
 
-    def merge(self, *, schema: Schema | None = None, flags: OpenFlags | None = None, **options: Any) -> JsonSpec:
+    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
         other = super().merge(**options)
         assert isinstance(other, JsonSpec)
         if schema is not None:
@@ -119,17 +118,10 @@ class JsonSpec(StoredSpec):
         """Return what a URL says of the value after where the document is."""
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
 
-    def open(
-        self,
-        context: Context,
-        transaction: Transaction | None = None,
-        read: bool = True,
-        write: bool = True,
-        batch: Batch | None = None,
-    ) -> Driver:
-        kvstore = self.opened_kvstore(context, transaction)
+    def open(self, request: Opening) -> Driver:
+        kvstore = self.opened_kvstore(request)
         driver = JsonDriver(self, kvstore)
-        driver.mode = mode_of(read, write)
+        driver.mode = request.mode
         return driver
 
 

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 import tegula
+from tegula import engine
 from tegula.indexing import Plan, vectorized
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.elements import Elements, pick, put
-from tegula.tensorstore.drivers.interface import Driver, Indices, ResizeOptions
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.drivers.viewed import array_rank, joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.errors import as_status, status
-from tegula.tensorstore.intervals import MAX_RANK
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import MAX_RANK
+from tegula.tensorstore.spec.interface import Driver, Indices, ResizeOptions
 
 _MAX_EXTENT = 2**62 - 2
 __all__ = ["NodeDriver", "new_shape"]
@@ -35,10 +36,8 @@ class NodeDriver(Driver):
     ----------
     array : tegula.Array
         The array. It keeps the bounds it was opened with; another driver has those it gets.
-    field : str, optional
-        The field to show, of a structure.
-    void : bool
-        Whether elements are shown as bytes.
+    elements : Elements, optional
+        How its elements are shown; by default whole.
     labels : iterable of str, optional
         Labels of the dimensions.
     fill_missing : bool
@@ -62,26 +61,27 @@ class NodeDriver(Driver):
     def __init__(
         self,
         array: tegula.Array,
+        elements: Elements | None = None,
         *,
-        field: str | None = None,
-        void: bool = False,
         labels: Iterable[str] | None = None,
         fill_missing: bool = True,
     ) -> None:
         self.array = array
-        self.elements = Elements(array.metadata.data_type, field, void)
-        self.dtype = self.elements.dtype
+        metadata = array._stored.metadata
+        self.elements = elements = Elements(metadata.data_type) if elements is None else elements
+        field = elements.field
+        self.dtype = elements.dtype
         self._fill_missing = fill_missing
         self._labels = None if labels is None else tuple(labels)
-        self._direct = self.elements.plain and not self.elements.shape and fill_missing and field is None
+        self._direct = elements.plain and not elements.shape and fill_missing and field is None
         self._note_shape()
-        fill = array.metadata.fill_value
-        if fill is not None and array.metadata.data_type.is_fixed:
-            self.fill_value = self.elements.present(fill if field is None else np.asarray(fill[field]))
+        fill = metadata.fill_value
+        if fill is not None and metadata.data_type.is_fixed:
+            self.fill_value = elements.present(fill if field is None else np.asarray(fill[field]))
 
     def _note_shape(self) -> None:
         inner = self.elements.shape
-        outer = self.array.shape
+        outer = self.array._stored.metadata.shape
         shape, upper = (*outer, *inner), (True,) * len(outer) + (False,) * len(inner)
         rank = len(shape)
         labels = ("",) * rank if self._labels is None else self._labels
@@ -91,6 +91,9 @@ class NodeDriver(Driver):
             self.domain = IndexDomain._make((0,) * rank, shape, (False,) * rank, upper, labels)
 
     # --- reading and writing
+
+    def load(self, indices: Indices | None) -> None:
+        engine.load(self.array._stored)
 
     def read(self, indices: Indices) -> _Values:
         if self._direct:
@@ -258,7 +261,7 @@ def _once(
     return once, (places.reshape(shape),), 1
 
 
-def new_shape(old: tuple[int, ...], bounds: tuple[int | None, ...], options: ResizeOptions) -> tuple[int, ...]:
+def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
     """Return the shape that a resize asks for.
 
     Raises
@@ -266,7 +269,7 @@ def new_shape(old: tuple[int, ...], bounds: tuple[int | None, ...], options: Res
     ValueError
         If it is not possible, or not what the options allow.
     """
-    shape = tuple(size if bound is None else bound for size, bound in zip(old, bounds))
+    shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):
         if after < 0:
             raise status("INVALID_ARGUMENT", f"Resize to a negative extent along output dimension {axis}: {after}")

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore import dtypes
-from tegula.tensorstore.chunk_layout import ChunkLayout
+from tegula.errors import TegulaError
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
 from tegula.tensorstore.drivers.cells import cells, result_shape
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, ResizeOptions, mode_of
 from tegula.tensorstore.drivers.viewed import Viewed
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, write_spec
-from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import MISSING, array, at, invalid, member, obj
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform
+from tegula.tensorstore.errors import StatusError, annotate
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json.binding import MISSING, array, at, invalid, member, obj
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["Layer", "StackDriver", "StackSpec", "checked_layers"]
 
@@ -73,11 +75,11 @@ class Layer:
         """Return the layer of an open array."""
         return cls(view.domain, driver.dtype, opened=Viewed(driver, view))
 
-    def opened(self, context: Context, transaction: Any, mode: tuple[bool, bool]) -> Viewed:
+    def opened(self, request: Opening) -> Viewed:
         """Return the array, opened if need be."""
         if self._opened is None:
             assert self.spec is not None
-            self._opened = Viewed(*open_base(self.spec, context, transaction, mode, None))
+            self._opened = Viewed(*open_base(self.spec, request))
         return self._opened
 
     def described(self, minimal: bool) -> Spec:
@@ -128,9 +130,7 @@ class StackSpec(VirtualSpec):
             schema.update(domain=domain)
         return schema
 
-    def open(
-        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
-    ) -> Driver:
+    def open(self, request: Opening) -> Driver:
         layers = []
         for number, spec in enumerate(self.layers):
             with_dtype = spec
@@ -142,8 +142,8 @@ class StackSpec(VirtualSpec):
             except StatusError as error:
                 raise annotate(error, f"Layer {number}") from error
         found = checked_layers(layers, self.schema, "Specified dtype ({}) does not match existing value ({})")
-        driver = StackDriver(found, self.schema, context, transaction)
-        driver.mode = mode_of(read, write)
+        driver = StackDriver(found, self.schema, request.context, request.transaction)
+        driver.mode = request.mode
         driver.bindings = self.bindings
         return driver
 
@@ -207,12 +207,19 @@ class StackDriver(Driver):
             for layer in reversed(self.layers):
                 ends = zip(layer.domain.inclusive_min, inside, layer.domain.exclusive_max)
                 if all(start is not None and low <= start < high for low, start, high in ends):
-                    return layer.opened(self._context, self._transaction, ("r" in self.mode, "w" in self.mode))
+                    return layer.opened(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
         shown = ", ".join("-4611686018427387903" if start is None else str(start) for start in inside)
         raise invalid(f'Cell with origin={{{shown}}} missing layer mapping in "stack" driver')
 
     def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.searchsorted(self._edges[axis], numbers, side="right") - 1
+
+    def load(self, indices: Indices | None) -> None:
+        if indices is None:
+            indices = tuple(slice(*ends, 1) for ends in zip(self.domain.inclusive_min, self.domain.exclusive_max))
+        with suppress(TegulaError):  # the operation will meet it, too
+            for numbers, _, _ in cells(indices, self._locate):
+                self._layer_at(numbers).driver.load(None)
 
     def read(self, indices: Indices) -> _Values:
         result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
@@ -248,11 +255,6 @@ class StackDriver(Driver):
                 other.layers.append(Layer.of_view(opened.driver.with_transaction(transaction), opened.view))
         other._found = {}
         return other
-
-    def resize(
-        self, inclusive_min: tuple[int | None, ...], exclusive_max: tuple[int | None, ...], options: ResizeOptions
-    ) -> Driver:
-        raise status("UNIMPLEMENTED", "Resize not supported")
 
 
 def checked_layers(layers: Sequence[Layer], schema: Schema, mismatch: str) -> list[Layer]:

@@ -12,17 +12,29 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.interface import DriverSpec, OpenFlags
-from tegula.tensorstore.dtypes import dtype
-from tegula.tensorstore.json_binding import MISSING, boolean, expected, invalid, known_only, member, obj, string
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.transaction import Transaction
+from tegula.tensorstore.errors import StatusError
+from tegula.tensorstore.json.binding import (
+    MISSING,
+    boolean,
+    expected,
+    in_member,
+    invalid,
+    known_only,
+    member,
+    obj,
+    string,
+)
+from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
+from tegula.tensorstore.spec.interface import DriverSpec, Opening, OpenMode
 
 __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
+_TO_OPEN = OpenMode(open=True)
+_UNSPOKEN = frozenset(("metadata_cache_pool",))  # it is the cache pool, unless it is given
 
 
 class StoredSpec(DriverSpec):
@@ -47,7 +59,7 @@ class StoredSpec(DriverSpec):
         self.members = {}
         self.kvstore = None
         self.schema = Schema()
-        self.flags = OpenFlags(open=True)
+        self.flags = _TO_OPEN
         self.bindings = Bindings(self.resource_kinds)
 
     @classmethod
@@ -55,31 +67,30 @@ class StoredSpec(DriverSpec):
         members = obj(json)
         self = cls()
         self.schema = read_schema(members)
-        self._read_bindings(members)
+        self.bindings.take(members, but=_UNSPOKEN)
         self._read_kvstore(members)
-        self.recheck_metadata = read_recheck(members, "recheck_cached_metadata", "open")
-        self.recheck_data = read_recheck(members, "recheck_cached_data", True)
+        if "recheck_cached_metadata" in members:
+            self.recheck_metadata = read_recheck(members, "recheck_cached_metadata")
+        if "recheck_cached_data" in members:
+            self.recheck_data = read_recheck(members, "recheck_cached_data")
         self.flags = read_flags(members)
-        self.fill_missing = _boolean(members, "fill_missing_data_reads", True)
-        self.store_equal = _boolean(members, "store_data_equal_to_fill_value", False)
+        if "fill_missing_data_reads" in members:
+            self.fill_missing = _boolean(members, "fill_missing_data_reads")
+        if "store_data_equal_to_fill_value" in members:
+            self.store_equal = _boolean(members, "store_data_equal_to_fill_value")
         self.read_members(members)
-        _refuse_mismatch(members)
+        if "allow_metadata_mismatch" in members:
+            _refuse_mismatch(members)
         known_only(members)
         return self
-
-    def _read_bindings(self, members: dict[str, Any]) -> None:
-        self.bindings.take(members)
-        if "metadata_cache_pool" not in self.bindings.resources:  # then it is the other one, and not spoken of
-            kinds = {name: kind for name, kind in self.resource_kinds.items() if name != "metadata_cache_pool"}
-            bindings = Bindings(kinds)
-            bindings.resources, bindings.context = self.bindings.resources, self.bindings.context
-            self.bindings = bindings
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
         value = members.pop("kvstore", MISSING)
         if value is not MISSING:
-            with member("kvstore"):
+            try:
                 self.kvstore = value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)
+            except StatusError as error:
+                raise in_member("kvstore", error) from error.__cause__
         path = members.pop("path", MISSING)
         if path is not MISSING:
             with member("path"):
@@ -90,8 +101,10 @@ class StoredSpec(DriverSpec):
         self._make_directory()
 
     def _make_directory(self) -> None:
-        if self.directory and self.kvstore is not None and self.kvstore.path and not self.kvstore.path.endswith("/"):
-            self.kvstore = self.kvstore + "/"
+        if self.directory and self.kvstore is not None:
+            path = self.kvstore.path
+            if path and not path.endswith("/"):
+                self.kvstore = self.kvstore + "/"
 
     def read_members(self, members: dict[str, Any]) -> None:
         """Take the driver's own members out of a spec."""
@@ -120,7 +133,7 @@ class StoredSpec(DriverSpec):
         return json
 
     def bound(self, context: Context) -> Self:
-        other = copy(self)
+        other = self.__copy__()
         home = self.bindings.home(context)
         other.bindings = self.bindings.bound(home)
         if self.kvstore is not None:
@@ -135,15 +148,9 @@ class StoredSpec(DriverSpec):
         return other
 
     def merge(
-        self,
-        *,
-        flags: OpenFlags | None = None,
-        kvstore: Any = None,
-        schema: Schema | None = None,
-        minimal: bool = False,
-        **members: Any,
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> Self:
-        other = copy(self)
+        other = self.__copy__()
         if flags is not None:
             other.flags = flags
         if kvstore is not None:
@@ -154,13 +161,11 @@ class StoredSpec(DriverSpec):
         if schema is not None:
             other.schema = self.schema.copy()
             other.schema.merge(schema)
-        if "recheck_cached_metadata" in members:
-            other.recheck_metadata = members["recheck_cached_metadata"]
-        if "recheck_cached_data" in members:
-            other.recheck_data = members["recheck_cached_data"]
+        other.recheck_metadata = options.get("recheck_cached_metadata", self.recheck_metadata)
+        other.recheck_data = options.get("recheck_cached_data", self.recheck_data)
         return other
 
-    def checked_flags(self, read: bool, write: bool) -> OpenFlags:
+    def checked_flags(self, request: Opening) -> OpenMode:
         """Return the flags if they go together with each other and with the mode.
 
         Raises
@@ -168,8 +173,8 @@ class StoredSpec(DriverSpec):
         ValueError
             If they do not.
         """
-        flags = self.flags.check()
-        if flags.create and not write:
+        flags = self.flags._check()
+        if flags.create and not request.write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
         self._check_kvstore()
         return flags
@@ -184,7 +189,7 @@ class StoredSpec(DriverSpec):
         moment = self.recheck_metadata
         return moment is True or (isinstance(moment, float) and moment > time.time())
 
-    def opened_kvstore(self, context: Context, transaction: Transaction | None) -> KvStore:
+    def opened_kvstore(self, request: Opening) -> KvStore:
         """Open where the array is.
 
         Raises
@@ -193,21 +198,22 @@ class StoredSpec(DriverSpec):
             If the spec does not say where, or it can't be opened.
         """
         self._check_kvstore()
-        return KvStore.open(self.kvstore, context=context, transaction=transaction).result()
+        return open_bound(self.kvstore.bound(request.context), request.transaction)
 
     def described(self, members: dict[str, Any], data_type: dtype) -> Self:
         other = copy(self)
         other.schema = Schema(dtype=data_type)
         assumed = self.flags.assume_metadata
-        other.flags = OpenFlags(open=True, assume_metadata=assumed)
+        other.flags = OpenMode(open=True, assume_metadata=assumed)
         return other
 
 
 def read_schema(members: dict[str, Any]) -> Schema:
     """Take ``schema``, ``dtype`` and ``rank`` out of a spec."""
-    value = members.pop("schema", MISSING)
-    with member("schema"):
-        found = Schema() if value is MISSING else Schema(obj(value))
+    found = Schema()
+    if "schema" in members:
+        with member("schema"):
+            found = Schema(obj(members.pop("schema")))
     name = members.pop("dtype", MISSING)
     if name is not MISSING:
         with member("dtype"):
@@ -239,16 +245,18 @@ def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
     return json
 
 
-def read_flags(members: dict[str, Any]) -> OpenFlags:
+def read_flags(members: dict[str, Any]) -> OpenMode:
     """Take the flags out of a spec."""
+    if members.keys().isdisjoint(FLAGS):
+        return _TO_OPEN
     given = "open" in members or "create" in members
-    flags = OpenFlags(**{name: _boolean(members, name, False) for name in FLAGS})
+    flags = OpenMode(**{name: _boolean(members, name) for name in FLAGS})
     if flags.assume_metadata:
         flags = replace(flags, assume_cached_metadata=False)
     return flags if given else replace(flags, open=True)
 
 
-def write_flags(flags: OpenFlags, include_defaults: bool) -> dict[str, Any]:
+def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
     """Write the flags; to open what exists is the default."""
     json: dict[str, Any] = {}
     if flags.create:
@@ -261,9 +269,9 @@ def write_flags(flags: OpenFlags, include_defaults: bool) -> dict[str, Any]:
     return json
 
 
-def read_recheck(members: dict[str, Any], name: str, default: Any) -> Any:
+def read_recheck(members: dict[str, Any], name: str) -> Any:
     """Take a member that says from when on what is cached is fresh."""
-    value = members.pop(name, default)
+    value = members.pop(name)
     if isinstance(value, bool) or value == "open":
         return value
     if isinstance(value, (int, float)):
@@ -275,12 +283,12 @@ def read_recheck(members: dict[str, Any], name: str, default: Any) -> Any:
 def _refuse_mismatch(members: dict[str, Any]) -> None:
     """Take a member of old that can no longer be set."""
     with member("allow_metadata_mismatch"):
-        if boolean(members.pop("allow_metadata_mismatch", False)):
+        if boolean(members.pop("allow_metadata_mismatch")):
             raise invalid('"allow_metadata_mismatch" no longer supported')
 
 
-def _boolean(members: dict[str, Any], name: str, default: bool) -> bool:
-    value = members.pop(name, default)
+def _boolean(members: dict[str, Any], name: str) -> bool:
+    value = members.pop(name, False)
     if isinstance(value, bool):
         return value
     with member(name):

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.domain import IndexDomain
-from tegula.tensorstore.drivers.interface import Driver, Indices
-from tegula.tensorstore.output_maps import OutputIndexMap
-from tegula.tensorstore.transform import IndexTransform, compose
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.transform import IndexTransform, compose
+from tegula.tensorstore.spec.interface import Driver, Indices
 from tegula.tensorstore.views import select
 
 __all__ = ["Viewed", "array_rank", "joint_first", "joint_in_place", "numpy_selection"]

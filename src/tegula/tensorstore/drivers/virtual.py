@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any, ClassVar
 
 from tegula.errors import TegulaError
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, OpenFlags
 from tegula.tensorstore.drivers.stored import read_schema, write_schema
 from tegula.tensorstore.errors import annotate, status
-from tegula.tensorstore.json_binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.schema import Schema
-from tegula.tensorstore.spec import Spec
-from tegula.tensorstore.transform import IndexTransform, compose, identity
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["VirtualSpec", "default_context", "driver_spec_of_view", "open_base", "read_base", "write_spec"]
 
@@ -62,10 +62,10 @@ class VirtualSpec(DriverSpec):
         return {}
 
     @property
-    def flags(self) -> OpenFlags:  # type: ignore[override]  # those of what is below
+    def flags(self) -> OpenMode:  # type: ignore[override]  # those of what is below
         """What opening may do with the array below, if there is one."""
         base = self.parts().get("base")
-        return base._driver.flags if isinstance(base, Spec) else OpenFlags(open=True)
+        return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
 
     def bound(self, context: Context) -> VirtualSpec:
         home = self.bindings.home(context)
@@ -79,13 +79,7 @@ class VirtualSpec(DriverSpec):
         return other
 
     def merge(
-        self,
-        *,
-        flags: OpenFlags | None = None,
-        kvstore: Any = None,
-        schema: Schema | None = None,
-        minimal: bool = False,
-        **members: Any,
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> VirtualSpec:
         if kvstore is not None:
             raise status("INVALID_ARGUMENT", '"kvstore" not supported by driver')
@@ -134,12 +128,10 @@ def write_spec(spec: Spec, builder: SpecBuilder, include_defaults: bool) -> dict
     return dict(sorted(json.items()))
 
 
-def open_base(
-    spec: Spec, context: Context, transaction: Any, mode: tuple[bool, bool], batch: Any
-) -> tuple[Driver, IndexTransform]:
+def open_base(spec: Spec, request: Opening) -> tuple[Driver, IndexTransform]:
     """Open the array below: its driver, and the transform to it."""
     try:
-        driver = spec._driver.open(context, transaction, *mode, batch)
+        driver = spec._driver.open(request)
     except TegulaError as error:
         raise annotate(error, f'Error opening "{spec._driver.name}" driver') from error
     whole = identity(driver.domain)

@@ -13,20 +13,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.chunk_shapes import choose_shape
-from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_shapes import choose_shape
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.cells import cells, result_shape
-from tegula.tensorstore.drivers.interface import Driver, DriverSpec, Indices, mode_of
 from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.future import Future
-from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.json_binding import invalid
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
+from tegula.tensorstore.json.binding import invalid
 from tegula.tensorstore.resumable import Steps, finish, running
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening, mode_of
 
 __all__ = [
     "VirtualChunkedDriver",
@@ -96,11 +96,9 @@ class VirtualChunkedSpec(VirtualSpec):
             schema.update(dimension_units=driver.dimension_units)
         return schema
 
-    def open(
-        self, context: Context, transaction: Any = None, read: bool = True, write: bool = True, batch: Any = None
-    ) -> Driver:
+    def open(self, request: Opening) -> Driver:
         found = copy(self.driver)
-        reads, writes = read and "r" in found.mode, write and "w" in found.mode
+        reads, writes = request.read and "r" in found.mode, request.write and "w" in found.mode
         if not reads and not writes:
             raise invalid("the functions for that were not given")
         found.mode = mode_of(reads, writes)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import tegula
 from tegula.formats.numpy_types import dtype_to_json
 from tegula.metadata.data_types import DataType
-from tegula.tensorstore.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.drivers.documented import DocumentedSpec, chunk_shape_of, fill_json, shape_of
-from tegula.tensorstore.json_binding import dump, invalid
+from tegula.tensorstore.json.binding import dump, invalid
 
 __all__ = ["Zarr1Spec"]
 

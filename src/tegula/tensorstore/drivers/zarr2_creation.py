@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.chunk_shapes import choose_shape
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain, merge_domains
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_shapes import choose_shape
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.zarr2_codecs import DEFAULT_COMPRESSOR
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_codecs import DEFAULT_COMPRESSOR
 from tegula.tensorstore.drivers.zarr2_layout import (
     effective_domain,
     effective_layout,
+    fill_as_shown,
     fill_of,
     inner_order,
     ranks,
@@ -25,8 +26,8 @@ from tegula.tensorstore.drivers.zarr2_layout import (
 from tegula.tensorstore.drivers.zarr2_metadata import Constraints, Metadata, check_chunk
 from tegula.tensorstore.drivers.zarr2_types import ZarrType, type_of_name, zarr_type
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import MISSING, dump, invalid
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.json.binding import MISSING, dump, invalid
 
 __all__ = ["check_schema", "codec_of", "new_metadata"]
 
@@ -131,24 +132,12 @@ def _chosen_fill(constraints: Constraints, schema: Schema, zarr: ZarrType, shown
         problem = "Cannot specify fill_value through schema for structured zarr data type"
         raise invalid(f"Invalid fill_value: {problem} {dump(zarr.document)}")
     try:
-        values = _broadcast(schema.fill_value, shown)
+        values = fill_as_shown(schema.fill_value, shown).astype(shown.dtype.numpy_dtype)
     except StatusError as error:
         raise annotate(error, "Invalid fill_value") from None
     stored = values.dtype if values.dtype.kind in "SV" else zarr.fields[0].element
     raw = np.ascontiguousarray(values.astype(stored)).tobytes()
     return np.frombuffer(raw, zarr.numpy).reshape(()).copy() if raw else np.zeros((), zarr.numpy)
-
-
-def _broadcast(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
-    """Return a fill value of the schema in the shape of an element."""
-    trimmed = fill
-    while trimmed.ndim > len(shown.shape) and trimmed.shape[0] == 1:
-        trimmed = trimmed[0]
-    try:
-        return np.broadcast_to(trimmed, shown.shape).astype(shown.dtype.numpy_dtype)
-    except ValueError:
-        source, target = (", ".join(map(str, item)) for item in (fill.shape, shown.shape))
-        raise invalid(f"Cannot broadcast array of shape {{{source}}} to target shape {{{target}}}") from None
 
 
 def check_schema(metadata: Metadata, schema: Schema, shown: Elements) -> None:
@@ -195,7 +184,7 @@ def _check_domain(domain: IndexDomain, constraint: IndexDomain) -> None:
 
 
 def _check_fill(metadata: Metadata, constraint: npt.NDArray[Any], shown: Elements) -> None:
-    wanted = _broadcast(constraint, shown)
+    wanted = fill_as_shown(constraint, shown).astype(shown.dtype.numpy_dtype)
     found = fill_of(metadata.fill, shown)
     if found is None:
         raise invalid(

@@ -5,24 +5,33 @@ The dimensions are those of the chunks, then those that the elements of a field 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.chunk_layout import ChunkLayout, setting
-from tegula.tensorstore.domain import IndexDomain, merge_domains
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.fill_values import check_broadcast
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.errors import status
-from tegula.tensorstore.intervals import EXCLUSIVE_INFINITY
-from tegula.tensorstore.json_binding import MISSING, dump, invalid
-from tegula.tensorstore.kvstore_paths import quoted
+from tegula.tensorstore.errors import quoted, status
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
+from tegula.tensorstore.json.binding import MISSING, dump, invalid
 
-__all__ = ["Ranks", "Shown", "effective_domain", "effective_layout", "fill_of", "inner_order", "ranks", "shown_part"]
-
-Shown = Elements
+__all__ = [
+    "Ranks",
+    "effective_domain",
+    "effective_layout",
+    "fill_as_shown",
+    "fill_of",
+    "inner_order",
+    "ranks",
+    "shown_part",
+    "stored_bounds",
+]
 
 
 def shown_part(zarr: ZarrType, field: str, void: bool, records: bool = False) -> Elements:
@@ -100,14 +109,31 @@ def effective_domain(
     )
     if constraint is None:
         return base
-    merged = merge_domains(base, constraint)
+    return stored_bounds(merge_domains(base, constraint), upper)
+
+
+def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
+    """Return a domain with the implicit bounds of a stored array: lower ones are explicit, upper ones as given."""
     return IndexDomain(
-        inclusive_min=merged.inclusive_min,
-        exclusive_max=merged.exclusive_max,
-        labels=merged.labels,
-        implicit_lower_bounds=[False] * known.full,
+        inclusive_min=domain.inclusive_min,
+        exclusive_max=domain.exclusive_max,
+        labels=domain.labels,
+        implicit_lower_bounds=[False] * domain.rank,
         implicit_upper_bounds=upper,
     )
+
+
+def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
+    """Return a fill value of a schema in the shape of an element.
+
+    Raises
+    ------
+    ValueError
+        If it has other dimensions than an element.
+    """
+    check_broadcast(fill, shown.shape)
+    extra = max(0, fill.ndim - len(shown.shape))
+    return np.broadcast_to(fill.reshape(fill.shape[extra:]), shown.shape)
 
 
 def inner_order(order: str, chunked: int, full: int) -> list[int]:

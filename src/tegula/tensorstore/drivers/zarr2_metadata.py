@@ -17,10 +17,11 @@ import numpy.typing as npt
 from tegula.errors import TegulaError
 from tegula.formats.zarr2 import parse as parse_documents
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tensorstore.drivers.zarr2_codecs import compressor_from_json, filters_from_json
+from tegula.tensorstore.constraints.zarr2_codecs import compressor_from_json, filters_from_json
+from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_types import ZarrType, fill_to_document, fill_value, zarr_type
 from tegula.tensorstore.errors import as_status, status
-from tegula.tensorstore.json_binding import (
+from tegula.tensorstore.json.binding import (
     MISSING,
     array,
     at,
@@ -33,7 +34,7 @@ from tegula.tensorstore.json_binding import (
     one_of,
 )
 
-__all__ = ["Constraints", "Metadata", "check_chunk", "check_constraints", "parse_stored"]
+__all__ = ["ANYTHING", "Constraints", "Metadata", "check_chunk", "check_constraints", "parse_stored"]
 
 _MAX_SIZE: Final = 2**63 - 2
 _MAX_RANK: Final = 32
@@ -86,13 +87,13 @@ class Constraints:
         """Read a spec's ``metadata``."""
         members = obj(value)
         if not members:
-            return _ANYTHING
+            return ANYTHING
         found = _read(members, required=False)
         known_only(members)
         return found
 
 
-_ANYTHING: Final = Constraints()
+ANYTHING: Final = Constraints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,8 @@ class Metadata:
     filters: list[dict[str, Any]] | None = None
     separator: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    parts: dict[tuple[str, bool, bool], Elements] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What specs have shown of the elements, by `field`, `void` and `records`."""
     _nodes: dict[str, ArrayMetadata] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -126,6 +129,10 @@ class Metadata:
         if self.separator is not None:
             document["dimension_separator"] = self.separator
         return document
+
+    def constraints(self, separator: str) -> Constraints:
+        """Return the constraints that only this document meets, and others with the same chunks."""
+        return Constraints.from_json(replace(self, separator=separator, extra={}).to_json())
 
     def encode(self) -> bytes:
         """Return the bytes of the document."""
@@ -271,7 +278,7 @@ def check_constraints(constraints: Constraints, metadata: Metadata) -> None:
     ValueError
         If a member is another one.
     """
-    if constraints is _ANYTHING:
+    if constraints is ANYTHING:
         return
     wanted, stored = constraints.to_json(), metadata.to_json()
     for name in COMPARED:

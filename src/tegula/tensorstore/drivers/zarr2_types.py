@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite, isnan, prod
 from typing import Any, Final
@@ -19,11 +20,10 @@ from tegula.errors import TegulaError
 from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.metadata.data_types import EXTENDED, DataType
 from tegula.metadata.fill_values import fill_from_json, fill_to_json
-from tegula.tensorstore.errors import StatusError
-from tegula.tensorstore.json_binding import MISSING, array, at, boolean, dump, expected, integer, invalid, string
-from tegula.tensorstore.kvstore_paths import quoted
+from tegula.tensorstore.errors import StatusError, quoted
+from tegula.tensorstore.json.binding import MISSING, array, at, boolean, dump, expected, integer, invalid, string
 
-__all__ = ["Field", "ZarrType", "fill_to_document", "fill_value", "type_of_name", "zarr_type"]
+__all__ = ["Field", "ZarrType", "fill_to_document", "fill_value", "set_number", "type_of_name", "zarr_type"]
 
 _TYPESTR: Final = re.compile(
     r"[<>|](?:b1|i[1248]|u[1248]|f[248]|c8|c16|[SV][0-9]{1,9}|U[1-9][0-9]{0,8}"
@@ -208,24 +208,33 @@ def fill_value(value: Any, zarr: ZarrType) -> npt.NDArray[Any] | None:
         out[()] = value
         return out
     with np.errstate(over="ignore"):
-        _set_number(out, value, dtype)
+        _set_value(out, value, dtype)
     return out
 
 
-def _set_number(out: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> None:
+def set_number(out: npt.NDArray[Any], value: Any, read_float: Callable[[Any, np.dtype[Any]], Any]) -> bool:
+    """Read a truth value or a real number into a 0-d array; return whether it is of such a type."""
+    dtype = out.dtype
     name = _EXTENDED_NAMES.get(dtype, "")
     if dtype.kind == "b":
         out[()] = boolean(value)
     elif "int" in name:
-        bits = int(name.lstrip("uint"))
-        unsigned = name.startswith("u")
-        out[()] = _integer(value, 0 if unsigned else -(2 ** (bits - 1)), 2 ** (bits if unsigned else bits - 1) - 1)
+        bits, signed = int(name.lstrip("uint")), not name.startswith("u")
+        out[()] = _integer(value, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
     elif name or dtype.kind == "f":
-        out[()] = _float(value)
+        out[()] = read_float(value, dtype)
     elif dtype.kind in "iu":
         limits = np.iinfo(dtype)
         out[()] = _integer(value, int(limits.min), int(limits.max))
-    elif dtype.kind == "c":
+    else:
+        return False
+    return True
+
+
+def _set_value(out: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> None:
+    if set_number(out, value, lambda value, dtype: _float(value)):
+        return
+    if dtype.kind == "c":
         if isinstance(value, str) or not isinstance(value, (list, tuple)):
             out[()] = _from_base64(value, dtype)
         else:

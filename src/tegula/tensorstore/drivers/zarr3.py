@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tensorstore.chunk_layout import ChunkLayout
-from tegula.tensorstore.codec_spec import CodecSpec
-from tegula.tensorstore.domain import IndexDomain, check_labels
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.interface import Indices, on_demand
-from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec, stored_array
+from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.viewed import numpy_selection
-from tegula.tensorstore.drivers.zarr2_layout import Ranks, fill_of, ranks
+from tegula.tensorstore.drivers.zarr2_layout import Ranks, ranks, shown_part
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.zarr3_creation import check_schema, new_metadata
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
     effective_layout,
     layout_of_chunks,
     merge_units,
-    shown_part,
 )
 from tegula.tensorstore.drivers.zarr3_metadata import (
     ANYTHING,
     KEY,
     Constraints,
     Metadata,
+    Units,
     check_constraints,
     parse_stored,
 )
 from tegula.tensorstore.drivers.zarr3_statistics import stored_parts
 from tegula.tensorstore.drivers.zarr3_types import check_name
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, as_status
-from tegula.tensorstore.json_binding import MISSING, boolean, invalid, member, string
-from tegula.tensorstore.kvstore import KvStore
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import MISSING, member
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Indices, on_demand
 
 __all__ = ["Zarr3Driver", "Zarr3Spec"]
 
@@ -53,18 +50,9 @@ class Zarr3Spec(KeyedSpec):
 
     name: ClassVar[str] = "zarr3"
     format_name: ClassVar[str] = "zarr3"
+    key = KEY
+    anything = ANYTHING
     constraints: Constraints
-    field: str = ""
-    void: bool = False
-    records: bool = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.constraints = ANYTHING
-
-    @property
-    def key(self) -> str:
-        return KEY
 
     # --- JSON
 
@@ -76,20 +64,9 @@ class Zarr3Spec(KeyedSpec):
         if metadata is not MISSING:
             with member("metadata"):
                 self.constraints = Constraints.from_json(metadata)
-        if "field" in members:
-            with member("field"):
-                self.field = string(members.pop("field"))
-        for name, attribute in (("open_as_void", "void"), ("open_as_records", "records")):
-            if name in members:
-                with member(name):
-                    setattr(self, attribute, boolean(members.pop(name)))
-        if self.void and self.field:
-            raise invalid('"field" and "open_as_void" are mutually exclusive')
-        if self.records and (self.field or self.void):
-            other = "field" if self.field else "open_as_void"
-            raise invalid(f'"{other}" and "open_as_records" are mutually exclusive')
+        self.read_shown(members)
         zarr = self.constraints.zarr
-        shown = self._shown() or (None if zarr is None or zarr.named else shown_part(zarr, "", False))
+        shown = self.shown or (None if zarr is None or zarr.named else shown_part(zarr, "", False))
         if wanted is not None and not self.void and (shown is None or shown.dtype != wanted):
             check_name(wanted.name)
         if shown is not None:
@@ -103,18 +80,12 @@ class Zarr3Spec(KeyedSpec):
         metadata = self.constraints.to_json()
         if len(metadata) > 1 or include_defaults:
             json["metadata"] = metadata
-        if self.field:
-            json["field"] = self.field
-        if self.void:
-            json["open_as_void"] = True
-        if self.records:
-            json["open_as_records"] = True
-        return json
+        return {**json, **self.write_shown()}
 
     # --- what is known before anything is opened
 
-    def _shown(self) -> Elements | None:
-        """Return the part of the elements that will be shown, as far as that is known."""
+    @property
+    def shown(self) -> Elements | None:
         if self.constraints.zarr is None:
             return None
         try:
@@ -123,46 +94,27 @@ class Zarr3Spec(KeyedSpec):
             return None
 
     def part_of(self, zarr: ZarrType) -> Elements:
-        """Return what is shown of elements of a type."""
-        return shown_part(zarr, self.field, self.void, self.records)
+        # the bytes of text are those of the references to it
+        return super().part_of(replace(zarr, variable="") if self.void and zarr.variable else zarr)
 
-    def _ranks(self) -> Ranks:
-        shown = self._shown()
-        return ranks(self.constraints.rank, self.schema.rank, shown or (_VOID if self.void else None))
+    def ranks(self) -> Ranks:
+        return ranks(self.constraints.rank, self.schema.rank, self.shown or (_VOID if self.void else None))
 
-    def get_schema(self) -> Schema:
-        schema, own = Schema(), self.schema
-        known, shown = self._ranks(), self._shown()
-        if known.full is not None:
-            schema.set_rank(known.full, "rank")
-        if own.dtype is not None:
-            schema.set_dtype(own.dtype)
-        domain = self.get_domain()
-        if domain is not None:
-            schema.set_domain(domain, "domain")
-        schema.set_chunk_layout(effective_layout(self.constraints, known, shown, own.chunk_layout))
-        schema.set_codec(self._codec())
-        fill = self._fill()
-        if fill is not None:
-            schema.set_fill_value(fill)
-        units = merge_units(self.constraints.units, own.dimension_units)
-        if units is not None and any(unit is not None for unit in units):
-            schema.set_dimension_units(units)
-        return schema
+    def get_chunk_layout(self) -> ChunkLayout:
+        return effective_layout(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
-    def _fill(self) -> npt.NDArray[Any] | None:
-        constraints = self.constraints
-        if constraints.fill is None or constraints.zarr is None:
-            return self.schema.fill_value
-        return fill_of(constraints.fill, self.part_of(constraints.zarr))
+    def get_dimension_units(self) -> Units | None:
+        units = merge_units(self.constraints.units, self.schema.dimension_units)
+        rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank
+        return (None,) * rank if units is None and rank is not None else units
 
     def get_domain(self) -> IndexDomain | None:
-        return effective_domain(self.constraints, self._ranks(), self._shown(), self.schema.domain)
+        if self.constraints is ANYTHING and self.schema.is_empty:
+            return None
+        return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
-    def _codec(self) -> CodecSpec:
-        codecs = {} if self.constraints.codecs is None else {"codecs": self.constraints.codecs}
-        codec = CodecSpec.of("zarr3", **codecs)
-        return codec if self.schema.codec is None else codec.merged(self.schema.codec)
+    def codec_constraint(self) -> CodecSpec:
+        return CodecSpec.of("zarr3", **({} if self.constraints.codecs is None else {"codecs": self.constraints.codecs}))
 
     # --- opening
 
@@ -173,7 +125,7 @@ class Zarr3Spec(KeyedSpec):
         return metadata.node()
 
     def new_metadata(self) -> Metadata:
-        chain: Chain | None = self._codec().members.get("codecs")
+        chain: Chain | None = self.get_codec().members.get("codecs")
         metadata = new_metadata(self.constraints, self.schema, self.field, self.void, chain, self.records)
         self._check_schema(metadata)
         return metadata
@@ -183,7 +135,9 @@ class Zarr3Spec(KeyedSpec):
         self._check_schema(metadata)
 
     def _check_schema(self, metadata: Metadata) -> None:
-        check_schema(metadata, self.schema, self.part_of(metadata.zarr))
+        if self.schema.is_empty:
+            return
+        check_schema(metadata, self.schema, self.part_of_stored(metadata))
         if self.schema.codec is not None:
             try:
                 CodecSpec.of("zarr3", codecs=metadata.codecs).merged(self.schema.codec)
@@ -192,38 +146,6 @@ class Zarr3Spec(KeyedSpec):
 
     def driver(self, kvstore: KvStore, metadata: Metadata) -> Zarr3Driver:
         return Zarr3Driver(self, kvstore, metadata)
-
-    # --- other specs
-
-    def merge(self, *, minimal: bool = False, **options: Any) -> Zarr3Spec:
-        other = super().merge(minimal=minimal, **options)
-        assert isinstance(other, Zarr3Spec)
-        if minimal:
-            other.constraints = Constraints()
-        return other
-
-    def described(self, members: dict[str, Any], data_type: dtype) -> Zarr3Spec:
-        other = copy(super().described(members, data_type))
-        assert isinstance(other, Zarr3Spec)
-        other.constraints = members.get("metadata", Constraints())
-        other.field = members.get("field", "")
-        return other
-
-    def url_suffix(self) -> str:
-        """Return what a URL says of the array after where it is.
-
-        Raises
-        ------
-        ValueError
-            If a URL has no place for it.
-        """
-        if self.field:
-            raise invalid("zarr3 URL syntax not supported with selected_field specified")
-        if self.void:
-            raise invalid("zarr3 URL syntax not supported with open_as_void specified")
-        if self.records:
-            raise invalid("zarr3 URL syntax not supported with open_as_records specified")
-        return "zarr3:"
 
 
 _VOID: Final = Elements(DataType(np.dtype("V1")), None, True)
@@ -236,16 +158,9 @@ class Zarr3Driver(KeyedDriver):
     metadata: Metadata
 
     def __init__(self, source: Zarr3Spec, kvstore: KvStore, metadata: Metadata) -> None:
-        shown = source.part_of(metadata.zarr)
-        labels = [*(name or "" for name in metadata.names), *[""] * len(shown.shape)]
-        check_labels(labels)
-        array = stored_array(kvstore, source, source.node_of(metadata), write_empty=source.store_equal)
-        super().__init__(array, field=shown.field, void=source.void, labels=labels, fill_missing=source.fill_missing)
-        self.source = source
-        self.kvstore = kvstore
-        self.metadata = metadata
+        super().__init__(source, kvstore, metadata, labels=metadata.names)
         if metadata.units is not None:
-            self.dimension_units = (*metadata.units, *[None] * len(shown.shape))
+            self.dimension_units = (*metadata.units, *[None] * len(self.elements.shape))
         if self.fill_value is None:
             self.fill_value = np.asarray(metadata.fill)
 
@@ -259,12 +174,6 @@ class Zarr3Driver(KeyedDriver):
     @on_demand
     def codec(self) -> CodecSpec | None:
         return CodecSpec.of("zarr3", codecs=self.metadata.codecs)
-
-    def spec_members(self) -> dict[str, Any]:
-        members: dict[str, Any] = {"metadata": self.metadata}
-        if self.elements.field is not None:
-            members["field"] = self.elements.field
-        return members
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False

@@ -9,27 +9,26 @@ import numpy.typing as npt
 
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import as_data_type, data_type_to_json
-from tegula.tensorstore.chunk_layout import ChunkLayout, setting
-from tegula.tensorstore.chunk_shapes import choose_shard_shapes
-from tegula.tensorstore.domain import IndexDomain
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_layout import ranks
+from tegula.tensorstore.drivers.zarr2_layout import fill_as_shown, ranks, shown_part
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain, Codec
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
     effective_layout,
     layout_of_chunks,
     merge_units,
-    shown_part,
 )
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, KeyEncoding, Metadata
 from tegula.tensorstore.drivers.zarr3_resolution import Layout, check_shapes, resolve_chain
 from tegula.tensorstore.drivers.zarr3_types import element_of, fill_to_document, no_fill, zarr_type
-from tegula.tensorstore.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import dump, invalid
-from tegula.tensorstore.schema import Schema
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import dump, invalid
 
 __all__ = ["check_schema", "new_metadata", "schema_fill", "type_of_schema"]
 
@@ -177,13 +176,7 @@ def schema_fill(value: npt.NDArray[Any], zarr: ZarrType, shown: Elements) -> npt
         If it has too many dimensions, or is not a value of the type.
     """
     source = np.asarray(value)
-    while source.ndim > len(shown.shape) and source.shape[0] == 1:
-        source = source[0]
-    try:
-        whole = np.broadcast_to(source, shown.shape)
-    except ValueError:
-        shapes = [", ".join(map(str, shape)) for shape in (np.shape(value), shown.shape)]
-        raise invalid(f"Cannot broadcast array of shape {{{shapes[0]}}} to target shape {{{shapes[1]}}}") from None
+    whole = fill_as_shown(source, shown)
     element = zarr.fields[0].element
     with np.errstate(all="ignore"):
         converted = whole.astype(element)
@@ -191,7 +184,7 @@ def schema_fill(value: npt.NDArray[Any], zarr: ZarrType, shown: Elements) -> npt
         raise invalid(f"{dump(source.tolist())} is not a value of {shown.dtype.name}")
     out = no_fill(zarr)
     if zarr.numpy.kind == "O":
-        out[()] = source[()]
+        out[()] = whole[()]
         return out
     return np.frombuffer(np.ascontiguousarray(converted).tobytes(), zarr.numpy).reshape(()).copy()
 

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from tegula.metadata.data_types import data_type_from_json
-from tegula.tensorstore.chunk_layout import ChunkLayout, setting
-from tegula.tensorstore.dim import inf
-from tegula.tensorstore.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_layout import Ranks
-from tegula.tensorstore.drivers.zarr2_layout import shown_part as fixed_part
-from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain
+from tegula.tensorstore.drivers.zarr2_layout import Ranks, stored_bounds
 from tegula.tensorstore.drivers.zarr3_metadata import Constraints, Units, units_to_json
 from tegula.tensorstore.drivers.zarr3_resolution import decoded_layout
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import dump, invalid
+from tegula.tensorstore.index.dim import inf
+from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.json.binding import dump, invalid
 
-__all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunks", "merge_units", "shown_part"]
-
-
-def shown_part(zarr: ZarrType, field: str, void: bool, records: bool = False) -> Elements:
-    """Return what is shown of each stored element: a field, the only part, all of it, or its bytes.
-
-    Raises
-    ------
-    ValueError
-        If there is no field of that name, or several and no name.
-    """
-    if zarr.numpy.kind == "O" and not field and not void:
-        return Elements(data_type_from_json(zarr.document))
-    return fixed_part(zarr, field, void, records)
+__all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunks", "merge_units"]
 
 
 def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
@@ -79,20 +63,10 @@ def effective_domain(
             domain = merge_domains(schema, domain)
         except StatusError as error:
             raise annotate(status("FAILED_PRECONDITION", error.sentence), _MISMATCH) from None
-    return _explicit(domain, upper)
+    return stored_bounds(domain, upper)
 
 
 _MISMATCH = "Mismatch between metadata and schema"
-
-
-def _explicit(domain: IndexDomain, upper: list[bool]) -> IndexDomain:
-    return IndexDomain(
-        inclusive_min=domain.inclusive_min,
-        exclusive_max=domain.exclusive_max,
-        labels=domain.labels,
-        implicit_lower_bounds=[False] * domain.rank,
-        implicit_upper_bounds=upper,
-    )
 
 
 def layout_of_chunks(

@@ -19,12 +19,14 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import DataType, data_type_from_json
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.zarr3_codecs import Chain, chain_from_json, merge_chains
+from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_codecs import Chain, chain_from_json, merge_chains
 from tegula.tensorstore.drivers.zarr3_resolution import check_shapes, resolve_chain
 from tegula.tensorstore.drivers.zarr3_types import element_of, fill_to_document, fill_value, no_fill, zarr_type
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
-from tegula.tensorstore.json_binding import (
+from tegula.tensorstore.json.binding import (
     MISSING,
     array,
     at,
@@ -37,7 +39,6 @@ from tegula.tensorstore.json_binding import (
     one_of,
     string,
 )
-from tegula.tensorstore.unit import Unit
 
 __all__ = ["KEY", "Constraints", "KeyEncoding", "Metadata", "Units", "check_constraints", "parse_stored"]
 
@@ -152,6 +153,8 @@ class Metadata(Constraints):
     codecs: Chain = field(default_factory=Chain)
     names: tuple[str | None, ...] = ()
     _nodes: list[ArrayMetadata] = field(default_factory=list, init=False, compare=False, repr=False)
+    parts: dict[tuple[str, bool, bool], Elements] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What specs have shown of the elements, by `field`, `void` and `records`."""
 
     def encode(self) -> bytes:
         """Return the bytes of the document."""

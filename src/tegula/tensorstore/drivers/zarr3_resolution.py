@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tegula.tensorstore.arguments import braces
-from tegula.tensorstore.drivers.zarr3_codecs import Chain, Codec
+from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json_binding import dump, invalid
+from tegula.tensorstore.json.arguments import braces
+from tegula.tensorstore.json.binding import dump, invalid
 
 __all__ = ["Element", "Layout", "check_shapes", "decoded_layout", "resolve_chain"]
 
@@ -75,7 +75,7 @@ def resolve_chain(
 
     Examples
     --------
-    >>> from tegula.tensorstore.drivers.zarr3_codecs import chain_from_json
+    >>> from tegula.tensorstore.constraints.zarr3_codecs import chain_from_json
     >>> element = Element("uint16", 16, True)
     >>> [codec["name"] for codec in resolve_chain(chain_from_json(["gzip"]), element, 2, Layout((1, 0))).to_json()]
     ['transpose', 'bytes', 'gzip']

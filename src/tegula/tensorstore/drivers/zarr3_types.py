@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from math import isfinite, isinf
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +16,9 @@ import numpy.typing as npt
 from tegula.errors import TegulaError
 from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json, data_type_to_json
 from tegula.metadata.fill_values import default_fill, fill_from_json, fill_to_json
-from tegula.tensorstore.drivers.zarr2_types import Field, ZarrType
+from tegula.tensorstore.drivers.zarr2_types import Field, ZarrType, set_number
 from tegula.tensorstore.drivers.zarr3_resolution import Element
-from tegula.tensorstore.json_binding import array, at, boolean, dump, expected, integer, invalid, obj, string
+from tegula.tensorstore.json.binding import array, at, dump, expected, integer, invalid, obj, string
 
 __all__ = ["check_name", "element_of", "fill_to_document", "fill_value", "no_fill", "zarr_type"]
 
@@ -93,7 +92,7 @@ def _plain(name: str, value: Any) -> ZarrType:
     except TegulaError:
         raise _unsupported(name, ", ".join((*_SUPPORTED, "r<N>"))) from None
     if known.variable:
-        return ZarrType((Field("", known.variable, known.numpy, (), (), 0),), False, document)
+        return ZarrType((Field("", known.variable, known.numpy, (), (), 0),), False, document, known.variable)
     if known.numpy.kind in "SV":
         part = Field("", name, np.dtype(f"{known.numpy.kind}1"), (), (known.numpy.itemsize,), 0)
         return ZarrType((part,), False, document)
@@ -209,39 +208,21 @@ def _wrapped(value: npt.NDArray[Any], zarr: ZarrType) -> npt.NDArray[Any]:
 def _scalar(value: Any, field: Field, zarr: ZarrType) -> npt.NDArray[Any]:
     dtype = field.numpy
     out = np.zeros((), dtype)
-    name = _NAMES.get(dtype, "")
-    if field.element.kind == "V" and not name:
+    if field.element.kind == "V" and dtype not in _NAMES:
         return _raw(value, dtype)
-    if dtype.kind == "b":
-        out[()] = boolean(value)
-    elif name in _BITS:
-        signed, bits = not name.startswith("u"), _BITS[name]
-        out[()] = integer(value, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
-    elif name or dtype.kind == "f":
-        return _float(value, dtype)
-    elif dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        out[()] = _integer(value, int(limits.min), int(limits.max))
-    elif dtype.kind == "c":
+    if set_number(out, value, _float):
+        return out
+    if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         pair = np.zeros(2, part)
         for i, item in enumerate(array(value, 2)):
             with at(i):
                 pair[i] = _float(item, part)
         return pair.view(dtype).reshape(())
-    else:
-        try:
-            return fill_from_json(value, data_type_from_json(zarr.document))
-        except TegulaError:
-            raise expected(f"fill value of {dump(zarr.document)}", value) from None
-    return out
-
-
-def _integer(value: Any, low: int, high: int) -> int:
-    names = {(-(2**63), 2**63 - 1): "64-bit signed integer", (0, 2**64 - 1): "64-bit unsigned integer"}
-    if (low, high) in names and not (isinstance(value, (int, float)) and low <= value <= high):
-        raise expected(names[low, high], value)
-    return integer(value, low, high)
+    try:
+        return fill_from_json(value, data_type_from_json(zarr.document))
+    except TegulaError:
+        raise expected(f"fill value of {dump(zarr.document)}", value) from None
 
 
 def _raw(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -276,39 +257,8 @@ def _float(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def fill_to_document(fill: npt.NDArray[Any], zarr: ZarrType) -> Any:
-    """Write a ``fill_value``."""
-    if len(zarr.fields) > 1:
-        return {field.name: _to_document(fill[field.name], field, zarr) for field in zarr.fields}
-    return _to_document(fill[zarr.fields[0].name] if zarr.named else fill, zarr.fields[0], zarr)
-
-
-def _to_document(value: npt.NDArray[Any], field: Field, zarr: ZarrType) -> Any:
-    dtype = field.numpy
-    name = _NAMES.get(dtype, "")
-    if field.element.kind == "V" and not name:
-        return base64.b64encode(value.tobytes()).decode()
-    if dtype.kind == "b":
-        return bool(value)
-    if name in _BITS or dtype.kind in "iu":
-        return int(value)
-    if name or dtype.kind == "f":
-        return _float_to_document(value)
-    if dtype.kind == "c":
-        return [_float_to_document(part) for part in np.atleast_1d(value).view(f"f{dtype.itemsize // 2}")]
-    if dtype.kind in "Mm":
-        return int(value.astype(dtype.newbyteorder("=")).view("i8"))
-    return fill_to_json(value, DataType(dtype) if dtype.kind != "O" else data_type_from_json(zarr.document))
-
-
-def _float_to_document(value: npt.NDArray[Any]) -> Any:
-    number = float(value)
-    if isfinite(number):
-        return number
-    if isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    dtype = value.dtype
-    with np.errstate(all="ignore"):
-        usual = np.array(float("nan")).astype(dtype)
-    if value.tobytes() == usual.tobytes():
-        return "NaN"
-    return f"0x{int(np.asarray(value).view(f'u{dtype.itemsize}')):0{2 * dtype.itemsize}x}"
+    """Write a ``fill_value``; that of a record with one field is the field's."""
+    value = fill[zarr.fields[0].name] if zarr.named and len(zarr.fields) == 1 else fill
+    if value.dtype.kind in "Mm":
+        return int(value.astype(value.dtype.newbyteorder("=")).view("i8"))  # of "NaT", too
+    return fill_to_json(value, DataType(value.dtype, zarr.variable))

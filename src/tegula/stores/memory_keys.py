@@ -1,0 +1,76 @@
+"""A memory store whose keys may be any text, including text that could not name a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tegula.errors import StoreError
+from tegula.stores.interface import Generation, split_children
+from tegula.stores.memory import MemoryStore, next_generation
+
+__all__ = ["MemoryKeys"]
+
+
+def _any_text(key: Any) -> str:
+    """Return a key or prefix if it is text."""
+    if not isinstance(key, str):
+        raise StoreError(f"a key must be text, not {type(key).__name__}")
+    return key
+
+
+class MemoryKeys(MemoryStore):
+    """A `MemoryStore` whose keys and prefixes may be any text, and in which several keys can change in one step.
+
+    Examples
+    --------
+    >>> store = MemoryKeys()
+    >>> store.change({"": (b"1", None), "a//b": (b"2", None)})
+    >>> sorted(store.list_prefix("a/")), store.get("")
+    (['a//b'], b'1')
+    """
+
+    _check_key = staticmethod(_any_text)
+
+    def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
+        """Set or delete several keys in one step; a reader sees all of the changes or none.
+
+        Parameters
+        ----------
+        changes : mapping of str to (bytes or None, generation or None)
+            The new value of each key, ``None`` to delete it, and the generation it must have before.
+
+        Raises
+        ------
+        ConflictError
+            If a key has another generation; then nothing is changed.
+        """
+        with self._lock:
+            for key, (_, expected) in changes.items():
+                self._check_generation(key, expected)
+            values = dict(self._values)
+            for key, (value, _) in changes.items():
+                if value is None:
+                    values.pop(key, None)
+                else:
+                    values[key] = (value, next_generation())
+            self._values = values
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        start = _any_text(prefix)
+        with self._lock:
+            keys = [*self._values]
+        return (key for key in keys if key.startswith(start))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        return split_children(self.list_prefix(prefix), prefix)
+
+    def obstruction(self, key: str) -> str | None:
+        """Return None: nothing keeps a key from counting as absent."""
+        _any_text(key)
+        return None
+
+    def make_prefix(self, prefix: str) -> None:
+        """Do nothing, as there are no directories."""

@@ -1,0 +1,442 @@
+"""`ChunkLayout`: how an array is, or should be, divided into chunks for writing, for reading and inside the codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from tegula.tensorstore.constraints.chunk_grid import MAX_INDEX, Vector, bind_grid, check_values, merged
+from tegula.tensorstore.constraints.chunk_grid import Grid as ChunkGrid
+from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.arguments import (
+    MAX_RANK,
+    braces,
+    check_rank,
+    instance,
+    naming,
+    only_json,
+    read_indices,
+    read_int64,
+    read_ratios,
+    same_rank,
+)
+from tegula.tensorstore.json.binding import MISSING, array, array_of, at, int64, integer, known_only, member, obj
+from tegula.tensorstore.json.values import pretty, to_json_value
+
+__all__ = ["ChunkLayout"]
+
+USAGES = ("write", "read", "codec")
+_PARTS: dict[str, Callable[[Any], Any]] = {"shape": read_indices, "aspect_ratio": read_ratios, "elements": read_int64}
+
+
+def _usages(prefix: str, part: str) -> tuple[str, ...]:
+    """Return which grids a constraint is for: ``chunk`` is all of them, but the codec's for its proportions only."""
+    if prefix != "chunk":
+        return (prefix.removesuffix("_chunk"),)
+    return USAGES if part == "aspect_ratio" else USAGES[:2]
+
+
+class ChunkLayout:
+    """Constraints on a chunk layout, or a finished one.
+
+    Parameters
+    ----------
+    json : object, optional
+        The JSON representation; instead of everything else.
+    rank : int, optional
+        Number of dimensions.
+    inner_order, inner_order_soft_constraint : sequence of int, optional
+        A permutation: the dimensions from the outermost to the innermost in memory.
+    grid_origin, grid_origin_soft_constraint : sequence of (int or None), optional
+        Where a chunk begins.
+    chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
+        Constraints on a grid; ``chunk`` is for reading and writing.
+    chunk_shape, write_chunk_aspect_ratio, read_chunk_elements, ... : optional
+        Parts of such a grid, hard or with the suffix ``_soft_constraint``.
+    finalize : bool, optional
+        Keep the hard constraints only, and refuse what is not a complete layout.
+
+    Examples
+    --------
+    >>> layout = ChunkLayout(inner_order=[0, 2, 1], write_chunk_shape_soft_constraint=[100, None, 200])
+    >>> layout.update(read_chunk_elements=1000000)
+    >>> layout
+    ChunkLayout({
+      'inner_order': [0, 2, 1],
+      'read_chunk': {'elements': 1000000},
+      'write_chunk': {'shape_soft_constraint': [100, None, 200]},
+    })
+    """
+
+    __slots__ = ("_codec", "_inner_hard", "_inner_order", "_origin", "_rank", "_read", "_write")
+
+    Grid: TypeAlias = ChunkGrid
+
+    _rank: int | None
+    _inner_order: tuple[int, ...] | None
+    _inner_hard: bool
+    _origin: Vector[int] | None
+    _write: ChunkGrid
+    _read: ChunkGrid
+    _codec: ChunkGrid
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._rank = self._inner_order = self._origin = None
+        self._inner_hard = False
+        self._write, self._read, self._codec = ChunkGrid(), ChunkGrid(), ChunkGrid()
+        if not args and not kwargs:
+            return
+        json = only_json("ChunkLayout", args, kwargs)
+        if json is MISSING:
+            self.update(**kwargs)
+        else:
+            self._bind(to_json_value(json))
+
+    def update(
+        self,
+        *,
+        rank: int | None = None,
+        inner_order: Iterable[int] | None = None,
+        inner_order_soft_constraint: Iterable[int] | None = None,
+        grid_origin: Iterable[int | None] | None = None,
+        grid_origin_soft_constraint: Iterable[int | None] | None = None,
+        finalize: bool | None = None,
+        **grids: Any,
+    ) -> None:
+        """Add constraints; the parameters are those of the class. When they contradict, nothing is changed."""
+        if unknown := grids.keys() - _GRID_KEYWORDS.keys():
+            raise type_error(f"ChunkLayout has no keyword argument {min(unknown)!r}")
+        new = self.copy()
+        if rank is not None and rank != -1:
+            with naming("rank"):
+                new.set_rank(check_rank(rank))
+        for suffix, order in (("", inner_order), ("_soft_constraint", inner_order_soft_constraint)):
+            if order is not None:
+                with naming("inner_order" + suffix), setting("inner_order"):
+                    new.set_inner_order([read_int64(axis) for axis in order], not suffix)
+        for suffix, origin in (("", grid_origin), ("_soft_constraint", grid_origin_soft_constraint)):
+            if origin is not None:
+                with naming("grid_origin" + suffix), setting("grid_origin"):
+                    new.set_grid_origin(read_indices(origin), not suffix)
+        for name in sorted(grids, key=_GRID_ORDER.__getitem__) if grids else ():
+            if grids[name] is not None:
+                new._update_grid(name, grids[name])
+        if finalize:
+            with naming("finalize"):
+                new.finalize()
+        self._become(new)
+
+    def _update_grid(self, name: str, value: Any) -> None:
+        prefix, part, hard = _GRID_KEYWORDS[name]
+        with naming(name):
+            if not part:
+                self.merge_grid(prefix, instance(value, ChunkGrid))
+                return
+            read = _PARTS[part](value)
+            for usage in _usages(prefix, part):
+                with setting(f"{usage}_chunk {part}"):
+                    self.set_part(usage, part, read, hard)
+
+    def copy(self) -> ChunkLayout:
+        """Return a layout of the same constraints."""
+        new = ChunkLayout.__new__(type(self))
+        new._become(self)
+        return new
+
+    def _become(self, other: ChunkLayout) -> None:
+        self._rank, self._inner_order, self._inner_hard = other._rank, other._inner_order, other._inner_hard
+        self._origin = other._origin
+        self._write, self._read, self._codec = other._write.copy(), other._read.copy(), other._codec.copy()
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions, -1 if it is open."""
+        return -1 if self._rank is None else self._rank
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions, -1 if it is open."""
+        return self.rank
+
+    @property
+    def inner_order(self) -> tuple[int, ...] | None:
+        """Hard constraint on the order of the dimensions inside a chunk."""
+        return self._inner_order if self._inner_hard else None
+
+    @property
+    def inner_order_soft_constraint(self) -> tuple[int, ...] | None:
+        """Soft constraint on the order of the dimensions inside a chunk."""
+        if self._rank == 0:
+            return ()
+        return None if self._inner_hard else self._inner_order
+
+    @property
+    def grid_origin(self) -> tuple[int | None, ...] | None:
+        """Hard constraints on where a chunk begins."""
+        return None if self._rank is None else self.origin_vector().kept(True)
+
+    @property
+    def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
+        """Soft constraints on where a chunk begins."""
+        return None if self._rank is None else self.origin_vector().kept(False)
+
+    @property
+    def write_chunk(self) -> ChunkGrid:
+        """Constraints on the chunks to write whole; a copy."""
+        return self._write.copy()
+
+    @property
+    def read_chunk(self) -> ChunkGrid:
+        """Constraints on the chunks to read whole; a copy."""
+        return self._read.copy()
+
+    @property
+    def codec_chunk(self) -> ChunkGrid:
+        """Constraints on the blocks inside the codec; a copy."""
+        return self._codec.copy()
+
+    def grid(self, usage: str) -> ChunkGrid:
+        """Return the grid for ``"write"``, ``"read"`` or ``"codec"`` itself."""
+        return {"write": self._write, "read": self._read, "codec": self._codec}[usage]
+
+    def origin_vector(self) -> Vector[int]:
+        """Return the constraints on the origin, hard and soft."""
+        return self._origin or Vector.empty(self._rank or 0)
+
+    def chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
+        """Return origin and size of a chunk in each dimension as far as both are fixed, for reading or for writing."""
+        if self._rank is None:
+            raise status("INVALID_ARGUMENT", "Rank of chunk layout is unspecified")
+        template: list[tuple[int, int] | None] = []
+        sizes = self.grid(usage).shape_vector(self._rank).kept(True)
+        for axis, (origin, size) in enumerate(zip(self.origin_vector().kept(True), sizes, strict=True)):
+            if origin is None or size is None:
+                template.append(None)
+                continue
+            if origin + size > MAX_INDEX + 2:
+                raise status(
+                    "INVALID_ARGUMENT",
+                    f"Incompatible grid origin/chunk shape for dimension {axis}: ({origin}, {size}) do not specify a "
+                    "valid sized index interval",
+                )
+            template.append((origin, size))
+        return template
+
+    @property
+    def write_chunk_template(self) -> IndexDomain:
+        """The chunk to write whole that lies at the grid's origin; unbounded where no hard constraint fixes it."""
+        return _template_domain(self.chunk_template("write"))
+
+    @property
+    def read_chunk_template(self) -> IndexDomain:
+        """The chunk to read whole that lies at the grid's origin; unbounded where no hard constraint fixes it."""
+        return _template_domain(self.chunk_template("read"))
+
+    def set_rank(self, rank: int) -> None:
+        """Fix the rank."""
+        self._rank = same_rank(self._rank, rank)
+        if rank:
+            for usage in USAGES:
+                self.grid(usage).set_rank(rank)
+
+    def set_inner_order(self, order: Sequence[int], hard: bool) -> None:
+        """Merge in an order of the dimensions."""
+        if not order:
+            return
+        check_rank(len(order))
+        shown = braces(order)
+        if sorted(order) != list(range(len(order))):
+            raise status("INVALID_ARGUMENT", f"Invalid permutation: {shown}")
+        self.set_rank(len(order))
+        if self._inner_hard and hard and self._inner_order != tuple(order):
+            old = braces(self._inner_order or ())
+            raise status(
+                "INVALID_ARGUMENT",
+                f"New hard constraint ({shown}) does not match existing hard constraint ({old})",
+            )
+        if self._inner_order is None or (hard and not self._inner_hard):
+            self._inner_order, self._inner_hard = tuple(order), hard
+
+    def set_grid_origin(self, values: Sequence[int | None], hard: bool) -> None:
+        """Merge in where a chunk begins."""
+        if not values:
+            return
+        check_rank(len(values))
+        self.set_rank(len(values))
+        check_values(values, lambda origin: abs(origin) <= MAX_INDEX, -(2**63))
+        bits = tuple(hard and value is not None for value in values)
+        self._origin = merged(self._origin, Vector(tuple(values), bits))
+
+    def set_part(self, usage: str, part: str, value: Any, hard: bool) -> None:
+        """Merge in a constraint on the part of one grid."""
+        if part != "elements" and value:
+            self.set_rank(check_rank(len(value)))
+        self.grid(usage).set_part(part, value, hard)
+
+    def merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
+        """Merge in a grid under the name of an argument."""
+        if grid.rank:
+            self.set_rank(grid.rank)
+        for part in _PARTS:
+            for usage in _usages(prefix, part):
+                with setting(f"{usage}_chunk {part}"):
+                    self.grid(usage).merge(grid, (part,))
+
+    def merge(self, other: ChunkLayout) -> None:
+        """Merge in another layout's constraints."""
+        if other._rank is not None:
+            self.set_rank(other._rank)
+        if other._inner_order is not None:
+            with setting("inner_order"):
+                self.set_inner_order(other._inner_order, other._inner_hard)
+        if other._origin is not None:
+            with setting("grid_origin"):
+                self._origin = merged(self._origin, other._origin)
+        for usage in USAGES:
+            self.merge_grid(f"{usage}_chunk", other.grid(usage))
+
+    def finalize(self) -> None:
+        """Keep hard constraints only, and refuse a layout without rank or origin, or whose chunks don't fit."""
+        if self._rank is None:
+            raise status("INVALID_ARGUMENT", "rank must be specified")
+        for axis, value in enumerate(self.origin_vector().kept(True)):
+            if value is None:
+                raise status("INVALID_ARGUMENT", f"No grid_origin hard constraint for dimension {axis}")
+        for usage in USAGES:
+            self.grid(usage).harden()
+        write = self._write.shape_vector(self._rank)
+        self._read.set_shape(write.values, False)
+        self._read.harden(keep_soft=True)
+        sizes = [[size or 0 for size in self.grid(usage).shape_vector(self._rank).values] for usage in USAGES]
+        origin = [value or 0 for value in self.origin_vector().values]
+        for usage, shape in zip(USAGES, sizes, strict=True):
+            if any(start + size > MAX_INDEX for start, size in zip(origin, shape, strict=True)):
+                raise status(
+                    "INVALID_ARGUMENT",
+                    f"Invalid {usage} chunk grid: Invalid origin/shape: origin={braces(origin)}, shape={braces(shape)}",
+                )
+        if any(small and large % small for large, small in zip(sizes[0], sizes[1], strict=True)):
+            raise status(
+                "INVALID_ARGUMENT",
+                f"write chunk shape {braces(sizes[0])} is not a multiple of read chunk shape {braces(sizes[1])}",
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON representation."""
+        json: dict[str, Any] = {}
+        for name in ("inner_order", "inner_order_soft_constraint"):
+            if order := getattr(self, name):
+                json[name] = list(order)
+        for name in ("grid_origin", "grid_origin_soft_constraint"):
+            values = getattr(self, name) or ()
+            if any(value is not None for value in values):
+                json[name] = list(values)
+        for usage in USAGES:
+            if grid := self.grid(usage).to_json():
+                json[f"{usage}_chunk"] = grid
+        if self._rank is not None and not self._tells_rank(json):
+            json["rank"] = self._rank
+        return dict(sorted(json.items()))
+
+    def _tells_rank(self, json: dict[str, Any]) -> bool:
+        for value in json.values():
+            if isinstance(value, list) or any(isinstance(part, list) for part in value.values()):
+                return True
+        return False
+
+    def _bind(self, value: Any) -> None:
+        members = obj(value)
+        if (rank := members.pop("rank", MISSING)) is not MISSING:
+            with member("rank"):
+                self.set_rank(integer(rank, 0, MAX_RANK))
+        for suffix in ("", "_soft_constraint"):
+            if (order := members.pop("inner_order" + suffix, None)) is not None:
+                with member("inner_order" + suffix):
+                    axes = _json_axes(order)
+                    self.set_inner_order(axes, not suffix)
+                    self.set_rank(len(axes))
+        for suffix in ("", "_soft_constraint"):
+            if (origin := members.pop("grid_origin" + suffix, MISSING)) is not MISSING:
+                with member("grid_origin" + suffix):
+                    values = array_of(int64)(origin)
+                    self.set_grid_origin(values, not suffix)
+                    self.set_rank(len(values))
+        for prefix in ("chunk", "write_chunk", "read_chunk", "codec_chunk"):
+            if (grid := members.pop(prefix, MISSING)) is not MISSING:
+                with member(prefix):
+                    bind_grid(grid, self._grid_setter(prefix))
+        known_only(members)
+
+    def _grid_setter(self, prefix: str) -> Callable[[str, Any, bool], None]:
+        def put(part: str, value: Any, hard: bool) -> None:
+            if part != "elements":
+                self.set_rank(check_rank(len(value)))
+            for usage in _usages(prefix, part):
+                self.set_part(usage, part, value, hard)
+
+        return put
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ChunkLayout):
+            return NotImplemented
+        return self._state() == other._state()
+
+    def _state(self) -> tuple[Any, ...]:
+        grids = tuple(self.grid(usage) for usage in USAGES)
+        return (self._rank, self._inner_order, self._inner_hard, self.origin_vector(), grids)
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'ChunkLayout'")
+
+    def __repr__(self) -> str:
+        return pretty(self.to_json(), "ChunkLayout(", ")")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.to_json(),))
+
+
+def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
+    return IndexDomain(
+        [Dim() if found is None else Dim(inclusive_min=found[0], exclusive_max=sum(found)) for found in template]
+    ).mark_bounds_implicit[False]
+
+
+class setting:
+    """For ``with``: says which part of a layout an error is about."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StatusError):
+            raise annotate(error, f"Error setting {self._what}") from None
+
+
+def _json_axes(value: Any) -> list[int]:
+    axes = []
+    for position, item in enumerate(array(value)):
+        with at(position):
+            axes.append(integer(item, 0, MAX_RANK - 1))
+    return axes
+
+
+def _grid_keywords() -> dict[str, tuple[str, str, bool]]:
+    """Return each keyword argument on grids, in the order they take effect, with (which, part, whether hard)."""
+    prefixes = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
+    keywords = {prefix: (prefix, "", True) for prefix in prefixes}
+    for part in _PARTS:
+        for prefix in prefixes:
+            keywords[f"{prefix}_{part}"] = (prefix, part, True)
+            keywords[f"{prefix}_{part}_soft_constraint"] = (prefix, part, False)
+    return keywords
+
+
+_GRID_KEYWORDS = _grid_keywords()
+_GRID_ORDER = {name: place for place, name in enumerate(_GRID_KEYWORDS)}

@@ -1,0 +1,225 @@
+"""Data types by TensorStore's names, and which NumPy dtype holds their elements."""
+
+from __future__ import annotations
+
+import builtins
+import json as json_module
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.values import to_json_value
+
+__all__ = [
+    "DTypeLike",
+    "bfloat16",
+    "bool",
+    "byte",
+    "char",
+    "complex64",
+    "complex128",
+    "dtype",
+    "float4_e2m1fn",
+    "float8_e3m4",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
+    "int2",
+    "int4",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "json",
+    "string",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "ustring",
+]
+
+
+class dtype:
+    """A data type.
+
+    Parameters
+    ----------
+    dtype : str, numpy.dtype, type or dtype
+        A name such as ``"int32"``, or something NumPy knows. Byte order is no part of a data type. Beyond the named
+        types, NumPy's dates, times, strings of characters and structures are carried as they are.
+
+    Examples
+    --------
+    >>> dtype("bfloat16").numpy_dtype
+    dtype(bfloat16)
+    >>> dtype(np.dtype(">i4")) == int32
+    True
+    """
+
+    __slots__ = ("_name", "_numpy", "_type")
+
+    _name: str
+    _numpy: np.dtype[Any]
+    _type: Any
+
+    def __new__(cls, dtype: DTypeLike) -> dtype:
+        if isinstance(dtype, cls):
+            return dtype
+        if isinstance(dtype, str):
+            return _by_name(dtype)
+        if isinstance(dtype, (np.dtype, type)):
+            return _by_numpy(dtype)
+        raise type_error(
+            f"__init__(): incompatible constructor arguments: expected a name, a type or a dtype, not {dtype!r}"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name, as JSON has it."""
+        return self._name
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of arrays of this type, in this machine's byte order."""
+        return self._numpy
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The same as ``numpy_dtype``: where NumPy looks when it is given this object for a dtype."""
+        return self._numpy
+
+    @property
+    def type(self) -> Any:
+        """The Python type of an element."""
+        return self._type
+
+    def to_json(self) -> str:
+        """Return the name."""
+        return self._name
+
+    def __call__(self, arg: Any) -> Any:
+        return to_json_value(arg) if self._name == "json" else self._type(arg)
+
+    def __eq__(self, other: object) -> builtins.bool:
+        if isinstance(other, dtype):
+            return self is other or self._name == other._name
+        return self == dtype(other) if isinstance(other, (str, np.dtype, type)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (dtype, (self._name,))
+
+    def __repr__(self) -> str:
+        return f"dtype({dump(self._name)})"
+
+
+DTypeLike = dtype | str | np.dtype[Any] | type
+
+_TYPES: dict[str, dtype] = {}
+
+
+def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
+    made = object.__new__(dtype)
+    made._name, made._numpy, made._type = name, numpy_dtype, kind or numpy_dtype.type
+    return made
+
+
+def _named(name: str, numpy_dtype: Any, kind: Any = None) -> dtype:
+    return _TYPES.setdefault(name, _new(name, np.dtype(numpy_dtype), kind))
+
+
+def _extended(name: str) -> dtype:
+    return _named(name, getattr(ml_dtypes, name))
+
+
+bool = _named("bool", np.bool_)
+char = _named("char", "S1")
+byte = _named("byte", "V1")
+int2 = _extended("int2")
+int4 = _extended("int4")
+int8 = _named("int8", np.int8)
+uint8 = _named("uint8", np.uint8)
+int16 = _named("int16", np.int16)
+uint16 = _named("uint16", np.uint16)
+int32 = _named("int32", np.int32)
+uint32 = _named("uint32", np.uint32)
+int64 = _named("int64", np.int64)
+uint64 = _named("uint64", np.uint64)
+float4_e2m1fn = _extended("float4_e2m1fn")
+float8_e3m4 = _extended("float8_e3m4")
+float8_e4m3fn = _extended("float8_e4m3fn")
+float8_e4m3fnuz = _extended("float8_e4m3fnuz")
+float8_e4m3b11fnuz = _extended("float8_e4m3b11fnuz")
+float8_e5m2 = _extended("float8_e5m2")
+float8_e5m2fnuz = _extended("float8_e5m2fnuz")
+float8_e8m0fnu = _extended("float8_e8m0fnu")
+float16 = _named("float16", np.float16)
+bfloat16 = _extended("bfloat16")
+float32 = _named("float32", np.float32)
+float64 = _named("float64", np.float64)
+complex64 = _named("complex64", np.complex64)
+complex128 = _named("complex128", np.complex128)
+string = _named("string", object, bytes)
+ustring = _named("ustring", object, str)
+json = _named("json", object)
+
+_BY_NUMPY = {item._numpy: item for item in _TYPES.values() if item._numpy.kind != "O"}
+
+
+def _by_name(name: str) -> dtype:
+    found = _TYPES.get(name)
+    if found is not None:
+        return found
+    try:
+        if name.startswith("[["):
+            return _carried(np.dtype(_fields(json_module.loads(name))))
+        if name[:1] in "<|=" and name[1:2] in tuple("mMU"):
+            return _carried(np.dtype(name))
+    except (TypeError, ValueError):
+        pass
+    raise status("INVALID_ARGUMENT", f"No TensorStore data type with name: {dump(name)}")
+
+
+def _fields(items: list[Any]) -> list[Any]:
+    """Turn the JSON form of a structure's fields into NumPy's."""
+    return [
+        (name, _fields(kind) if isinstance(kind, list) else kind, *map(tuple, shape)) for name, kind, *shape in items
+    ]
+
+
+def _by_numpy(given: np.dtype[Any] | type) -> dtype:
+    if given is str or given is bytes:
+        return ustring if given is str else string
+    try:
+        numpy_dtype = np.dtype(given)
+    except TypeError as error:
+        raise type_error(f"__init__(): incompatible constructor arguments: {error}") from None
+    found = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+    if found is not None:
+        return found
+    if numpy_dtype.kind == "S":
+        return char
+    if numpy_dtype.kind == "V" and numpy_dtype.names is None and numpy_dtype.type is np.void:
+        return byte
+    if numpy_dtype.names or (numpy_dtype.kind in "mMU" and numpy_dtype.itemsize):
+        return _carried(numpy_dtype)
+    raise status("INVALID_ARGUMENT", f"No TensorStore data type corresponding to NumPy dtype: {numpy_dtype!r}")
+
+
+def _carried(numpy_dtype: np.dtype[Any]) -> dtype:
+    """Return the type for a NumPy dtype that has no name of its own; a structure's name is its list of fields."""
+    if numpy_dtype.names is None:
+        numpy_dtype = numpy_dtype.newbyteorder("=")
+    return _new(dump(numpy_dtype.descr) if numpy_dtype.names else numpy_dtype.str, numpy_dtype)

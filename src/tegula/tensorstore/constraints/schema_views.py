@@ -1,0 +1,176 @@
+"""What becomes of chunks, units and fill value when an array is seen through an index transform.
+
+Each dimension of the view is a dimension of the array if one output index map, and only that one, takes it; strides and
+offsets move and shrink chunks with it. Nothing is known of any other dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore.constraints.chunk_grid import MAX_INDEX, Grid, Vector
+from tegula.tensorstore.constraints.fill_values import stripped
+from tegula.tensorstore.errors import status
+from tegula.tensorstore.json.arguments import braces
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+    from tegula.tensorstore.constraints.unit import Unit
+    from tegula.tensorstore.index.domain import IndexDomain
+    from tegula.tensorstore.index.output_maps import OutputIndexMap
+    from tegula.tensorstore.index.transform import IndexTransform
+
+__all__ = ["fill_through", "layout_through", "units_through"]
+
+
+_Sources: TypeAlias = "list[tuple[int, OutputIndexMap] | None]"
+
+
+def _sources(transform: IndexTransform) -> _Sources:
+    """Return for each input dimension the one output dimension that is it, with its map; None if there is none."""
+    taken: list[list[tuple[int, OutputIndexMap]]] = [[] for _ in range(transform.domain.rank)]
+    for output, found in enumerate(transform.output):
+        if found.input_dimension is not None and found.stride:
+            taken[found.input_dimension].append((output, found))
+    return [maps[0] if len(maps) == 1 else None for maps in taken]
+
+
+def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
+    """Return the chunk layout of a view.
+
+    Parameters
+    ----------
+    layout : ChunkLayout
+        That of the array.
+    transform : IndexTransform
+        From the view's indices to the array's.
+    """
+    if layout.rank == -1:
+        return layout.copy()  # no more than a number of elements
+    sources = _sources(transform)
+    axes = [None if source is None else source[0] for source in sources]
+    view = type(layout)(rank=len(axes))
+    order = layout.inner_order or layout.inner_order_soft_constraint
+    if order is not None:
+        places = {axis: place for place, axis in enumerate(axes) if axis is not None}
+        known = [places[axis] for axis in order if axis in places]
+        view.set_inner_order(
+            [*known, *(place for place, axis in enumerate(axes) if axis is None)], layout.inner_order is not None
+        )
+
+    for hard in (True, False):
+        view.set_grid_origin(_through(layout.origin_vector(), sources, _origin_through, hard), hard)
+        for usage in ("write", "read", "codec"):
+            _grid_through(layout.grid(usage), view.grid(usage), layout.rank, sources, hard)
+    return view
+
+
+def _through(
+    vector: Vector[Any], sources: _Sources, change: Callable[[Any, OutputIndexMap], Any], hard: bool
+) -> list[Any]:
+    values = vector.kept(hard)
+    changed = []
+    for source in sources:
+        value = None if source is None else values[source[0]]
+        changed.append(None if value is None or source is None else change(value, source[1]))
+    return changed
+
+
+def _grid_through(old: Grid, new: Grid, rank: int, sources: _Sources, hard: bool) -> None:
+    new.set_shape(_through(old.shape_vector(rank), sources, _size_through, hard), hard)
+    new.set_aspect_ratio(_through(old.aspect_ratio_vector(rank), sources, _ratio_through, hard), hard)
+    if old.count is not None and old.count.hard == hard:
+        new.set_elements(old.count.value, hard)
+
+
+def _origin_through(origin: int, found: OutputIndexMap) -> int:
+    stride, offset = found.stride or 1, found.offset
+    if stride > 0:
+        return -((offset - origin) // stride)
+    return (offset - origin) // -stride + 1
+
+
+def _size_through(size: int, found: OutputIndexMap) -> int:
+    return size if size == -1 else size // math.gcd(size, found.stride or 1)
+
+
+def _ratio_through(ratio: float, found: OutputIndexMap) -> float:
+    return ratio / abs(found.stride or 1)
+
+
+def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tuple[Unit | None, ...]:
+    """Return the dimension units of a view.
+
+    Parameters
+    ----------
+    units : sequence of (Unit or None)
+        Those of the array.
+    transform : IndexTransform
+        From the view's indices to the array's.
+    """
+    through: list[Unit | None] = []
+    for source in _sources(transform):
+        unit = None if source is None else units[source[0]]
+        if unit is not None and source is not None and source[1].stride not in (1, -1):
+            unit = unit * abs(source[1].stride or 1)
+        through.append(unit)
+    return tuple(through)
+
+
+def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: IndexTransform) -> npt.NDArray[Any]:
+    """Return the fill value of a view.
+
+    Parameters
+    ----------
+    fill : numpy.ndarray
+        That of the array, broadcastable to its domain.
+    domain : IndexDomain, optional
+        The array's domain, if it is known.
+    transform : IndexTransform
+        From the view's indices to the array's.
+
+    Raises
+    ------
+    ValueError
+        When a part of the fill value is asked for, but not known where it is.
+    """
+    rank = transform.domain.rank
+    outputs = list(transform.output)[len(transform.output) - fill.ndim :]
+    origins = (domain or transform.domain).inclusive_min[-fill.ndim :] if domain and fill.ndim else (0,) * fill.ndim
+    indices: list[Any] = []
+    for size, found, origin in zip(fill.shape, outputs, origins, strict=True):
+        if size == 1:
+            indices.append(0)
+        elif found.index_array is not None:
+            indices.append(found.offset + (found.stride or 0) * found.index_array - origin)
+        elif found.input_dimension is None:
+            indices.append(found.offset - origin)
+        else:
+            indices.append(_along(found, rank, transform, size, origin if domain else None))
+        if domain is None and not isinstance(indices[-1], np.ndarray) and size != 1:
+            raise _unknown(fill)
+    return stripped(np.asarray(fill[tuple(indices)]))
+
+
+def _along(found: OutputIndexMap, rank: int, transform: IndexTransform, size: int, origin: int | None) -> Any:
+    """Return the positions in the fill value for one dimension of the view, along that axis."""
+    axis = found.input_dimension or 0
+    dim = transform.domain[axis]
+    if origin is None or not dim.size <= MAX_INDEX:
+        # as long as nothing is known of the domain, the whole of it is seen
+        if found.stride not in (1, -1):
+            raise status("INVALID_ARGUMENT", "Error transforming fill_value: the domain is unbounded")
+        positions = np.arange(size)[:: found.stride]
+    else:
+        low = found.offset + (found.stride or 1) * dim.inclusive_min - origin
+        positions = low + (found.stride or 1) * np.arange(dim.size)
+    return positions.reshape([-1 if other == axis else 1 for other in range(rank)])
+
+
+def _unknown(fill: npt.NDArray[Any]) -> Exception:
+    return status("INVALID_ARGUMENT", f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")

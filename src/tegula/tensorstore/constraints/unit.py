@@ -1,0 +1,158 @@
+"""Physical units: a number and a base unit, which is any text."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from tegula.tensorstore.errors import type_error
+from tegula.tensorstore.json.binding import array, at, expected, string
+from tegula.tensorstore.json.values import sound_text, to_json_value
+
+__all__ = ["Unit"]
+
+_NUMBER = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)(.*)", re.DOTALL)
+_SPACE = " \t\n\r\v\f"
+
+
+class Unit:
+    """A multiple of a base unit.
+
+    Parameters
+    ----------
+    multiplier : float, optional
+        The number. A string here is a number and a base unit, either of which may be missing; a pair is both.
+    base_unit : str, optional
+        The name of the base unit; it has no meaning here.
+    json : Any, optional
+        The JSON form, instead.
+
+    Examples
+    --------
+    >>> Unit("4.5e-9 m").multiplier
+    4.5e-09
+    >>> Unit(3, "um") * 2
+    Unit(6, "um")
+    """
+
+    __slots__ = ("_base_unit", "_multiplier")
+
+    _multiplier: float
+    _base_unit: str
+
+    def __init__(self, *args: Any, **members: Any) -> None:
+        parsed = (
+            _parse_json(to_json_value(members["json"]))
+            if not args and set(members) == {"json"}
+            else _arguments(args, members)
+        )
+        self._multiplier, self._base_unit = parsed[0], sound_text(parsed[1])
+
+    @property
+    def multiplier(self) -> float:
+        """The number."""
+        return self._multiplier
+
+    @property
+    def base_unit(self) -> str:
+        """The base unit."""
+        return self._base_unit
+
+    def to_json(self) -> Any:
+        """Return the number and the base unit."""
+        return [self._multiplier, self._base_unit]
+
+    def __mul__(self, multiplier: float) -> Unit:
+        return Unit(self._multiplier * _number(multiplier, "__mul__"), self._base_unit)
+
+    def __truediv__(self, divisor: float) -> Unit:
+        number = _number(divisor, "__truediv__")
+        if number:
+            return Unit(self._multiplier / number, self._base_unit)
+        sign = math.copysign(1, number)
+        return Unit(self._multiplier * sign * math.inf, self._base_unit)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Unit):
+            return NotImplemented
+        return (self._multiplier, self._base_unit) == (other._multiplier, other._base_unit)
+
+    def __hash__(self) -> int:
+        return hash((self._multiplier, self._base_unit))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Unit, (self._multiplier, self._base_unit))
+
+    def __str__(self) -> str:
+        if self._multiplier == 1:
+            return self._base_unit or "1"
+        return f"{self._multiplier:g} {self._base_unit}" if self._base_unit else f"{self._multiplier:g}"
+
+    def __repr__(self) -> str:
+        return f'Unit({self._multiplier:g}, "{_escaped(self._base_unit)}")'
+
+
+def _escaped(text: str) -> str:
+    """Write text as a C string, where a hexadecimal digit after a hexadecimal escape would belong to that."""
+    shown: list[str] = []
+    after_escape = False
+    for byte in text.encode():
+        char = chr(byte)
+        plain = 32 <= byte < 127 and not (after_escape and char in "0123456789abcdefABCDEF")
+        escape = {9: "\\t", 10: "\\n", 13: "\\r"}.get(byte) or (f"\\{char}" if char in "\"'\\" else None)
+        shown.append(escape or (char if plain else f"\\x{byte:02x}"))
+        after_escape = escape is None and not plain
+    return "".join(shown)
+
+
+def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, str]:
+    if not args and set(members) == {"unit"}:
+        args, members = (members["unit"],), {}
+    names = ("multiplier", "base_unit")
+    given = {**dict(zip(names, args, strict=False)), **members}
+    fits = len(args) <= 2 and not set(members) - set(names) and len(given) == len(args) + len(members)
+    value = given.get("multiplier", 1)
+    if fits and len(given) == 1 and isinstance(value, str):
+        return _parse(value)
+    if fits and len(given) == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
+        given = dict(zip(names, value, strict=True))
+        value = given["multiplier"]
+    base_unit = given.get("base_unit", "")
+    if not fits or not isinstance(base_unit, str) or ("base_unit" in given and "multiplier" not in given):
+        shown = ", ".join([*map(repr, args), *(f"{name}={item!r}" for name, item in members.items())])
+        raise type_error(
+            "__init__(): incompatible constructor arguments: expected Unit(multiplier), Unit(multiplier, base_unit), "
+            f"Unit(text) or Unit((multiplier, base_unit)), not Unit({shown})"
+        )
+    return _number(value, "__init__"), base_unit
+
+
+def _number(value: Any, method: str) -> float:
+    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise type_error(f"{method}(): incompatible function arguments: expected a number, not {value!r}")
+    return float(value)
+
+
+def _parse(text: str) -> tuple[float, str]:
+    text = text.strip(_SPACE)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return 1.0, text
+    number, rest = float(match[1]), match[2]
+    if math.isinf(number) or (number == 0 and match[1].lower().partition("e")[0].strip("+-0.")):
+        return 1.0, text
+    return number, rest.strip(_SPACE)
+
+
+def _parse_json(value: Any) -> tuple[float, str]:
+    if isinstance(value, str):
+        return _parse(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value), ""
+    number, base_unit = array(value, 2)
+    with at(0):
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise expected("64-bit floating-point number", number)
+    with at(1):
+        return float(number), string(base_unit)

@@ -1,0 +1,226 @@
+"""Putting one transform after another: bounds travel down, output maps travel up.
+
+A transform is here a pair: its input domain and its output maps. The *outer* one maps to the stored array; the *inner*
+one is applied first, its output space is the outer one's input space.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tegula.tensorstore.errors import StatusError, annotate, index_error
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import (
+    EXCLUSIVE_INFINITY,
+    INFINITY,
+    MAX_INT64,
+    Interval,
+    affine_domain,
+    interval_text,
+)
+from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
+
+__all__ = ["Maps", "Transform", "compose", "is_explicitly_empty", "without_arrays"]
+
+Maps = tuple[OutputIndexMap, ...]
+Transform = tuple[IndexDomain, Maps]
+
+
+def compose(outer: Transform, inner: Transform) -> Transform:
+    """Return the transform that applies ``inner``, then ``outer``.
+
+    Raises
+    ------
+    IndexError
+        If their ranks don't fit, or the inner one leaves the outer one's domain.
+    """
+    outer_domain, outer_maps = outer
+    inner_domain, inner_maps = inner
+    if len(inner_maps) != outer_domain.rank:
+        raise index_error(
+            f"Rank {outer_domain.rank} -> {len(outer_maps)} transform cannot be composed with "
+            f"rank {inner_domain.rank} -> {len(inner_maps)} transform."
+        )
+    domain = _propagated(outer_domain, inner_domain, inner_maps)
+    empty = is_explicitly_empty(domain)
+    if not empty:
+        for dim, item in enumerate(inner_maps):
+            if item._dimension is None and item._array is None:
+                _check_constant(outer_domain, dim, item._offset)
+    maps = []
+    for at, outer_map in enumerate(outer_maps):
+        if outer_map._array is not None:
+            maps.append(_map_of_array(outer_domain, outer_map, domain, inner_maps, empty))
+        elif outer_map._dimension is None:
+            maps.append(outer_map)
+        else:
+            maps.append(_map_of_dimension(at, outer_domain, outer_map, inner_maps[outer_map._dimension], empty))
+    return domain, tuple(maps)
+
+
+def is_explicitly_empty(domain: IndexDomain) -> bool:
+    """Tell whether there is no index, and no other value of an implicit bound would change that."""
+    for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True)):
+        if lower == upper and not domain._implicit_lower[dim] and not domain._implicit_upper[dim]:
+            return True
+    return False
+
+
+def without_arrays(maps: Maps) -> Maps:
+    """Return the maps over an empty domain: what their arrays hold is never asked for."""
+    return tuple([OutputIndexMap._constant(0) if item._array is not None else item for item in maps])
+
+
+def _effective(domain: IndexDomain, dim: int) -> Interval:
+    """Return the bounds that indices must keep to: implicit ones do not count."""
+    return (
+        -INFINITY if domain._implicit_lower[dim] else domain._lower[dim],
+        EXCLUSIVE_INFINITY if domain._implicit_upper[dim] else domain._upper[dim],
+    )
+
+
+def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
+    """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
+    inferred: dict[int, tuple[int, int, bool, bool]] = {}
+    for dim, item in enumerate(maps):
+        target = item._dimension
+        if target is None:
+            continue
+        bounds = outer._lower[dim], outer._upper[dim]
+        flags = outer._implicit_lower[dim], outer._implicit_upper[dim]
+        if item._stride != 1 or item._offset:
+            try:
+                bounds = affine_domain(bounds, item._offset, item._stride)
+            except StatusError as error:
+                place = f"Propagating bounds from intermediate dimension {dim} to input dimension {target}"
+                raise annotate(error, place) from None
+            if item._stride < 0:
+                flags = flags[1], flags[0]
+        found = (*bounds, *flags)
+        inferred[target] = _intersection(inferred[target], found) if target in inferred else found
+    wrong: tuple[int, Interval] | None = None
+    lowers, uppers = list(inner._lower), list(inner._upper)
+    lower_flags, upper_flags = list(inner._implicit_lower), list(inner._implicit_upper)
+    for dim, (lower, upper, implicit_lower, implicit_upper) in inferred.items():
+        if lower_flags[dim]:
+            lowers[dim], lower_flags[dim] = lower, implicit_lower
+        if upper_flags[dim]:
+            uppers[dim], upper_flags[dim] = max(upper, lowers[dim]), implicit_upper
+        elif inner._implicit_lower[dim]:
+            lowers[dim] = min(lower, uppers[dim])
+        least = -INFINITY if implicit_lower else lower
+        most = EXCLUSIVE_INFINITY if implicit_upper else upper
+        new = lowers[dim], uppers[dim]
+        if new[0] != new[1] and not (least <= new[0] <= new[1] <= most):
+            wrong = wrong or (dim, new)
+    domain = IndexDomain._make(tuple(lowers), tuple(uppers), tuple(lower_flags), tuple(upper_flags), inner._labels)
+    if wrong is not None and not is_explicitly_empty(domain):
+        raise _incompatible(wrong[0], inferred[wrong[0]], wrong[1])
+    return domain
+
+
+def _intersection(
+    first: tuple[int, int, bool, bool], second: tuple[int, int, bool, bool]
+) -> tuple[int, int, bool, bool]:
+    lower, upper = max(first[0], second[0]), min(first[1], second[1])
+    implicit_lower = first[2] and second[2] if first[0] == second[0] else (first if lower == first[0] else second)[2]
+    implicit_upper = first[3] and second[3] if first[1] == second[1] else (first if upper == first[1] else second)[3]
+    return lower, max(lower, upper), implicit_lower, implicit_upper
+
+
+def _incompatible(dim: int, inferred: tuple[int, int, bool, bool], found: Interval) -> StatusError:
+    if found[0] > found[1]:
+        return index_error(f"({found[0]}, {found[1] - 1}) do not specify a valid closed index interval")
+    texts = []
+    for lower, upper, text in (
+        (inferred[0], inferred[1], interval_text(*inferred)),
+        (*found, interval_text(*found)),
+    ):
+        infinite = lower == -INFINITY or upper == EXCLUSIVE_INFINITY
+        texts.append(text if infinite else f"{text}, with size={upper - lower}")
+    return index_error(
+        f"Propagated bounds {texts[0]}, for dimension {dim} are incompatible with existing bounds {texts[1]}.",
+        "OUT_OF_RANGE",
+    )
+
+
+def _check_constant(outer: IndexDomain, dim: int, index: int) -> None:
+    lower, upper = _effective(outer, dim)
+    if not lower <= index < upper:
+        raise index_error(
+            f"Checking bounds of constant output index map for dimension {dim}: "
+            f"Index {index} is outside valid range {interval_text(lower, upper)}",
+            "OUT_OF_RANGE",
+        )
+
+
+def _map_of_dimension(
+    at: int, outer_domain: IndexDomain, outer: OutputIndexMap, inner: OutputIndexMap, empty: bool
+) -> OutputIndexMap:
+    """Put what computes the intermediate dimension in its place."""
+    offset, stride = outer._offset + outer._stride * inner._offset, outer._stride * inner._stride
+    if not (-MAX_INT64 <= offset <= MAX_INT64 and -MAX_INT64 <= stride <= MAX_INT64):
+        raise index_error(f"Integer overflow computing offset for output dimension {at}.")
+    if inner._array is None:
+        if inner._dimension is None:
+            return OutputIndexMap._constant(offset)
+        return OutputIndexMap._single(inner._dimension, offset, stride)
+    if empty:
+        return OutputIndexMap._constant(0)
+    dim = outer._dimension
+    assert dim is not None
+    bounds = _effective(outer_domain, dim)
+    if inner._offset or inner._stride != 1:
+        bounds = affine_domain(bounds, inner._offset, inner._stride)
+    lower, upper = max(bounds[0], inner._range[0]), min(bounds[1], inner._range[1])
+    return _of_values(inner._array, offset, stride, (lower, max(lower, upper)))
+
+
+def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interval) -> OutputIndexMap:
+    """Make a map of an index array; one that varies along no dimension is a constant."""
+    if array.size != 1:
+        return OutputIndexMap._of_array(array, offset, stride, index_range)
+    value = int(array.flat[0])
+    if not index_range[0] <= value < index_range[1]:
+        raise index_error(f"Index {value} is outside valid range {interval_text(*index_range)}", "OUT_OF_RANGE")
+    return OutputIndexMap._constant(offset + stride * value)
+
+
+def _map_of_array(
+    outer_domain: IndexDomain, outer: OutputIndexMap, domain: IndexDomain, inner_maps: Maps, empty: bool
+) -> OutputIndexMap:
+    """Look up, in the outer map's index array, the elements that the inner transform asks for."""
+    if empty:
+        return OutputIndexMap._constant(0)
+    array = outer._array
+    assert array is not None
+    picks: list[IndexArray | int] = []
+    for dim, size in enumerate(array.shape):
+        if size == 1:
+            picks.append(0)
+            continue
+        picks.append(_positions(outer_domain, dim, inner_maps[dim], domain))
+    values = array[tuple(picks)]
+    if values.ndim != domain.rank:
+        values = values.reshape((1,) * domain.rank)
+    return _of_values(values, outer._offset, outer._stride, outer._range)
+
+
+def _positions(outer: IndexDomain, dim: int, item: OutputIndexMap, domain: IndexDomain) -> IndexArray | int:
+    """Return where along one axis of an index array its elements are to be taken."""
+    origin = outer._lower[dim]
+    if item._array is not None:
+        lower, upper = _effective(outer, dim)
+        if item._offset or item._stride != 1:
+            lower, upper = affine_domain((lower, upper), item._offset, item._stride)
+        lower, upper = max(lower, item._range[0]), min(upper, item._range[1])
+        OutputIndexMap._of_array(item._array, 0, 1, (lower, upper))._check_within(
+            f"In index array map for output dimension {dim}"
+        )
+        return item._offset + item._stride * item._array - origin
+    if item._dimension is None:
+        return item._offset - origin
+    indices = np.arange(domain._lower[item._dimension], domain._upper[item._dimension], dtype=np.int64)
+    shape = [1] * domain.rank
+    shape[item._dimension] = len(indices)
+    return (indices * item._stride + (item._offset - origin)).reshape(shape)

@@ -1,0 +1,258 @@
+"""One dimension of an index domain: its bounds, whether each is implicit, and its label."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.index.intervals import (
+    EXCLUSIVE_INFINITY,
+    INFINITY,
+    MAX_INT64,
+    closed,
+    half_open,
+    interval_text,
+    sized,
+)
+from tegula.tensorstore.json.binding import dump
+
+__all__ = ["Dim", "inf", "merge_labels"]
+
+inf = INFINITY
+
+
+class Dim:
+    """An index interval with an optional label; either bound may be *implicit*: a default that a resize may change.
+
+    Parameters
+    ----------
+    size : int, optional
+        Number of indices, from ``inclusive_min`` or 0. A string here is the label of an unbounded dimension. Two
+        integers are ``inclusive_min`` and ``exclusive_max``.
+    inclusive_min, exclusive_max, inclusive_max : int, optional
+        The bounds; one that is not given is infinite.
+    label : str, optional
+        The dimension's name.
+    implicit_lower, implicit_upper : bool, optional
+        By default bounds that are not given are implicit, and others explicit.
+
+    Examples
+    --------
+    >>> Dim(5, label="x")
+    Dim(inclusive_min=0, exclusive_max=5, label="x")
+    >>> Dim(inclusive_min=3)
+    Dim(inclusive_min=3)
+    >>> 4 in Dim(2, 5)
+    True
+    """
+
+    __slots__ = ("_lower", "_upper", "implicit_lower", "implicit_upper", "label")
+
+    _lower: int
+    _upper: int
+    implicit_lower: bool
+    implicit_upper: bool
+    label: str
+
+    def __init__(
+        self,
+        *args: Any,
+        implicit_lower: bool | None = None,
+        implicit_upper: bool | None = None,
+        **bounds: Any,
+    ) -> None:
+        form = _form(args, bounds)
+        if form is None:
+            shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in bounds.items())])
+            shown = shown.encode("utf-8", "backslashreplace").decode()  # keywords may hold what can't be printed
+            raise type_error(
+                "__init__(): incompatible constructor arguments: expected Dim(label=...), Dim(size, label=...), "
+                f"Dim(inclusive_min, exclusive_max) or Dim(inclusive_min=..., inclusive_max=...), not Dim({shown})"
+            )
+        lower, upper, label, lower_given, upper_given = form
+        self._lower, self._upper = lower, upper
+        self.label = label or ""
+        self.implicit_lower = not lower_given if implicit_lower is None else bool(implicit_lower)
+        self.implicit_upper = not upper_given if implicit_upper is None else bool(implicit_upper)
+
+    @classmethod
+    def _make(cls, lower: int, upper: int, implicit_lower: bool, implicit_upper: bool, label: str) -> Dim:
+        self = cls.__new__(cls)
+        self._lower, self._upper = lower, upper
+        self.implicit_lower, self.implicit_upper, self.label = implicit_lower, implicit_upper, label
+        return self
+
+    @property
+    def inclusive_min(self) -> int:
+        """The first index; ``-inf`` if there is none."""
+        return self._lower
+
+    @property
+    def exclusive_max(self) -> int:
+        """One more than the last index; ``inf + 1`` if there is none."""
+        return self._upper
+
+    @property
+    def inclusive_max(self) -> int:
+        """The last index."""
+        return self._upper - 1
+
+    @property
+    def exclusive_min(self) -> int:
+        """One less than the first index."""
+        return self._lower - 1
+
+    @property
+    def size(self) -> int:
+        """The number of indices."""
+        return self._upper - self._lower
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no index."""
+        return self._upper == self._lower
+
+    @property
+    def finite(self) -> bool:
+        """Whether both bounds are finite."""
+        return self._lower != -INFINITY and self._upper != EXCLUSIVE_INFINITY
+
+    def hull(self, other: Dim) -> Dim:
+        """Return the smallest dimension that contains both."""
+        label = merge_labels(self.label, other.label)
+        if self.empty or other.empty:
+            chosen = other if self.empty else self
+            lower, upper = chosen._lower, chosen._upper
+        else:
+            lower, upper = min(self._lower, other._lower), max(self._upper, other._upper)
+        return Dim._make(lower, upper, *_flags(self, other, lower, upper), label)
+
+    def intersect(self, other: Dim) -> Dim:
+        """Return the indices that are in both."""
+        label = merge_labels(self.label, other.label)
+        lower, upper = max(self._lower, other._lower), min(self._upper, other._upper)
+        flags = _flags(self, other, lower, upper)
+        return Dim._make(lower, max(lower, upper), *flags, label)
+
+    def __contains__(self, other: int | Dim) -> bool:
+        if isinstance(other, Dim):
+            return other.empty or (self._lower <= other._lower and other._upper <= self._upper)
+        try:
+            index = operator.index(other)
+        except TypeError:
+            raise type_error(
+                f"__contains__(): incompatible function arguments: expected int or Dim, not {other!r}"
+            ) from None
+        return self._lower <= index < self._upper and abs(index) < INFINITY
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dim):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'Dim'")
+
+    def _key(self) -> tuple[int, int, bool, bool, str]:
+        return self._lower, self._upper, self.implicit_lower, self.implicit_upper, self.label
+
+    def __len__(self) -> int:
+        return self._upper - self._lower
+
+    def __iter__(self) -> Iterator[int]:
+        if not self.finite:
+            raise status("INVALID_ARGUMENT", "Cannot iterate over infinite interval")
+        return iter(range(self._lower, self._upper))
+
+    def __copy__(self) -> Dim:
+        return Dim._make(*self._key())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Dim:
+        return Dim._make(*self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Dim._make, self._key())
+
+    def __str__(self) -> str:
+        text = interval_text(self._lower, self._upper, self.implicit_lower, self.implicit_upper)
+        return f"{dump(self.label)}: {text}" if self.label else text
+
+    def __repr__(self) -> str:
+        parts = []
+        if self._lower != -INFINITY:
+            parts.append(f"inclusive_min={self._lower}")
+        if self.implicit_lower != (self._lower == -INFINITY):
+            parts.append(f"implicit_lower={self.implicit_lower}")
+        if self._upper != EXCLUSIVE_INFINITY:
+            parts.append(f"exclusive_max={self._upper}")
+        if self.implicit_upper != (self._upper == EXCLUSIVE_INFINITY):
+            parts.append(f"implicit_upper={self.implicit_upper}")
+        if self.label:
+            parts.append(f"label={dump(self.label)}")
+        return f"Dim({', '.join(parts)})"
+
+
+def merge_labels(first: str, second: str) -> str:
+    """Return the label of two, one of which may be empty."""
+    if first and second and first != second:
+        raise status("INVALID_ARGUMENT", "Dimension labels do not match")
+    return first or second
+
+
+def _flags(first: Dim, second: Dim, lower: int, upper: int) -> tuple[bool, bool]:
+    if first._lower == second._lower:
+        implicit_lower = first.implicit_lower and second.implicit_lower
+    else:
+        implicit_lower = (first if lower == first._lower else second).implicit_lower
+    if first._upper == second._upper:
+        implicit_upper = first.implicit_upper and second.implicit_upper
+    else:
+        implicit_upper = (first if upper == first._upper else second).implicit_upper
+    return implicit_lower, implicit_upper
+
+
+def _form(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[int, int, str | None, bool, bool] | None:
+    """Tell the constructor's forms apart: the bounds, the label and which bounds count as given; None if it is none."""
+    found = _bound(args, given, ("label",), ())
+    if found is not None:
+        return -INFINITY, EXCLUSIVE_INFINITY, found.get("label"), False, False
+    found = _bound(args, given, ("size", "label"), ("inclusive_min",))
+    if found is not None and "size" in found:
+        size, low = found["size"], found.get("inclusive_min") or 0
+        bounds = sized(low, size) if size is not None else half_open(low, EXCLUSIVE_INFINITY)
+        return (*bounds, found.get("label"), True, size is not None)
+    found = _bound(args, given, ("inclusive_min", "exclusive_max"), ("label",))
+    if found is None:
+        found = _bound(args, given, (), ("inclusive_min", "inclusive_max", "label"))
+    if found is None:
+        return None
+    low, lower = found.get("inclusive_min"), -INFINITY
+    if low is not None:
+        lower = low
+    if "inclusive_max" in found:
+        upper = found["inclusive_max"]
+        bounds = closed(lower, INFINITY if upper is None else upper)
+    else:
+        upper = found.get("exclusive_max")
+        bounds = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
+    return (*bounds, found.get("label"), low is not None, upper is not None)
+
+
+def _bound(
+    args: tuple[Any, ...], given: dict[str, Any], positional: tuple[str, ...], keywords: tuple[str, ...]
+) -> dict[str, Any] | None:
+    """Give arguments their names, if they are all of one form of the constructor and of its types."""
+    values = {**dict(zip(positional, args, strict=False)), **given}
+    if len(args) > len(positional) or len(values) < len(args) + len(given) or set(values) - {*positional, *keywords}:
+        return None
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None or (name == "label" and isinstance(value, str)):
+            found[name] = value
+        elif name != "label" and hasattr(value, "__index__") and abs(operator.index(value)) <= MAX_INT64:
+            found[name] = operator.index(value)
+        else:
+            return None
+    return found

@@ -1,0 +1,323 @@
+"""Dimension expressions: a selection of dimensions and a chain of operations on them, to index domains and arrays with.
+
+``d["x", "y"].translate_by[5][::2]`` is only a description until it stands between the brackets of something.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.tensorstore.errors import IndexStatusError, StatusError, index_error
+from tegula.tensorstore.index.composition import Maps, Transform, compose
+from tegula.tensorstore.index.dim_selections import Item, resolve, selection_items
+from tegula.tensorstore.index.domain import Applicable, IndexDomain
+from tegula.tensorstore.index.indexing import index_selected
+from tegula.tensorstore.index.numpy_terms import Expression, Mode, parse_expression
+from tegula.tensorstore.index.operations import (
+    diagonal,
+    mark_implicit,
+    moved,
+    relabelled,
+    reordered,
+    strided,
+    target_order,
+)
+from tegula.tensorstore.index.subscripts import Subscript, flags_argument, integers, strings
+from tegula.tensorstore.index.transform_json import identity_maps
+
+__all__ = ["DimExpression", "DimSelection", "d"]
+
+Chosen = list[int]
+
+
+class Operation(ABC):
+    """One link of the chain."""
+
+    @abstractmethod
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Translate(Operation):
+    how: str
+    amounts: int | list[int | None] | None
+
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        return moved(pair, dict(zip(dims, _each(self.amounts, dims), strict=True)), self.how), dims
+
+    def __str__(self) -> str:
+        return f".translate_{self.how}[{_vector_text(self.amounts)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stride(Operation):
+    strides: int | list[int | None] | None
+
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        strides = [1 if stride is None else stride for stride in _each(self.strides, dims)]
+        return strided(pair, dict(zip(dims, strides, strict=True))), dims
+
+    def __str__(self) -> str:
+        return f".stride[{_vector_text(self.strides)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Label(Operation):
+    labels: tuple[str, ...]
+
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        if len(self.labels) != len(dims):
+            raise index_error(
+                f"Number of dimensions ({len(dims)}) does not match number of labels ({len(self.labels)})."
+            )
+        return relabelled(pair, dict(zip(dims, self.labels, strict=True))), dims
+
+    def __str__(self) -> str:
+        return f".label[{','.join(map(repr, self.labels))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _MarkImplicit(Operation):
+    lower: bool | None
+    upper: bool | None
+
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        return mark_implicit(pair, dims, self.lower, self.upper), dims
+
+    def __str__(self) -> str:
+        if self.lower == self.upper:
+            return f".mark_bounds_implicit[{self.lower}]"
+        shown = ["" if flag is None else str(flag) for flag in (self.lower, self.upper)]
+        return f".mark_bounds_implicit[{':'.join(shown)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Transpose(Operation):
+    target: tuple[Item, ...]
+
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        order, places = target_order(pair[0].rank, dims, self.target)
+        return reordered(pair, order), places
+
+    def __str__(self) -> str:
+        return f".transpose[{_selection_text(self.target)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Diagonal(Operation):
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        return diagonal(pair, dims), [0]
+
+    def __str__(self) -> str:
+        return ".diagonal"
+
+
+@dataclass(frozen=True, slots=True)
+class _Index(Operation):
+    expression: Expression
+
+    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
+        inner, chosen = index_selected(pair[0], self.expression, (), dims)
+        return _composed(pair, inner), chosen
+
+    def start(self, pair: Transform, selection: tuple[Item, ...]) -> tuple[Transform, Chosen]:
+        """Apply it first in a chain, where it may add dimensions."""
+        inner, chosen = index_selected(pair[0], self.expression, selection, None)
+        return _composed(pair, inner), chosen
+
+    def __str__(self) -> str:
+        mode = "" if self.expression.mode == "default" else f".{self.expression.mode}"
+        return f"{mode}{self.expression}"
+
+
+def _composed(pair: Transform, inner: Transform) -> Transform:
+    domain, maps = pair
+    if not maps and domain.rank:
+        return compose((domain, identity_maps(domain.rank)), inner)[0], ()
+    return compose(pair, inner)
+
+
+def _each(values: int | list[int | None] | None, dims: Chosen) -> list[int | None]:
+    if not isinstance(values, list):
+        return [values] * len(dims)
+    if len(values) != len(dims):
+        raise index_error(f"Number of dimensions ({len(dims)}) does not match number of indices ({len(values)})")
+    return values
+
+
+def _vector_text(values: int | list[int | None] | None) -> str:
+    if not isinstance(values, list):
+        return str(values)
+    return ",".join(map(str, values)) + ("," if len(values) == 1 else "")
+
+
+def _selection_text(items: tuple[Item, ...]) -> str:
+    if not items:
+        return "()"
+    parts = []
+    for item in items:
+        if isinstance(item, slice):
+            start, stop = ("" if part is None else str(part) for part in (item.start, item.stop))
+            parts.append(f"{start}:{stop}" if item.step in (None, 1) else f"{start}:{stop}:{item.step}")
+        else:
+            parts.append(repr(item))
+    return ",".join(parts)
+
+
+class DimExpression(Applicable):
+    """Operations on some of the dimensions of whatever it will index; each property or index adds one.
+
+    Examples
+    --------
+    >>> d["x"].translate_by[5].label["y"][1:3]
+    d['x'].translate_by[5].label['y'][1:3]
+    """
+
+    __slots__ = ("_operations", "_selected")
+    __iter__ = None
+
+    _selected: tuple[Item, ...]
+    _operations: tuple[Operation, ...]
+
+    @staticmethod
+    def _make(selected: tuple[Item, ...], operations: tuple[Operation, ...]) -> DimExpression:
+        self = DimExpression.__new__(DimExpression)
+        self._selected, self._operations = selected, operations
+        return self
+
+    def _then(self, operation: Operation) -> DimExpression:
+        return DimExpression._make(self._selected, (*self._operations, operation))
+
+    def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
+        """Apply the operations to a domain and the output maps over it."""
+        if not self._operations:
+            raise index_error("Must specify at least one operation in dimension expression")
+        pair: Transform = domain, output
+        try:
+            first, *rest = self._operations
+            if isinstance(first, _Index):
+                pair, dims = first.start(pair, self._selected)
+            else:
+                pair, dims = first.apply(pair, resolve(self._selected, domain.rank, domain._labels))
+            for operation in rest:
+                pair, dims = operation.apply(pair, dims)
+        except IndexStatusError:
+            raise
+        except StatusError as error:
+            raise index_error(error.sentence, error.code) from None
+        return pair
+
+    def __getitem__(self, indices: Any) -> DimExpression:
+        return self._index(indices, "default")
+
+    def _index(self, indices: Any, mode: Mode) -> DimExpression:
+        expression = parse_expression(indices, mode, "chained" if self._operations else "first")
+        return self._then(_Index(expression))
+
+    @property
+    def oindex(self) -> Subscript[DimExpression]:
+        """Index with arrays that apply to each dimension on its own."""
+        return Subscript(self, "oindex", lambda key: self._index(key, "oindex"))
+
+    @property
+    def vindex(self) -> Subscript[DimExpression]:
+        """Index with arrays that apply together; their dimensions come first."""
+        return Subscript(self, "vindex", lambda key: self._index(key, "vindex"))
+
+    @property
+    def label(self) -> Subscript[DimExpression]:
+        """Give the dimensions other labels."""
+        return Subscript(self, "label", lambda key: self._then(_Label(tuple(strings(key)))))
+
+    @property
+    def translate_by(self) -> Subscript[DimExpression]:
+        """Move the dimensions up by offsets."""
+        return self._translate("by")
+
+    @property
+    def translate_backward_by(self) -> Subscript[DimExpression]:
+        """Move the dimensions down by offsets."""
+        return self._translate("backward_by")
+
+    @property
+    def translate_to(self) -> Subscript[DimExpression]:
+        """Move the dimensions to an origin."""
+        return self._translate("to")
+
+    def _translate(self, how: str) -> Subscript[DimExpression]:
+        return Subscript(self, f"translate_{how}", lambda key: self._then(_Translate(how, integers(key))))
+
+    @property
+    def stride(self) -> Subscript[DimExpression]:
+        """Keep the indices that are multiples of a stride."""
+        return Subscript(self, "stride", lambda key: self._then(_Stride(integers(key))))
+
+    @property
+    def transpose(self) -> Subscript[DimExpression]:
+        """Put the dimensions at other places."""
+
+        return Subscript(self, "transpose", lambda key: self._then(_Transpose(selection_items(key))))
+
+    @property
+    def diagonal(self) -> DimExpression:
+        """Join the dimensions to one, which comes first."""
+        return self._then(_Diagonal())
+
+    @property
+    def mark_bounds_implicit(self) -> Subscript[DimExpression]:
+        """Say whether bounds are implicit."""
+        return Subscript(self, "mark_bounds_implicit", lambda key: self._then(_MarkImplicit(*flags_argument(key))))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DimExpression):
+            return NotImplemented
+        return self._selected == other._selected and self._operations == other._operations
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DimExpression._make, (self._selected, self._operations))
+
+    def __repr__(self) -> str:
+        return f"d[{_selection_text(self._selected)}]{''.join(map(str, self._operations))}"
+
+
+class DimSelection(DimExpression):
+    """Dimensions by number, label or range of numbers: the start of a dimension expression.
+
+    Examples
+    --------
+    >>> d["x", 1, ::2]
+    d['x',1,::2]
+    """
+
+    __slots__ = ()
+
+    @property
+    def _selection(self) -> tuple[Item, ...]:
+        return self._selected
+
+    @staticmethod
+    def _of(selected: tuple[Item, ...]) -> DimSelection:
+        self = DimSelection.__new__(DimSelection)
+        self._selected, self._operations = selected, ()
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DimSelection._of, (self._selected,))
+
+
+class _DimSelection:
+    """What ``d`` is: ``d[...]`` selects dimensions."""
+
+    __iter__ = None
+
+    @staticmethod
+    def __getitem__(selection: Any) -> DimSelection:
+        return DimSelection._of(selection_items(selection))
+
+
+d = _DimSelection()

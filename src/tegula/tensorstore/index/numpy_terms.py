@@ -1,0 +1,248 @@
+"""Reading NumPy-like index expressions: which terms there are, and how many dimensions each takes."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any, Literal
+
+import numpy as np
+
+from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
+from tegula.tensorstore.index.intervals import MAX_RANK
+from tegula.tensorstore.index.output_maps import IndexArray
+
+__all__ = ["Arrays", "Expression", "Mode", "Term", "newaxis", "parse_expression", "rank_error"]
+
+newaxis = None
+
+Mode = Literal["default", "oindex", "vindex"]
+Usage = Literal["direct", "first", "chained"]
+
+_INVALID = (
+    "Only integers, slices (`:`), ellipsis (`...`), tensorstore.newaxis (`None`) and "
+    "integer or boolean arrays are valid indices"
+)
+
+
+class Arrays:
+    """Index arrays that share their axes: one array of integers, or where the elements of a mask are true."""
+
+    __slots__ = ("arrays", "given", "shape")
+
+    def __init__(self, arrays: tuple[IndexArray, ...], shape: tuple[int, ...], given: np.ndarray[Any, Any]) -> None:
+        self.arrays, self.shape, self.given = arrays, shape, given
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether a mask was given."""
+        return bool(self.given.dtype.kind == "b")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Arrays):
+            return NotImplemented
+        return self.is_mask == other.is_mask and np.array_equal(self.given, other.given)
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
+
+
+Term = int | slice | Arrays | EllipsisType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An index expression.
+
+    Attributes
+    ----------
+    scalar : bool
+        It is one integer, slice or None, which is meant for every selected dimension.
+    shape : tuple of int
+        What the arrays broadcast to; in the mode ``"oindex"`` they don't.
+    apart : bool
+        There are arrays, with a slice, an ellipsis or None between them.
+    """
+
+    terms: tuple[Term, ...]
+    scalar: bool
+    mode: Mode
+    shape: tuple[int, ...] = ()
+    apart: bool = False
+
+    def __str__(self) -> str:
+        shown = ",".join([_term_text(term) for term in self.terms])
+        return f"[{shown}]" if self.scalar or len(self.terms) != 1 else f"[{shown},]"
+
+    @property
+    def dimensions(self) -> int:
+        """How many dimensions the terms take, not counting an ellipsis."""
+        return sum(
+            [
+                len(term.arrays) if isinstance(term, Arrays) else int(term is not None and term is not ...)
+                for term in self.terms
+            ]
+        )
+
+
+def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "direct") -> Expression:
+    """Read what stands between the brackets.
+
+    Parameters
+    ----------
+    usage : {"direct", "first", "chained"}
+        Whether it indexes something itself, or is an operation of a dimension expression.
+
+    Raises
+    ------
+    IndexError, TypeError
+        If something there is no index.
+    """
+    if type(argument) is tuple:
+        return _parse_terms(argument, mode, usage)
+    parsed = _parse_terms((argument,), mode, usage)
+    terms = parsed.terms
+    if len(terms) != 1 or terms[0] is ... or type(terms[0]) is Arrays:
+        return parsed
+    if isinstance(argument, slice) and not _plain(argument):
+        return parsed
+    return Expression(terms, True, mode)
+
+
+def _parse_terms(argument: tuple[Any, ...], mode: Mode, usage: Usage) -> Expression:
+    terms: list[Term] = []
+    shape: tuple[int, ...] = ()
+    found = closed = apart = ellipsis = False
+    for item in argument:
+        for term in _terms(item):
+            terms.append(term)
+            if type(term) is Arrays:
+                if not term.arrays and mode == "oindex" and usage != "direct":
+                    raise index_error("Zero-rank bool array incompatible with outer indexing of a dimension selection")
+                apart, found = apart or closed, True
+                shape = _broadcast(shape, term.shape) if mode != "oindex" else ()
+                continue
+            closed = closed or (found and type(term) is not int)
+            if term is None and usage == "chained":
+                raise index_error("tensorstore.newaxis (`None`) not valid in chained indexing operations")
+            if term is ...:
+                if ellipsis:
+                    raise index_error("An index can only have a single ellipsis (`...`)")
+                ellipsis = True
+    return Expression(tuple(terms), False, mode, shape, apart and mode != "oindex")
+
+
+def _broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    sizes = [1] * (len(other) - len(shape)) + list(shape)
+    for axis, size in enumerate(other, len(sizes) - len(other)):
+        if sizes[axis] == 1:
+            sizes[axis] = size
+        elif size not in (1, sizes[axis]):
+            shown = [f"{{{', '.join(map(str, item))}}}" for item in (other, sizes)]
+            raise index_error(f"Incompatible index array shapes: {shown[0]} vs {shown[1]}")
+    return tuple(sizes)
+
+
+def _terms(item: Any) -> tuple[Term, ...]:
+    kind = type(item)
+    if kind is int or item is None or item is ...:
+        return (_integer(item) if kind is int else item,)
+    if kind is slice:
+        return _slices(item)
+    if kind is not bool and not isinstance(item, np.ndarray) and hasattr(item, "__index__"):
+        return (_integer(operator.index(item)),)
+    array = _array(item)
+    if array.ndim > MAX_RANK:
+        raise rank_error(array.ndim)
+    if array.dtype.kind == "b":
+        if array.ndim == 0:
+            return (Arrays((), (int(array),), array),)
+        found = tuple(np.nonzero(array))
+        return (Arrays(found, found[0].shape, array),)
+    if array.ndim == 0:
+        return (int(array),)
+    made = array.astype(np.int64, casting="safe", copy=True) if array.dtype.kind == "i" else _from_unsigned(array)
+    made.flags.writeable = False
+    return (Arrays((made,), made.shape, made),)
+
+
+def _integer(value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        kind = "uint64" if 0 < value < 2**64 else "object"
+        raise type_error(f"Cannot cast scalar from dtype('{kind}') to dtype('int64') according to the rule 'safe'")
+    return value
+
+
+def _from_unsigned(array: Any) -> IndexArray:
+    if array.dtype.itemsize == 8:
+        raise type_error("Cannot cast array data from dtype('uint64') to dtype('int64') according to the rule 'safe'")
+    return np.asarray(array.astype(np.int64))
+
+
+def _array(item: Any) -> np.ndarray[Any, Any]:
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind not in "iub":
+            raise index_error("Arrays used as indices must be of integer (or boolean) type")
+        return item
+    if isinstance(item, (str, bytes)):
+        raise index_error(_INVALID)
+    try:
+        array = np.asarray(item)
+    except (TypeError, ValueError):
+        raise index_error(_INVALID) from None
+    if array.size == 0 and array.dtype.kind == "f":
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        raise index_error(_INVALID)
+    return array
+
+
+def rank_error(rank: int) -> IndexStatusError:
+    """Return the error for more dimensions than there can be."""
+    return index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
+
+
+def _plain(item: slice) -> bool:
+    return not any(isinstance(part, (tuple, list)) for part in (item.start, item.stop, item.step))
+
+
+def _slices(item: slice) -> tuple[slice, ...]:
+    """Read a slice; its parts may be sequences, one item for each of several dimensions."""
+    if _plain(item):
+        start, stop, step = item.start, item.stop, item.step
+        if all(part is None or type(part) is int for part in (start, stop, step)):
+            return (item,)
+        return (slice(_part(start), _part(stop), _part(step)),)
+    parts: list[list[int | None] | int | None] = []
+    rank, named = -1, ""
+    for name, part in (("start", item.start), ("stop", item.stop), ("step", item.step)):
+        if not isinstance(part, (tuple, list, np.ndarray)):
+            parts.append(_part(part))
+            continue
+        values = [_part(value) for value in part]
+        shown = f"{name}=[{','.join(map(str, values))}] (rank {len(values)})"
+        if rank not in (-1, len(values)):
+            raise index_error(f"{shown} is incompatible with {named}")
+        parts.append(values)
+        rank, named = len(values), shown
+    columns = [part if isinstance(part, list) else [part] * rank for part in parts]
+    return tuple([slice(*row) for row in zip(*columns, strict=True)])
+
+
+def _part(value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        return _integer(operator.index(value))
+    except TypeError:
+        raise type_error("slice indices must be integers or None or have an __index__ method") from None
+
+
+def _term_text(term: Term) -> str:
+    if term is None or isinstance(term, int):
+        return str(term)
+    if isinstance(term, slice):
+        start, stop = ("" if part is None else str(part) for part in (term.start, term.stop))
+        return f"{start}:{stop}" if term.step is None else f"{start}:{stop}:{term.step}"
+    return repr(term.given) if isinstance(term, Arrays) else "..."

@@ -1,0 +1,219 @@
+"""Operations on selected dimensions of a transform's input domain: moving, striding, labelling, ordering, joining."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tegula.tensorstore.errors import StatusError, annotate, index_error, status
+from tegula.tensorstore.index.composition import Transform
+from tegula.tensorstore.index.dim_selections import Item, resolve, resolve_dimension, selection_items
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.domain_json import check_labels
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, interval_text, shift
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+
+__all__ = ["diagonal", "mark_implicit", "moved", "relabelled", "reordered", "strided", "target_order", "transposed"]
+
+_FINITE = interval_text(-INFINITY + 1, EXCLUSIVE_INFINITY - 1)
+
+
+def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
+    """Move dimensions ``by`` an amount, ``backward_by`` it, or ``to`` it; None leaves one where it is."""
+    domain, maps = pair
+    offsets = [0] * domain.rank
+    for dim, amount in amounts.items():
+        if amount is None:
+            continue
+        lower = domain._lower[dim]
+        if how == "to":
+            if lower == -INFINITY:
+                raise status(
+                    "INVALID_ARGUMENT",
+                    f"Interval {interval_text(lower, domain._upper[dim])} is not bounded below",
+                )
+            if not -INFINITY < amount < INFINITY:
+                raise status("OUT_OF_RANGE", f"Origin {amount} is outside valid range {_FINITE}")
+            offsets[dim] = amount - lower
+        else:
+            offsets[dim] = amount if how == "by" else -amount
+    new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
+    return new, tuple(
+        [
+            item
+            if item._dimension is None or not offsets[item._dimension]
+            else OutputIndexMap._single(
+                item._dimension, item._offset - item._stride * offsets[item._dimension], item._stride
+            )
+            for item in maps
+        ]
+    )
+
+
+def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
+    """Keep of some dimensions the indices that are multiples of a stride, counted in strides."""
+    domain, maps = pair
+    bounds = list(zip(domain._lower, domain._upper, strict=True))
+    lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
+    for dim, stride in strides.items():
+        try:
+            if not stride:
+                raise index_error("Stride must be non-zero")
+            bounds[dim] = affine_domain(bounds[dim], 0, stride)
+        except StatusError as error:
+            raise annotate(error, f"Applying stride to input dimension {dim}") from None
+        if stride < 0:
+            lower_flags[dim], upper_flags[dim] = upper_flags[dim], lower_flags[dim]
+    new = domain._with(bounds, lower_flags, upper_flags)
+    changed = []
+    for item in maps:
+        if item._dimension is not None:
+            stride = strides.get(item._dimension, 1)
+            changed.append(OutputIndexMap._single(item._dimension, item._offset, item._stride * stride))
+        elif item._array is not None:
+            changed.append(_strided_array(domain, new, item, strides))
+        else:
+            changed.append(item)
+    return new, tuple(changed)
+
+
+def _strided_array(
+    old: IndexDomain, new: IndexDomain, item: OutputIndexMap, strides: Mapping[int, int]
+) -> OutputIndexMap:
+    array = item._array
+    assert array is not None
+    for dim, stride in strides.items():
+        if array.shape[dim] != 1:
+            indices = np.arange(new._lower[dim], new._upper[dim]) * stride - old._lower[dim]
+            array = array.take(indices, axis=dim)
+    return OutputIndexMap._of_array(array, item._offset, item._stride, item._range)
+
+
+def relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
+    """Give dimensions other labels."""
+    domain, maps = pair
+    new = [labels.get(dim, label) for dim, label in enumerate(domain._labels)]
+    check_labels(new)
+    return domain._with(labels=new), maps
+
+
+def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, upper: bool | None) -> Transform:
+    """Say whether bounds are implicit; None leaves them."""
+    domain, maps = pair
+    lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
+    for dim in dims:
+        if lower or upper:
+            for output, item in enumerate(maps):
+                if item._array is not None and item._array.shape[dim] != 1:
+                    raise status(
+                        "INVALID_ARGUMENT",
+                        f"Cannot mark input dimension {dim} as having implicit bounds because it indexes "
+                        f"the index array map for output dimension {output}",
+                    )
+        lower_flags[dim] = lower_flags[dim] if lower is None else lower
+        upper_flags[dim] = upper_flags[dim] if upper is None else upper
+    return domain._with(implicit_lower=lower_flags, implicit_upper=upper_flags), maps
+
+
+def reordered(pair: Transform, dims: list[int]) -> Transform:
+    """Put the dimensions in another order."""
+    domain, maps = pair
+    place = {dim: at for at, dim in enumerate(dims)}
+    changed = []
+    for item in maps:
+        if item._dimension is not None:
+            changed.append(OutputIndexMap._single(place[item._dimension], item._offset, item._stride))
+        elif item._array is not None:
+            array = item._array.transpose(dims)
+            changed.append(OutputIndexMap._of_array(array, item._offset, item._stride, item._range))
+        else:
+            changed.append(item)
+    return domain._take(dims), tuple(changed)
+
+
+def transposed(pair: Transform, axes: Any = None) -> Transform:
+    """Reverse the dimensions, or put them in the order of ``axes``."""
+    domain = pair[0]
+    if axes is None:
+        return reordered(pair, list(range(domain.rank - 1, -1, -1)))
+    dims = resolve(selection_items(axes), domain.rank, domain._labels)
+    if len(dims) != domain.rank:
+        raise status("INVALID_ARGUMENT", f"Number of dimensions ({len(dims)}) must equal input_rank ({domain.rank}).")
+    return reordered(pair, dims)
+
+
+def target_order(rank: int, dims: list[int], target: tuple[Item, ...]) -> tuple[list[int], list[int]]:
+    """Work out the order of all dimensions that puts some at target places; returns it and those places.
+
+    A single number is the place of the first, and the others follow it.
+    """
+    count = len(dims)
+    places: list[int] = []
+    if len(target) == 1 and isinstance(target[0], int):
+        start = resolve_dimension(target[0], rank - count + 1) if count else 0
+        places = list(range(start, start + count))
+    else:
+        if any(isinstance(item, str) for item in target):
+            raise index_error("Target dimensions cannot be specified by label")
+        if len(target) != count and not any(isinstance(item, slice) for item in target):
+            raise _wrong_count(count, len(target))
+        for item in target:
+            for place in resolve((item,), rank, ()):
+                if place in places:
+                    raise index_error(f"Target dimension {place} occurs more than once")
+                places.append(place)
+        if len(places) != count:
+            raise _wrong_count(count, len(places))
+    at = dict(zip(places, dims, strict=True))
+    rest = iter([dim for dim in range(rank) if dim not in dims])
+    return [at[place] if place in at else next(rest) for place in range(rank)], places
+
+
+def _wrong_count(count: int, targets: int) -> StatusError:
+    return index_error(f"Number of selected dimensions ({count}) must equal number of target dimensions ({targets})")
+
+
+def diagonal(pair: Transform, dims: list[int]) -> Transform:
+    """Join dimensions to one, which comes first: the indices that are in all of them."""
+    domain, maps = pair
+    chosen = [domain._dim(dim) for dim in dims]
+    lower = max([dim.inclusive_min for dim in chosen], default=-INFINITY)
+    upper = min([dim.exclusive_max for dim in chosen], default=EXCLUSIVE_INFINITY)
+    rest = [dim for dim in range(domain.rank) if dim not in dims]
+    kept = domain._take(rest)
+    new = IndexDomain._make(
+        (lower, *kept._lower),
+        (max(lower, upper), *kept._upper),
+        (all(dim.implicit_lower for dim in chosen), *kept._implicit_lower),
+        (all(dim.implicit_upper for dim in chosen), *kept._implicit_upper),
+        ("", *kept._labels),
+    )
+    place = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(rest)}
+    changed = []
+    for item in maps:
+        if item._dimension is not None:
+            changed.append(OutputIndexMap._single(place[item._dimension], item._offset, item._stride))
+        elif item._array is not None:
+            changed.append(_diagonal_array(domain, new, item, dims, rest))
+        else:
+            changed.append(item)
+    return new, tuple(changed)
+
+
+def _diagonal_array(
+    old: IndexDomain, new: IndexDomain, item: OutputIndexMap, dims: list[int], rest: list[int]
+) -> OutputIndexMap:
+    array = item._array
+    assert array is not None
+    indices = np.arange(new._lower[0], new._upper[0])
+    array = array.transpose([*dims, *rest])
+    picks = [
+        np.zeros_like(indices) if size == 1 else indices - old._lower[dim]
+        for dim, size in zip(dims, array.shape, strict=False)
+    ]
+    if all(size == 1 for size in array.shape[: len(dims)]):
+        picks = [np.zeros(1, np.int64) for _ in dims]
+    values = array[tuple(picks)] if dims else array[None]
+    return OutputIndexMap._of_array(values, item._offset, item._stride, item._range)

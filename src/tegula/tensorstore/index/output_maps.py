@@ -1,0 +1,269 @@
+"""How a transform computes one coordinate of its output space: a constant, an input dimension, or an index array."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tegula.tensorstore.errors import index_error, type_error
+from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, Interval, interval_text
+
+__all__ = ["IndexArray", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "array_text"]
+
+IndexArray = NDArray[np.int64]
+
+UNBOUNDED: Interval = (-INFINITY, EXCLUSIVE_INFINITY)
+
+
+class OutputIndexMethod(enum.Enum):
+    """Which kind of map it is."""
+
+    constant = 0
+    single_input_dimension = 1
+    array = 2
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __str__(self) -> str:
+        return f"OutputIndexMethod.{self.name}"
+
+
+class OutputIndexMap:
+    """One output coordinate: ``offset``, or ``offset + stride * in[input_dimension]``, or an index array's element.
+
+    Parameters
+    ----------
+    input_dimension : int, optional
+        The input dimension to take the index from.
+    index_array : array_like, optional
+        Or the array to take the index from; its axes are the input dimensions, those along which it does not vary of
+        size 1.
+    offset, stride : int, optional
+        Applied to that index.
+    index_range : Dim, optional
+        Which values in ``index_array`` are valid.
+
+    Examples
+    --------
+    >>> OutputIndexMap(input_dimension=1, offset=5, stride=2)
+    OutputIndexMap(offset=5, stride=2, input_dimension=1)
+    >>> OutputIndexMap(index_array=[3, 1]).method
+    <OutputIndexMethod.array: 2>
+    """
+
+    __slots__ = ("_array", "_dimension", "_offset", "_range", "_stride")
+
+    _offset: int
+    _stride: int
+    _dimension: int | None
+    _array: IndexArray | None
+    _range: Interval
+
+    def __init__(self, *args: Any, **members: Any) -> None:
+        first = args[0] if args else 0
+        is_array = isinstance(first, np.ndarray) and first.ndim > 0
+        names: tuple[str, ...]
+        if "index_array" in members or is_array or not hasattr(first, "__index__"):
+            names = ("index_array", "offset", "stride", "index_range")
+        elif "input_dimension" in members or len(args) > 1 or (args and len(members) > 0):
+            names = ("input_dimension", "offset", "stride")
+        else:
+            names = ("offset",)
+        given = dict(zip(names, args, strict=False))
+        if len(args) > len(names) or set(members) - set(names) or set(members) & set(given):
+            raise type_error(
+                "__init__(): incompatible constructor arguments: expected OutputIndexMap(offset), "
+                "OutputIndexMap(input_dimension, offset, stride) or "
+                "OutputIndexMap(index_array, offset, stride, index_range)"
+            )
+        given.update(members)
+        self._offset = _index(given.get("offset", 0))
+        self._stride = _index(given.get("stride", int(len(names) > 1)))
+        self._dimension = _index(given["input_dimension"]) if "input_dimension" in given else None
+        self._array = _index_array(given["index_array"]) if "index_array" in given else None
+        self._range = _range(given.get("index_range"))
+
+    @classmethod
+    def _constant(cls, offset: int) -> OutputIndexMap:
+        self = cls.__new__(cls)
+        self._offset, self._stride, self._dimension, self._array, self._range = offset, 0, None, None, UNBOUNDED
+        return self
+
+    @classmethod
+    def _single(cls, dimension: int, offset: int = 0, stride: int = 1) -> OutputIndexMap:
+        self = cls.__new__(cls)
+        self._offset, self._stride, self._dimension, self._array, self._range = (
+            offset,
+            stride,
+            dimension,
+            None,
+            UNBOUNDED,
+        )
+        return self
+
+    @classmethod
+    def _of_array(
+        cls, array: IndexArray, offset: int = 0, stride: int = 1, index_range: Interval = UNBOUNDED
+    ) -> OutputIndexMap:
+        self = cls.__new__(cls)
+        self._offset, self._stride, self._dimension, self._array, self._range = (
+            offset,
+            stride,
+            None,
+            array,
+            index_range,
+        )
+        return self
+
+    @property
+    def method(self) -> OutputIndexMethod:
+        """Which kind of map it is."""
+        if self._array is not None:
+            return OutputIndexMethod.array
+        return OutputIndexMethod.constant if self._dimension is None else OutputIndexMethod.single_input_dimension
+
+    @property
+    def offset(self) -> int:
+        """What is added."""
+        return self._offset
+
+    @property
+    def stride(self) -> int | None:
+        """What the index is multiplied by; None for a constant."""
+        return None if self._dimension is None and self._array is None else self._stride
+
+    @property
+    def input_dimension(self) -> int | None:
+        """The input dimension, if it is taken from one."""
+        return self._dimension
+
+    @property
+    def index_array(self) -> IndexArray | None:
+        """The index array, if there is one."""
+        return self._array
+
+    @property
+    def index_range(self) -> Dim | None:
+        """Which values in the index array are valid."""
+        return None if self._array is None else Dim._make(*self._range, False, False, "")
+
+    def _check_within(self, place: str = "") -> None:
+        """Refuse values of the index array outside of its range."""
+        lower, upper = self._range
+        array = self._array
+        if array is None or array.size == 0 or (lower == -INFINITY and upper == EXCLUSIVE_INFINITY):
+            return
+        if int(array.min()) < lower or int(array.max()) >= upper:
+            wrong = array[(array < lower) | (array >= upper)].flat[0]
+            text = f"Index {wrong} is outside valid range {interval_text(lower, upper)}"
+            raise index_error(f"{place}: {text}" if place else text, "OUT_OF_RANGE")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OutputIndexMap):
+            return NotImplemented
+        mine = (self._offset, self.stride, self._dimension, self._range)
+        if mine != (other._offset, other.stride, other._dimension, other._range):
+            return False
+        if self._array is None or other._array is None:
+            return self._array is other._array
+        return np.array_equal(self._array, other._array)
+
+    def __hash__(self) -> int:
+        return hash((self._offset, self.stride, self._dimension, self._range))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._array is not None:
+            return (OutputIndexMap._of_array, (self._array, self._offset, self._stride, self._range))
+        if self._dimension is not None:
+            return (OutputIndexMap._single, (self._dimension, self._offset, self._stride))
+        return (OutputIndexMap._constant, (self._offset,))
+
+    def __repr__(self) -> str:
+        if self._array is not None:
+            return (
+                f"OutputIndexMap(offset={self._offset}, stride={self._stride}, "
+                f"index_array={array_text(self._array)}, index_range={interval_text(*self._range)})"
+            )
+        if self._dimension is not None:
+            return f"OutputIndexMap(offset={self._offset}, stride={self._stride}, input_dimension={self._dimension})"
+        return f"OutputIndexMap(offset={self._offset})"
+
+
+class OutputIndexMaps(tuple[OutputIndexMap, ...]):
+    """A transform's output maps: a sequence of `OutputIndexMap`."""
+
+    __slots__ = ()
+
+    @property
+    def rank(self) -> int:
+        """The number of maps."""
+        return len(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return list(tuple.__getitem__(self, key))
+        if not -len(self) <= operator.index(key) < len(self):
+            raise index_error(f"Index {key} is outside valid range [{-len(self)}, {len(self)})")
+        return tuple.__getitem__(self, key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Iterable) and tuple(self) == tuple(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(repr, self))}]"
+
+
+def array_text(array: IndexArray) -> str:
+    """Write an array with braces; of many items only the first and last few."""
+    return _nested_text(array, array.size > 1000)
+
+
+def _nested_text(array: IndexArray, short: bool) -> str:
+    if array.ndim == 0:
+        return str(int(array))
+    if short and len(array) > 6:
+        first, last = ([_nested_text(item, short) for item in part] for part in (array[:3], array[-3:]))
+        return f"{{{', '.join([*first, '...', *last])}}}"
+    return f"{{{', '.join([_nested_text(item, short) for item in array])}}}"
+
+
+def _index(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise type_error(
+            f"__init__(): incompatible constructor arguments: expected an integer, not {value!r}"
+        ) from None
+
+
+def _index_array(value: ArrayLike) -> IndexArray:
+    array = np.array(value)
+    if array.dtype.kind not in "iufb" and array.size:
+        raise type_error("__init__(): incompatible constructor arguments: index_array must be an array of integers")
+    made = array.astype(np.int64)
+    made.flags.writeable = False
+    return made
+
+
+def _range(value: Any) -> Interval:
+    if value is None:
+        return UNBOUNDED
+    if not isinstance(value, Dim):
+        raise type_error("__init__(): incompatible constructor arguments: index_range must be a Dim")
+    return value.inclusive_min, value.exclusive_max

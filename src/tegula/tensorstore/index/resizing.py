@@ -1,0 +1,174 @@
+"""Bounds of views: those they have when the base has changed, and what resizing a view means for the base."""
+
+from __future__ import annotations
+
+from tegula.tensorstore.errors import status
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.transform import IndexTransform
+
+__all__ = ["base_bounds", "resolved_transform"]
+
+_Bounds = tuple[int | None, ...]
+
+
+def _shown(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int, int, bool, bool]:
+    """Return the bounds of a view along which a dimension of the base is shown, and whether they are implicit."""
+    ends = [base.inclusive_min[number], base.exclusive_max[number]]
+    implicit = [base.implicit_lower_bounds[number], base.implicit_upper_bounds[number]]
+    offset, stride = output.offset, output.stride or 1
+    if stride > 0:
+        low, high = (-((offset - end) // stride) for end in ends)
+        return low, high, implicit[0], implicit[1]
+    low, high = (-((end - 1 - offset) // -stride) for end in reversed(ends))
+    return low, high, implicit[1], implicit[0]
+
+
+def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTransform:
+    """Return a view's transform with its implicit bounds as those of the base are now."""
+    domain = transform.domain
+    lower, upper = list(domain.inclusive_min), list(domain.exclusive_max)
+    implicit_lower, implicit_upper = list(domain.implicit_lower_bounds), list(domain.implicit_upper_bounds)
+    for axis in range(domain.rank):
+        found = [
+            _shown(output, base, number)
+            for number, output in enumerate(transform.output)
+            if output.input_dimension == axis
+        ]
+        if not found:
+            continue
+        low, high = max(ends[0] for ends in found), min(ends[1] for ends in found)
+        if domain.implicit_lower_bounds[axis]:
+            lower[axis] = low
+            implicit_lower[axis] = all(ends[2] for ends in found if ends[0] == low)
+        if domain.implicit_upper_bounds[axis]:
+            upper[axis] = max(high, lower[axis])
+            implicit_upper[axis] = all(ends[3] for ends in found if ends[1] == high)
+        lower[axis] = min(lower[axis], upper[axis])
+    return IndexTransform(
+        input_inclusive_min=lower,
+        input_exclusive_max=upper,
+        implicit_lower_bounds=implicit_lower,
+        implicit_upper_bounds=implicit_upper,
+        input_labels=domain.labels,
+        output=transform.output,
+    )
+
+
+def base_bounds(
+    transform: IndexTransform, base: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds, *, tied: bool
+) -> tuple[_Bounds, _Bounds]:
+    """Return the bounds of the base that a resize of a view asks for.
+
+    Parameters
+    ----------
+    transform : IndexTransform
+        Of the view.
+    base : IndexDomain
+        Domain of the base.
+    inclusive_min, exclusive_max : tuple of (int or None)
+        The bounds that the view is to have; None for one that stays.
+    tied : bool
+        Whether elements outside the view may come and go.
+
+    Raises
+    ------
+    ValueError
+        If that is not possible, or would change more than was asked for.
+    """
+    _check_implicit(transform.domain, inclusive_min, exclusive_max)
+    lower: list[int | None] = [None] * base.rank
+    upper: list[int | None] = [None] * base.rank
+    if all(bound is None for bound in (*inclusive_min, *exclusive_max)):
+        return tuple(lower), tuple(upper)
+    counts: dict[int, int] = {}
+    for number, output in enumerate(transform.output):
+        if output.index_array is not None:
+            if not tied:
+                raise status(
+                    "INVALID_ARGUMENT",
+                    f"Output dimension {number} has index array map but `resize_tied_bounds` was not specified",
+                )
+            continue
+        place = output.input_dimension
+        if place is None:
+            continue
+        counts[place] = counts.get(place, 0) + 1
+        if counts[place] > 1 and not tied:
+            raise status(
+                "INVALID_ARGUMENT",
+                f"Input dimension {place} corresponds to a diagonal but `resize_tied_bounds` was not specified",
+            )
+        low: int | None = inclusive_min[place]
+        high: int | None = exclusive_max[place]
+        stays = low is None and high is None
+        if output.stride not in (1, -1) and not (stays and tied):
+            what, rest = ("resized ", "") if not stays else ("", " but `resize_tied_bounds` was not specified")
+            raise status(
+                "INVALID_ARGUMENT",
+                f"Output dimension {number} depends on {what}input dimension {place} with non-unit stride of "
+                f"{output.stride}{rest}",
+            )
+        if stays:
+            continue
+        if output.stride == -1:
+            low, high = None if high is None else 1 - high, None if low is None else 1 - low
+        lower[number] = None if low is None else low + output.offset
+        upper[number] = None if high is None else high + output.offset
+    _check_fixed(base, lower, upper)
+    if not tied:
+        _check_rest(transform, base, lower, upper)
+    return tuple(lower), tuple(upper)
+
+
+def _check_implicit(domain: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds) -> None:
+    for axis in range(domain.rank):
+        for bounds, implicit, word in (
+            (inclusive_min, domain.implicit_lower_bounds, "lower"),
+            (exclusive_max, domain.implicit_upper_bounds, "upper"),
+        ):
+            if bounds[axis] is not None and not implicit[axis]:
+                raise status(
+                    "INVALID_ARGUMENT",
+                    f"Invalid resize request for input dimension {axis}: Cannot change explicit {word} bound",
+                )
+
+
+def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
+    for number in range(base.rank):
+        for bounds, fixed, implicit, words in (
+            (lower, base.inclusive_min, base.implicit_lower_bounds, "inclusive lower"),
+            (upper, base.exclusive_max, base.implicit_upper_bounds, "exclusive upper"),
+        ):
+            bound = bounds[number]
+            if bound is None or implicit[number]:
+                continue
+            if bound != fixed[number]:
+                raise status(
+                    "FAILED_PRECONDITION",
+                    f"Cannot change {words} bound of output dimension {number}, which is fixed at {fixed[number]}, "
+                    f"to {bound}",
+                )
+            bounds[number] = None
+
+
+def _check_rest(transform: IndexTransform, base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
+    """Refuse a resize if the view does not show all of the base, but for the sides that are moved."""
+    domain = transform.domain
+    for number, output in enumerate(transform.output):
+        axis = output.input_dimension
+        if axis is None:
+            start, stop = output.offset, output.offset + 1
+        else:
+            ends = [domain.inclusive_min[axis], domain.exclusive_max[axis] - 1]
+            shown = sorted((output.stride or 1) * end + output.offset for end in ends)
+            start, stop = shown[0], shown[1] + 1
+        low, high = base.inclusive_min[number], base.exclusive_max[number]
+        before, after = start > low and lower[number] is None, stop < high and upper[number] is None
+        if before or after:
+            rest = f"[{low}, {start})" if before else f"[{stop}, {high})"
+            raise status(
+                "FAILED_PRECONDITION",
+                f"Resize operation would also affect output dimension {number} over the interval {rest} but "
+                "`resize_tied_bounds` was not specified",
+            )

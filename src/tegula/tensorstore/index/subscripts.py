@@ -1,0 +1,98 @@
+"""Properties that are used with square brackets, such as ``domain.translate_by[1, 2]``, and reading what they get."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.index.intervals import MAX_INT64
+
+__all__ = ["Subscript", "flags_argument", "integers", "labels_argument", "offsets_argument", "strings"]
+
+T = TypeVar("T")
+
+
+class Subscript(Generic[T]):
+    """What such a property returns: a thing to index."""
+
+    __slots__ = ("_apply", "_name", "_owner")
+    __iter__ = None
+
+    def __init__(self, owner: object, name: str, apply: Callable[[Any], T]) -> None:
+        self._owner, self._name, self._apply = owner, name, apply
+
+    def __getitem__(self, argument: Any) -> T:
+        return self._apply(argument)
+
+    def __repr__(self) -> str:
+        return f"{self._owner!r}.{self._name}"
+
+
+def integers(argument: Any, method: str = "__getitem__") -> int | list[int | None] | None:
+    """Read one integer or a sequence of integers, with None for what is not given."""
+    if argument is None:
+        return None
+    if _is_index(argument):
+        return operator.index(argument)
+    items = list(argument) if isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)) else [argument]
+    if not all(item is None or _is_index(item) for item in items):
+        raise type_error(f"{method}(): incompatible function arguments: expected integers or None, not {argument!r}")
+    return [None if item is None else operator.index(item) for item in items]
+
+
+def _is_index(value: Any) -> bool:
+    return hasattr(value, "__index__") and abs(operator.index(value)) <= MAX_INT64
+
+
+def offsets_argument(argument: Any, count: int) -> list[int | None]:
+    """Read one integer for every dimension or a sequence that has one for each."""
+    given = integers(argument)
+    if not isinstance(given, list):
+        return [given] * count
+    if len(given) != count:
+        raise status(
+            "INVALID_ARGUMENT", f"Number of dimensions ({count}) does not match number of indices ({len(given)})"
+        )
+    return given
+
+
+def strings(argument: Any) -> list[str]:
+    """Read one string or a sequence of strings."""
+    if isinstance(argument, str):
+        return [argument]
+    try:
+        items = list(argument)
+    except TypeError:
+        items = [None]
+    if not all(isinstance(item, str) for item in items):
+        raise type_error(f"__getitem__(): incompatible function arguments: expected strings, not {argument!r}")
+    return items
+
+
+def labels_argument(argument: Any, count: int) -> list[str]:
+    """Read a label for each dimension."""
+    labels = strings(argument)
+    if len(labels) != count:
+        raise status(
+            "INVALID_ARGUMENT", f"Number of dimensions ({count}) does not match number of labels ({len(labels)})."
+        )
+    return labels
+
+
+def flags_argument(argument: Any) -> tuple[bool | None, bool | None]:
+    """Read whether bounds are to be implicit: one bool for both, or a slice of two, with None for no change."""
+    if isinstance(argument, slice):
+        if argument.step is not None:
+            raise type_error(
+                f"__getitem__(): incompatible function arguments: expected a slice without a step, not {argument!r}"
+            )
+        return _flag(argument.start), _flag(argument.stop)
+    return _flag(argument), _flag(argument)
+
+
+def _flag(value: Any) -> bool | None:
+    if value is None or isinstance(value, (bool, int)):
+        return None if value is None else bool(value)
+    raise type_error(f"__getitem__(): incompatible function arguments: expected bool or None, not {value!r}")

@@ -1,0 +1,447 @@
+"""Index transforms: from the indices of one domain to those of another space, and how to index them further."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.index.basic_indexing import index_basic
+from tegula.tensorstore.index.composition import Maps, Transform
+from tegula.tensorstore.index.composition import compose as compose_pairs
+from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.index.domain import Applicable, IndexDomain
+from tegula.tensorstore.index.domain_json import bounds_from_arguments
+from tegula.tensorstore.index.indexing import index_directly
+from tegula.tensorstore.index.intervals import interval_text
+from tegula.tensorstore.index.numpy_terms import Mode, parse_expression
+from tegula.tensorstore.index.operations import mark_implicit, moved, relabelled, transposed
+from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, array_text
+from tegula.tensorstore.index.subscripts import Subscript, flags_argument, labels_argument, offsets_argument
+from tegula.tensorstore.index.transform_json import (
+    identity_maps,
+    is_identity,
+    transform_from_json,
+    transform_to_json,
+    validated,
+)
+from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.values import to_json_value
+
+__all__ = ["IndexTransform", "Indexable", "compose", "identity"]
+
+Self = TypeVar("Self", bound="Indexable")
+
+
+class Indexable(ABC):
+    """What can be indexed lazily: each operation makes another object of the same kind with another transform.
+
+    A class says what its transform is (`_transform`) and how to make another object with a new one
+    (`_with_transform`); it gets square brackets, ``oindex``, ``vindex``, ``label``, ``translate_*``, ``transpose`` and
+    the like.
+    """
+
+    __slots__ = ()
+    __iter__ = None
+
+    @abstractmethod
+    def _transform(self) -> IndexTransform: ...
+
+    @abstractmethod
+    def _with_transform(self: Self, transform: IndexTransform) -> Self: ...
+
+    def __getitem__(self: Self, key: Any) -> Self:
+        return self._with_transform(_indexed(self._transform(), key, "default"))
+
+    @property
+    def oindex(self: Self) -> Subscript[Self]:
+        """``x.oindex[...]`` applies index arrays to each dimension on its own."""
+        return self._subscript("oindex", lambda transform, key: _indexed(transform, key, "oindex"))
+
+    @property
+    def vindex(self: Self) -> Subscript[Self]:
+        """``x.vindex[...]`` applies index arrays together; their dimensions come first."""
+        return self._subscript("vindex", lambda transform, key: _indexed(transform, key, "vindex"))
+
+    @property
+    def label(self: Self) -> Subscript[Self]:
+        """``x.label["a", "b"]`` has other labels."""
+
+        def apply(transform: IndexTransform, key: Any) -> IndexTransform:
+            labels = labels_argument(key, transform.input_rank)
+            return _pair(relabelled(transform._pair(), dict(enumerate(labels))))
+
+        return self._subscript("label", apply)
+
+    @property
+    def translate_by(self: Self) -> Subscript[Self]:
+        """``x.translate_by[1, 2]`` has its domain moved up by these offsets."""
+        return self._subscript("translate_by", lambda transform, key: _translated(transform, key, "by"))
+
+    @property
+    def translate_backward_by(self: Self) -> Subscript[Self]:
+        """``x.translate_backward_by[1, 2]`` has its domain moved down by these offsets."""
+        return self._subscript(
+            "translate_backward_by", lambda transform, key: _translated(transform, key, "backward_by")
+        )
+
+    @property
+    def translate_to(self: Self) -> Subscript[Self]:
+        """``x.translate_to[1, 2]`` has its domain moved to start there."""
+        return self._subscript("translate_to", lambda transform, key: _translated(transform, key, "to"))
+
+    @property
+    def mark_bounds_implicit(self: Self) -> Subscript[Self]:
+        """``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]`` sets lower and upper apart."""
+
+        def apply(transform: IndexTransform, key: Any) -> IndexTransform:
+            return _pair(mark_implicit(transform._pair(), range(transform.input_rank), *flags_argument(key)))
+
+        return self._subscript("mark_bounds_implicit", apply)
+
+    def transpose(self: Self, axes: Any = None) -> Self:
+        """Return it with its dimensions in another order, by default reversed."""
+        transform = self._transform()
+        return self._with_transform(_pair(transposed(transform._pair(), axes)))
+
+    @property
+    def T(self: Self) -> Self:
+        """It with its dimensions in reverse order."""
+        return self.transpose()
+
+    def _subscript(self: Self, name: str, apply: Any) -> Subscript[Self]:
+        return Subscript(self, name, lambda key: self._with_transform(apply(self._transform(), key)))
+
+
+class IndexTransform(Indexable, Applicable):
+    """A map from an input domain to an output space, one `OutputIndexMap` for each output dimension.
+
+    Parameters
+    ----------
+    input_rank : int, optional
+        Number of input dimensions. An `IndexDomain` or a sequence of `Dim` here is the input domain.
+    input_inclusive_min, input_exclusive_max, input_inclusive_max, input_shape : sequence of int, optional
+        The bounds of the input domain.
+    implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
+        Which of them are implicit.
+    input_labels : sequence of str, optional
+        The labels of the input dimensions.
+    output : sequence of OutputIndexMap, optional
+        The output maps, by default those of the identity.
+    json : Any, optional
+        The JSON form, instead of everything else.
+
+    Examples
+    --------
+    >>> transform = IndexTransform(input_shape=[4, 5])
+    >>> transform[1:3, 2]((2,))
+    (2, 2)
+    >>> transform[::2].to_json()["output"][0]
+    {'input_dimension': 0, 'stride': 2}
+    """
+
+    __slots__ = ("_domain", "_maps")
+
+    _domain: IndexDomain
+    _maps: Maps
+
+    def __init__(
+        self,
+        input_rank: int | IndexDomain | Iterable[Dim] | None = None,
+        output_maps: Iterable[OutputIndexMap] | None = None,
+        *,
+        input_inclusive_min: Iterable[int] | None = None,
+        implicit_lower_bounds: Iterable[bool] | None = None,
+        input_exclusive_max: Iterable[int] | None = None,
+        input_inclusive_max: Iterable[int] | None = None,
+        input_shape: Iterable[int] | None = None,
+        implicit_upper_bounds: Iterable[bool] | None = None,
+        input_labels: Iterable[str | None] | None = None,
+        output: Iterable[OutputIndexMap] | None = None,
+        domain: IndexDomain | Iterable[Dim] | None = None,
+        **json: Any,
+    ) -> None:
+        given = {
+            "rank": input_rank,
+            "inclusive_min": input_inclusive_min,
+            "implicit_lower_bounds": implicit_lower_bounds,
+            "exclusive_max": input_exclusive_max,
+            "inclusive_max": input_inclusive_max,
+            "shape": input_shape,
+            "implicit_upper_bounds": implicit_upper_bounds,
+            "labels": input_labels,
+        }
+        output = output_maps if output is None else output
+        if domain is None and input_rank is not None and not hasattr(input_rank, "__index__"):
+            domain = cast("IndexDomain", given.pop("rank"))
+        if json:
+            if set(json) != {"json"} or any(value is not None for value in (*given.values(), domain, output)):
+                raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
+            self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
+            return
+        if domain is None:
+            self._domain = IndexDomain._make(*bounds_from_arguments(given, "input_"))
+        elif any(value is not None for value in given.values()):
+            raise type_error("__init__(): incompatible constructor arguments: domain goes with output only")
+        else:
+            self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
+        self._maps = identity_maps(self._domain.rank) if output is None else self._given_maps(output)
+
+    def _given_maps(self, output: Iterable[OutputIndexMap]) -> Maps:
+        maps = tuple(output)
+        if not all(isinstance(item, OutputIndexMap) for item in maps):
+            raise type_error("__init__(): incompatible constructor arguments: output must be OutputIndexMaps")
+        return validated(self._domain, maps)
+
+    @classmethod
+    def _make(cls, domain: IndexDomain, maps: Maps) -> IndexTransform:
+        self = cls.__new__(cls)
+        self._domain, self._maps = domain, maps
+        return self
+
+    def _pair(self) -> Transform:
+        return self._domain, self._maps
+
+    def _transform(self) -> IndexTransform:
+        return self
+
+    def _with_transform(self, transform: IndexTransform) -> IndexTransform:
+        return transform
+
+    def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
+        """Apply the transform to another's pair, as the inner one; to a bare domain over its identity."""
+        if not output and domain.rank:
+            return compose_pairs((domain, identity_maps(domain.rank)), self._pair())[0], ()
+        return compose_pairs((domain, output), self._pair())
+
+    @property
+    def _is_identity(self) -> bool:
+        """Whether output and input indices are the same."""
+        return is_identity(self._maps, self._domain.rank)
+
+    @property
+    def domain(self) -> IndexDomain:
+        """The input domain."""
+        return self._domain
+
+    @property
+    def output(self) -> OutputIndexMaps:
+        """The output maps."""
+        return OutputIndexMaps(self._maps)
+
+    @property
+    def input_rank(self) -> int:
+        """The number of input dimensions."""
+        return len(self._domain._lower)
+
+    @property
+    def output_rank(self) -> int:
+        """The number of output dimensions."""
+        return len(self._maps)
+
+    @property
+    def ndim(self) -> int:
+        """The number of input dimensions."""
+        return len(self._domain._lower)
+
+    @property
+    def input_origin(self) -> tuple[int, ...]:
+        """The first index of each input dimension."""
+        return self._domain._lower
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The first index of each input dimension."""
+        return self._domain._lower
+
+    @property
+    def input_inclusive_min(self) -> tuple[int, ...]:
+        """The first index of each input dimension."""
+        return self._domain._lower
+
+    @property
+    def input_inclusive_max(self) -> tuple[int, ...]:
+        """The last index of each input dimension."""
+        return self._domain.inclusive_max
+
+    @property
+    def input_exclusive_max(self) -> tuple[int, ...]:
+        """One more than the last index of each input dimension."""
+        return self._domain._upper
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The size of each input dimension."""
+        return self._domain.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each input dimension."""
+        return self._domain.shape
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the input domain."""
+        return self._domain.size
+
+    @property
+    def input_labels(self) -> tuple[str, ...]:
+        """The label of each input dimension."""
+        return self._domain._labels
+
+    @property
+    def implicit_lower_bounds(self) -> tuple[bool, ...]:
+        """Whether the lower bound of each input dimension is implicit."""
+        return self._domain._implicit_lower
+
+    @property
+    def implicit_upper_bounds(self) -> tuple[bool, ...]:
+        """Whether the upper bound of each input dimension is implicit."""
+        return self._domain._implicit_upper
+
+    def to_json(self) -> Any:
+        """Return the JSON form."""
+        return transform_to_json(self._domain, self._maps)
+
+    def __call__(self, indices: Iterable[int]) -> tuple[int, ...]:
+        """Return the output indices for some input indices.
+
+        Raises
+        ------
+        ValueError
+            If these are outside the domain.
+        """
+        given = [operator.index(index) for index in indices]
+        domain = self._domain
+        if len(given) != domain.rank:
+            raise status(
+                "INVALID_ARGUMENT",
+                f"input indices vector of length {len(given)} cannot be used with index transform "
+                f"with input rank {domain.rank}",
+            )
+        for dim, index in enumerate(given):
+            if index not in domain._dim(dim):
+                text = interval_text(domain._lower[dim], domain._upper[dim])
+                raise status(
+                    "OUT_OF_RANGE",
+                    f"Index {index} is not contained in the domain {text} for input dimension {dim}",
+                )
+        return tuple([self._output_index(output, item, given) for output, item in enumerate(self._maps)])
+
+    def _output_index(self, output: int, item: OutputIndexMap, given: list[int]) -> int:
+        if item._array is None:
+            return item._offset if item._dimension is None else item._offset + item._stride * given[item._dimension]
+        position = [
+            0 if size == 1 else index - lower
+            for size, index, lower in zip(item._array.shape, given, self._domain._lower, strict=True)
+        ]
+        value = int(item._array[tuple(position)])
+        lower, upper = item._range
+        if not lower <= value < upper:
+            raise status(
+                "OUT_OF_RANGE",
+                f"Computing index for output dimension {output}: Checking result of index array output index map: "
+                f"Index {value} is outside valid range {interval_text(lower, upper)}",
+            )
+        return item._offset + item._stride * value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IndexTransform):
+            return NotImplemented
+        if self is other:
+            return True
+        if self._domain != other._domain or len(self._maps) != len(other._maps):
+            return False
+        return all(_same_map(*pair, self._domain.shape) for pair in zip(self._maps, other._maps, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self._domain, len(self._maps)))
+
+    def __copy__(self) -> IndexTransform:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IndexTransform:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (IndexTransform._make, (self._domain, self._maps))
+
+    def __repr__(self) -> str:
+        domain = self._domain
+        lines = [f"Rank {domain.rank} -> {len(self._maps)} index space transform:", "  Input domain:"]
+        for dim in range(domain.rank):
+            label = f" {dump(domain._labels[dim])}" if domain._labels[dim] else ""
+            parts = domain._dim(dim)
+            text = interval_text(parts.inclusive_min, parts.exclusive_max, parts.implicit_lower, parts.implicit_upper)
+            lines.append(f"    {dim}: {text}{label}")
+        lines.append("  Output index maps:")
+        for output, item in enumerate(self._maps):
+            lines.append(f"    out[{output}] = {_map_text(item)}")
+        return "\n".join(lines) + "\n"
+
+
+def identity(domain: IndexDomain) -> IndexTransform:
+    """Return the transform over a domain that changes no index."""
+    return IndexTransform._make(domain, identity_maps(len(domain._lower)))
+
+
+def compose(outer: IndexTransform, inner: IndexTransform) -> IndexTransform:
+    """Return the transform that applies ``inner`` first, then ``outer``."""
+    return IndexTransform._make(*compose_pairs(outer._pair(), inner._pair()))
+
+
+def _pair(pair: Transform) -> IndexTransform:
+    return IndexTransform._make(*pair)
+
+
+def _indexed(transform: IndexTransform, key: Any, mode: Mode) -> IndexTransform:
+    found = index_basic(transform._domain, transform._maps, key)
+    if found is not None:
+        return IndexTransform._make(*found)
+    if mode == "default":
+        if isinstance(key, IndexDomain):
+            return _sliced(transform, key)
+        if isinstance(key, Applicable):
+            return IndexTransform._make(*_applied(transform, key))
+    inner = index_directly(transform._domain, parse_expression(key, mode))
+    return IndexTransform._make(*compose_pairs((transform._domain, transform._maps), inner))
+
+
+def _applied(transform: IndexTransform, key: Applicable) -> Transform:
+    if isinstance(key, IndexTransform):
+        return compose_pairs(transform._pair(), key._pair())
+    return key._apply(transform._domain, transform._maps)
+
+
+def _sliced(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
+    inner = transform._domain._sliced(domain)
+    return IndexTransform._make(*compose_pairs(transform._pair(), (inner, identity_maps(inner.rank))))
+
+
+def _translated(transform: IndexTransform, key: Any, how: str) -> IndexTransform:
+    amounts = offsets_argument(key, transform.input_rank)
+    return _pair(moved(transform._pair(), dict(enumerate(amounts)), how))
+
+
+def _same_map(first: OutputIndexMap, second: OutputIndexMap, shape: tuple[int, ...]) -> bool:
+    if first == second:
+        return True
+    if first._array is None or second._array is None or first._array.shape == second._array.shape:
+        return False
+    same = (first._offset, first._stride, first._range) == (second._offset, second._stride, second._range)
+    return same and np.array_equal(np.broadcast_to(first._array, shape), np.broadcast_to(second._array, shape))
+
+
+def _map_text(item: OutputIndexMap) -> str:
+    if item._array is not None:
+        return (
+            f"{item._offset} + {item._stride} * bounded({interval_text(*item._range)}, array(in)), where array =\n"
+            f"      {array_text(item._array)}"
+        )
+    if item._dimension is not None:
+        return f"{item._offset} + {item._stride} * in[{item._dimension}]"
+    return str(item._offset)

@@ -1,0 +1,1 @@
+"""JSON and keyword arguments, read with errors that say where."""

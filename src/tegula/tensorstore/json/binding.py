@@ -1,0 +1,218 @@
+"""Reading JSON values, with errors that say where in the document the wrong one is.
+
+Each reader returns the value if it is of the asked-for kind. A member that is not there is `MISSING`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Any, Final, TypeVar
+
+from tegula.tensorstore.errors import StatusError, annotate, status
+
+__all__ = [
+    "MISSING",
+    "array",
+    "array_of",
+    "at",
+    "boolean",
+    "dump",
+    "expected",
+    "float_text",
+    "in_member",
+    "int64",
+    "integer",
+    "invalid",
+    "known_only",
+    "member",
+    "number",
+    "obj",
+    "one_of",
+    "string",
+]
+
+T = TypeVar("T")
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Final = _Missing()
+_INT64: Final = range(-(2**63), 2**63)
+_quoted: Final = json.encoder.encode_basestring
+
+
+def dump(value: Any) -> str:
+    """Write JSON as short as it gets, members in the order of their names.
+
+    Examples
+    --------
+    >>> dump({"b": [1.0, None], "a": "é"})
+    '{"a":"é","b":[1.0,null]}'
+    """
+    if type(value) is str:
+        return _quoted(value)
+    if type(value) is int:
+        return repr(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{_quoted(str(name))}:{dump(value[name])}" for name in sorted(value)]) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(dump, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def float_text(value: float) -> str:
+    """Write a number as C++ libraries write it: with an exponent from 1e15, null for what is none.
+
+    Examples
+    --------
+    >>> float_text(1e15), float_text(-0.1), float_text(float("inf"))
+    ('1e+15', '-0.1', 'null')
+    """
+    if not isfinite(value):
+        return "null"
+    text = repr(value)
+    if "e" not in text and abs(value) >= 1e15:
+        digits = text.removesuffix(".0").lstrip("-")
+        fraction = digits[1:].rstrip("0")
+        text = f"{'-' if value < 0 else ''}{digits[0]}{'.' if fraction else ''}{fraction}e+{len(digits) - 1}"
+    return text
+
+
+def invalid(message: str) -> StatusError:
+    """Return the error for a value that is not valid."""
+    return status("INVALID_ARGUMENT", message)
+
+
+def expected(what: str, value: Any) -> StatusError:
+    """Return the error for a value that is not what was expected."""
+    if value is MISSING:
+        return invalid(f"Expected {what}, but member is missing")
+    return invalid(f"Expected {what}, but received: {dump(value)}")
+
+
+class _Reading:
+    """For ``with``: adds to errors what was being read; a generator would cost more than most of what is read."""
+
+    __slots__ = ("_of", "_what")
+
+    def __init__(self, what: str, of: str | int) -> None:
+        self._what, self._of = what, of
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StatusError):
+            raise annotate(error, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
+
+
+def in_member(name: str, error: StatusError) -> StatusError:
+    """Return an error with the name of the member that was being read."""
+    return annotate(error, f"Error parsing object member {dump(name)}")
+
+
+def member(name: str) -> _Reading:
+    """Add the name of the member that is being read to errors."""
+    return _Reading("object member", name)
+
+
+def at(position: int) -> _Reading:
+    """Add the position of the value that is being read to errors."""
+    return _Reading("value at position", position)
+
+
+def obj(value: Any) -> dict[str, Any]:
+    """Read an object; the result is a copy of it."""
+    if not isinstance(value, dict):
+        raise expected("object", value)
+    return dict(value)
+
+
+def array(value: Any, length: int | None = None) -> list[Any]:
+    """Read an array, of a certain length if one is given."""
+    if not isinstance(value, (list, tuple)):
+        raise expected("array", value)
+    if length is not None and len(value) != length:
+        raise invalid(f"Array has length {len(value)} but should have length {length}")
+    return list(value)
+
+
+def string(value: Any) -> str:
+    """Read a string."""
+    if not isinstance(value, str):
+        raise expected("string", value)
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """Read a boolean."""
+    if not isinstance(value, bool):
+        raise expected("boolean", value)
+    return value
+
+
+def integer(value: Any, least: int, most: int) -> int:
+    """Read an integer from `least` to `most`; a float without a fraction is one.
+
+    Examples
+    --------
+    >>> integer(3.0, 0, 9)
+    3
+    """
+    found = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(found) is not int or not least <= found <= most:
+        raise expected(f"integer in the range [{least}, {most}]", value)
+    return found
+
+
+def int64(value: Any) -> int:
+    """Read a 64-bit integer; 3.0 is one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value not in _INT64:
+        raise expected("64-bit signed integer", value)
+    return value
+
+
+def array_of(read: Callable[[Any], T]) -> Callable[[Any], list[T | None]]:
+    """Return a reader of arrays in which null stands for nothing."""
+
+    def reader(value: Any) -> list[T | None]:
+        items: list[T | None] = []
+        for position, item in enumerate(array(value)):
+            with at(position):
+                items.append(None if item is None else read(item))
+        return items
+
+    return reader
+
+
+def number(value: Any) -> float:
+    """Read a number as a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise expected("64-bit floating-point number", value)
+    return float(value)
+
+
+def one_of(value: Any, names: Sequence[str]) -> str:
+    """Read one of several strings."""
+    if not isinstance(value, str) or value not in names:
+        listed = ", ".join(dump(name) for name in names)
+        raise expected(f"one of {listed}" if len(names) > 1 else listed, value)
+    return value
+
+
+def known_only(rest: dict[str, Any]) -> None:
+    """Refuse members that are left over in an object."""
+    if rest:
+        raise invalid(f"Object includes extra members: {','.join(dump(name) for name in sorted(rest))}")

@@ -1,0 +1,136 @@
+"""JSON Pointers (RFC 6901): one value inside a JSON document, read and replaced."""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from typing import Any, Final
+
+from tegula.tensorstore.errors import StatusError, status
+from tegula.tensorstore.json.binding import MISSING, dump, invalid
+
+__all__ = ["parse_pointer", "replaced", "resolve"]
+
+_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+def parse_pointer(pointer: str) -> tuple[str, ...]:
+    """Return the names that a pointer consists of.
+
+    Raises
+    ------
+    ValueError
+        If it is not a pointer.
+
+    Examples
+    --------
+    >>> parse_pointer("/a/~1b/0")
+    ('a', '/b', '0')
+    """
+    if not pointer:
+        return ()
+    if not pointer.startswith("/"):
+        raise invalid(f"JSON Pointer does not start with '/': {dump(pointer)}")
+    if re.search("~(?![01])", pointer):
+        raise invalid(f"JSON Pointer requires '~' to be followed by '0' or '1': {dump(pointer)}")
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
+
+
+def _upto(pointer: str, count: int) -> str:
+    return dump("".join(f"/{part}" for part in pointer[1:].split("/")[:count]))
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    return "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+
+
+def _inapplicable(pointer: str, depth: int, value: Any) -> StatusError:
+    shown = _upto(pointer, depth + 1)
+    text = f"JSON Pointer reference {shown} cannot be applied to {_kind(value)} value: {dump(value)}"
+    return status("FAILED_PRECONDITION", text)
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    """Return the value that a pointer refers to.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+
+    Examples
+    --------
+    >>> resolve({"a": [1, {"b": 2}]}, "/a/1/b")
+    2
+    """
+    value = document
+    for depth, part in enumerate(parse_pointer(pointer)):
+        if isinstance(value, dict):
+            if part not in value:
+                shown = _upto(pointer, depth + 1)
+                raise status("NOT_FOUND", f"JSON Pointer {shown} refers to non-existent object member")
+            value = value[part]
+        elif isinstance(value, list):
+            if part == "-":
+                shown = _upto(pointer, depth + 1)
+                raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} refers to non-existent array element")
+            value = value[_position(pointer, depth, part, value, len(value) - 1, "OUT_OF_RANGE")]
+        else:
+            raise _inapplicable(pointer, depth, value)
+    return value
+
+
+def _position(pointer: str, depth: int, part: str, items: list[Any], most: int, code: str) -> int:
+    shown = _upto(pointer, depth + 1)
+    if not _INDEX.fullmatch(part):
+        raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} is invalid for array value")
+    if int(part) > most:
+        raise status(code, f"JSON Pointer {shown} is out-of-range for array of size {len(items)}")
+    return int(part)
+
+
+def replaced(document: Any, pointer: str, value: Any) -> Any:
+    """Return a document in which a pointer refers to `value`.
+
+    Objects on the way are made where there is nothing; ``-`` as the last name appends to an array. The old document is
+    not changed; pass `MISSING` for one that does not exist.
+
+    Raises
+    ------
+    ValueError
+        If the pointer leads into something that is neither an object nor an array.
+
+    Examples
+    --------
+    >>> replaced({"a": [1]}, "/a/-", 2)
+    {'a': [1, 2]}
+    >>> replaced(MISSING, "/a/b", 1)
+    {'a': {'b': 1}}
+    """
+    parts = parse_pointer(pointer)
+    if not parts:
+        return value
+    root = _open(document)
+    at = root
+    for depth, part in enumerate(parts):
+        last = depth == len(parts) - 1
+        if isinstance(at, dict):
+            at[part] = value if last else _open(at.get(part, MISSING))
+            at = at[part]
+        elif isinstance(at, list):
+            if part == "-":
+                at.append(value if last else {})
+                at = at[-1]
+                continue
+            position = _position(pointer, depth, part, at, len(at) - 1, "FAILED_PRECONDITION")
+            at[position] = value if last else _open(at[position])
+            at = at[position]
+        else:
+            raise _inapplicable(pointer, depth, at)
+    return root
+
+
+def _open(value: Any) -> Any:
+    return {} if value is MISSING else copy(value)

@@ -1,0 +1,126 @@
+"""Python values as JSON, and JSON as the Python source that reprs show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.tensorstore.errors import ValueStatusError, status, type_error
+from tegula.tensorstore.json.binding import float_text
+
+__all__ = ["NumberRangeError", "pretty", "sound_text", "to_json_value"]
+
+_WIDTH = 80
+_DEPTH = 100
+
+
+class NumberRangeError(ValueStatusError, OverflowError):
+    """A number that the wanted type has no room for."""
+
+
+def to_json_value(value: Any, room: int = _DEPTH) -> Any:
+    """Return a Python value as plain JSON: dict, list, str, int, float, bool or None.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    room : int
+        How deep it may be nested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> to_json_value({"shape": (np.int64(3), None)})
+    {'shape': [3, None]}
+    """
+    kind = type(value)
+    if kind is str and value.isascii():
+        return value
+    if room < 1:
+        raise status("INVALID_ARGUMENT", "Recursion limit exceeded converting value to JSON")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return sound_text(str.__str__(value))  # NumPy's strings are a subclass
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise NumberRangeError("INVALID_ARGUMENT", "int too big to convert")
+        return int(value)
+    if kind is not dict and hasattr(value, "to_json") and not isinstance(value, type):
+        return to_json_value(value.to_json(), room)
+    if kind is dict or isinstance(value, Mapping):
+        return {
+            name if type(name) is str and name.isascii() else sound_text(str(name)): (
+                item if type(item) is str and item.isascii() else to_json_value(item, room - 1)
+            )
+            for name, item in value.items()
+        }
+    if isinstance(value, (np.generic, np.ndarray)):
+        return to_json_value(value.tolist(), room)
+    if isinstance(value, Sequence):
+        return [to_json_value(item, room - 1) for item in value]
+    raise type_error(f"Object '{type(value).__name__}' does not support conversion to JSON")
+
+
+def sound_text(value: str) -> str:
+    """Return text that can be written: bytes of a path may be in it that are no UTF-8, but no other surrogates.
+
+    Examples
+    --------
+    >>> sound_text("x")
+    'x'
+    """
+    if not value.isascii():
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise type_error(f"text can't have lone surrogates: {value!r:.80}") from None
+    return value
+
+
+def pretty(value: Any, before: str = "", after: str = "") -> str:
+    """Return JSON as Python source between two texts, in lines of at most 80 characters where that can be had.
+
+    Examples
+    --------
+    >>> print(pretty({"rank": 2, "dtype": None}, "Schema(", ")"))
+    Schema({'dtype': None, 'rank': 2})
+    """
+    return before + _pretty(value, _WIDTH, 0) + after
+
+
+def _pretty(value: Any, room: int, indent: int) -> str:
+    flat = _flat(value)
+    if len(flat) <= room or not isinstance(value, (dict, list, tuple)) or not value:
+        return flat
+    margin = " " * (indent + 2)
+    # a place is kept for the comma of each level
+    width = _WIDTH - len(margin) - len(margin) // 2
+    lines = []
+    for name in sorted(value) if isinstance(value, dict) else range(len(value)):
+        label = f"{_literal(name)}: " if isinstance(value, dict) else ""
+        lines.append(f"{margin}{label}{_pretty(value[name], width - len(label), indent + 2)},\n")
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{opening}\n{''.join(lines)}{' ' * indent}{closing}"
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(name)}: {_flat(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flat, value)) + "]"
+    if isinstance(value, str):
+        return _literal(value)
+    if isinstance(value, float):
+        return float_text(value)
+    return repr(value)
+
+
+def _literal(text: Any) -> str:
+    inner = repr(str(text))[1:-1].replace("\\'", "'")
+    return "'" + inner.replace("'", "\\'").replace('"', '\\"') + "'"

@@ -1,0 +1,1 @@
+"""Key-value stores, and the transactions that change several keys."""

@@ -1,0 +1,529 @@
+"""`KvStore`: keys and values in memory, in files or in a zip archive, below a path that all keys begin with.
+
+Drivers that keep arrays in one use ``_store`` and ``_path``: the `tegula.stores.Store` (that of the transaction, if
+there is one) and what the keys in it begin with.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
+
+from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
+from tegula.stores import ABSENT, LocalStore, Store
+from tegula.stores.memory_keys import MemoryKeys
+from tegula.stores.staging import StagedStore
+from tegula.stores.zip_keys import ZipKeys
+from tegula.tensorstore.batch import Batch
+from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.errors import StatusError, as_status, key_bytes, quoted, status, type_error
+from tegula.tensorstore.future import Future, background, failed, immediate
+from tegula.tensorstore.json.values import pretty
+from tegula.tensorstore.kvstore.errors import NotDirectoryError, file_error
+from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
+from tegula.tensorstore.kvstore.ranges import ByteSlice, listing_prefix, prefix_of_range
+from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
+from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.kvstore.values import UNKNOWN, as_bytes, decode_generation, encode_generation, key_text, stamp
+from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
+from tegula.tensorstore.kvstore.values import ReadResult as _ReadResult
+from tegula.tensorstore.kvstore.values import TimestampedStorageGeneration as _Generation
+
+__all__ = ["KvStore", "open_bound"]
+
+T = TypeVar("T")
+_Keys: TypeAlias = list[bytes]
+_METHODS: dict[str, Literal["stored", "deflated"]] = {"store": "stored", "deflate": "deflated"}
+_archives: WeakValueDictionary[tuple[str, str, bool], ZipKeys] = WeakValueDictionary()
+_local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDictionary()
+
+
+class KvStore:
+    """Keys, which are bytes, and their values; `open` gives one.
+
+    Examples
+    --------
+    >>> store = KvStore.open("memory://a/").result()
+    >>> store["b"] = b"value"
+    >>> store["b"], "c" in store, store.list().result()
+    (b'value', False, [b'b'])
+    >>> store.read("b", byte_range=slice(1, 3)).result().value
+    b'al'
+    """
+
+    KeyRange: TypeAlias = _KeyRange
+    ReadResult: TypeAlias = _ReadResult
+    Spec: TypeAlias = KvStoreSpec
+    TimestampedStorageGeneration: TypeAlias = _Generation
+
+    __slots__ = ("__weakref__", "_found", "_path", "_spec", "_transaction")
+
+    _spec: KvStoreSpec
+    _path: str
+    _found: Store | None
+    _transaction: Transaction | None
+
+    def __new__(cls) -> KvStore:
+        raise type_error("cannot create 'tensorstore.KvStore' instances")
+
+    @staticmethod
+    def open(spec: Any, *, context: Context | None = None, transaction: Transaction | None = None) -> Future[KvStore]:
+        """Open a key-value store.
+
+        Parameters
+        ----------
+        spec : KvStore.Spec, mapping or str
+            Which one: a spec, its JSON or its URL.
+        context : Context, optional
+            Where shared resources come from, such as the values of ``memory://``; a new one if it is not given.
+        transaction : Transaction, optional
+            What reads and writes are part of.
+
+        Raises
+        ------
+        ValueError
+            If the spec is not valid, or names a resource that the context does not have.
+        """
+        described = KvStoreSpec(spec)
+        if context is not None and not isinstance(context, Context):
+            raise type_error("Invalid context")
+        if transaction is not None and not isinstance(transaction, Transaction):
+            raise type_error("Invalid transaction")
+        return immediate(_open, described, context, transaction)
+
+    # --- what it is
+
+    @property
+    def path(self) -> str:
+        """What keys begin with."""
+        return self._spec.path
+
+    @path.setter
+    def path(self, path: str | bytes) -> None:
+        self._place(self._spec.with_path(key_text(path)))
+
+    @property
+    def url(self) -> str:
+        """The URL."""
+        return self._spec.url
+
+    @property
+    def base(self) -> KvStore | None:
+        """Where a store such as ``zip`` is kept; ``None`` for those that are not kept in another one."""
+        base = self._spec._base
+        return None if base is None else _of(base, self._transaction)
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What reads and writes are part of."""
+        return self._transaction
+
+    @transaction.setter
+    def transaction(self, transaction: Transaction | None) -> None:
+        self._transaction = _checked(transaction)
+
+    def spec(self, *, retain_context: bool | None = None, unbind_context: bool | None = None) -> KvStoreSpec:
+        """Return the spec to open it again.
+
+        Parameters
+        ----------
+        retain_context : bool, optional
+            Bound to the resources it uses.
+        unbind_context : bool, optional
+            With descriptions of them.
+        """
+        if unbind_context:
+            return self._spec.unbound()
+        return self._spec.copy() if retain_context else self._spec.stripped()
+
+    def copy(self) -> KvStore:
+        """Return a copy, whose path and transaction can be changed."""
+        return _of(self._spec, self._transaction, self._found)
+
+    def with_transaction(self, transaction: Transaction | None) -> KvStore:
+        """Return the store as part of a transaction, or of none."""
+        return _of(self._spec, _checked(transaction), self._found)
+
+    def __add__(self, suffix: str | bytes) -> KvStore:
+        return _of(self._spec.with_path(self._spec._path + key_text(suffix)), self._transaction)
+
+    def __truediv__(self, component: str | bytes) -> KvStore:
+        return _of(self._spec.with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
+
+    def __copy__(self) -> KvStore:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._transaction is not None:
+            raise status("INVALID_ARGUMENT", "Cannot serialize bound transaction")
+        return _of, (self._spec,)
+
+    def __repr__(self) -> str:
+        builder = SpecBuilder()
+        return pretty(builder.finish(self._spec.build(builder)), "KvStore(", ")")
+
+    # --- reading
+
+    def read(
+        self,
+        key: str | bytes,
+        *,
+        if_not_equal: str | bytes | None = None,
+        staleness_bound: float | None = None,
+        batch: Batch | None = None,
+        byte_range: slice | None = None,
+    ) -> Future[_ReadResult]:
+        """Read the value of a key; that there is none is no error.
+
+        Parameters
+        ----------
+        key : str or bytes
+            What follows the path.
+        if_not_equal : str or bytes, optional
+            The generation that is known already: if it is still that one, its value is not given again.
+        staleness_bound : float, optional
+            How old the answer may be; it is always of now.
+        batch : Batch, optional
+            What to put the read off with.
+        byte_range : slice, optional
+            ``slice(start, stop)``, or ``slice(-n, None)`` for the last `n` bytes.
+
+        Returns
+        -------
+        Future
+            A `KvStore.ReadResult`. Its error is a ValueError if the key can't be read or is shorter than the range.
+        """
+        name = key_text(key)
+        known = UNKNOWN if if_not_equal is None else as_bytes(if_not_equal, "if_not_equal")
+        wanted = None if byte_range is None else ByteSlice(byte_range)
+        if batch is not None:
+            return batch.defer(self._read, name, known, wanted)
+        return immediate(self._read, name, known, wanted)
+
+    def _read(self, name: str, known: bytes, wanted: ByteSlice | None) -> _ReadResult:
+        now = time.time()
+        try:
+            store, key = self._located(name)
+            request = None if wanted is None else wanted.request
+            value, generation = store.get(key, request, with_generation=True)
+            if isinstance(store, StagedStore):
+                store.confirm(key, generation)
+            if value is not None and wanted is not None and wanted.is_doubtful(value):
+                wanted.check(store.size(key) or 0)
+        except NotDirectoryError:
+            value, generation = None, ABSENT
+        except StatusError:
+            raise
+        except TegulaError as error:
+            if not isinstance(error.__cause__, NotADirectoryError):
+                raise self._failure(error, name) from error
+            value, generation = None, ABSENT
+        token = encode_generation(generation)
+        result: _ReadResult = object.__new__(_ReadResult)
+        result.stamp = stamp(token, float("inf") if token[:1] == b"\4" else now)
+        if value is None:
+            result._state, result._value = "missing", b""
+        elif known and known == token:
+            result._state, result._value = "unspecified", b""
+        else:
+            result._state, result._value = "value", value
+        return result
+
+    def __getitem__(self, key: str | bytes) -> bytes:
+        result = self._read(key_text(key), UNKNOWN, None)
+        if result._state == "missing":
+            raise NotFoundError("nothing is stored there", key=key_text(key))
+        return result._value
+
+    __iter__ = None
+
+    def __contains__(self, key: str | bytes) -> bool:
+        return self._read(key_text(key), UNKNOWN, None)._state == "value"
+
+    def list(self, range: _KeyRange | None = None, strip_prefix_length: int = 0) -> Future[_Keys]:
+        """List the keys, without the path.
+
+        Parameters
+        ----------
+        range : KvStore.KeyRange, optional
+            Which ones.
+        strip_prefix_length : int
+            How many bytes to leave out at the beginning of each.
+
+        Returns
+        -------
+        Future
+            A list of bytes, sorted.
+        """
+        if not isinstance(strip_prefix_length, int) or strip_prefix_length < 0:
+            raise type_error(f"strip_prefix_length must not be negative: {strip_prefix_length!r}")
+        return immediate(self._list, _range(range), strip_prefix_length)
+
+    def _list(self, range: _KeyRange, strip: int) -> _Keys:
+        if range.empty:
+            return []
+        staged = None if self._transaction is None else self._store
+        if isinstance(staged, StagedStore) and staged.stage.repeatable_read:
+            message = "repeatable_read mode not supported for transactional list operations"
+            raise status("UNIMPLEMENTED", message)
+        return [name[strip:] for name, _ in sorted(self._names(range))]
+
+    def _names(self, range: _KeyRange) -> Iterator[tuple[bytes, str]]:
+        """Yield the keys of a range without the path, and as the store knows them."""
+        with self._listing():
+            store, path = self._store, self._path
+            skipped = len(key_bytes(path))
+            for key in _keys_below(store, path, listing_prefix(path, range)):
+                if key.startswith(path):
+                    name = key_bytes(key)[skipped:]
+                    if name in range:
+                        yield name, key
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Convert errors of the store to those of a listing."""
+        try:
+            yield
+        except NotDirectoryError as error:
+            raise status("NOT_FOUND", f"Cannot list non-directory: {quoted(error.root)}") from error
+        except StatusError:
+            raise
+        except TegulaError as error:
+            raise self._failure(error, "") from error
+
+    # --- writing
+
+    def write(
+        self, key: str | bytes, value: str | bytes | None, *, if_equal: str | bytes | None = None
+    ) -> Future[_Generation]:
+        """Store the value of a key, or delete it.
+
+        Parameters
+        ----------
+        key : str or bytes
+            What follows the path.
+        value : str, bytes or None
+            The value; ``None`` deletes the key.
+        if_equal : str or bytes, optional
+            The generation that the key must have: ``b"\\x02"`` if it must not have a value.
+
+        Returns
+        -------
+        Future
+            The new generation, ``b""`` if the key has another one than it must have. In a transaction that is found
+            out when it is committed.
+        """
+        name = key_text(key)
+        data = None if value is None else as_bytes(value, "a value")
+        expected = None if not if_equal else decode_generation(as_bytes(if_equal, "if_equal"))
+        if self._transaction is not None or self._spec.driver == "memory":
+            return immediate(self._write, name, data, expected)
+        return background(self._write, name, data, expected)
+
+    def _write(self, name: str, value: bytes | None, expected: Any) -> _Generation:
+        try:
+            store, key = self._located(name)
+            if isinstance(store, StagedStore):
+                return stamp(encode_generation(store.change_if(key, value, expected)))
+            if value is None:
+                store.delete(key, if_generation=expected)
+                return stamp(encode_generation(ABSENT))
+            return stamp(encode_generation(store.set(key, value, if_generation=expected)))
+        except ConflictError:
+            return stamp(UNKNOWN)
+        except StatusError:
+            raise
+        except TegulaError as error:
+            raise self._failure(error, name) from error
+
+    def __setitem__(self, key: str | bytes, value: str | bytes | None) -> None:
+        self._write(key_text(key), None if value is None else as_bytes(value, "a value"), None)
+
+    def __delitem__(self, key: str | bytes) -> None:
+        self._write(key_text(key), None, None)
+
+    def delete_range(self, range: _KeyRange) -> Future[None]:
+        """Delete the keys of a range.
+
+        Parameters
+        ----------
+        range : KvStore.KeyRange
+            Which ones, without the path.
+        """
+        if not isinstance(range, _KeyRange):
+            raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
+        return self._changing(self._delete_range, range.copy())
+
+    def _delete_range(self, range: _KeyRange) -> None:
+        if range.empty:
+            return
+        self._refuse_atomic(range)
+        with self._listing():
+            prefix = prefix_of_range(self._path, range)
+            if prefix is not None and not isinstance(self._found, MemoryKeys):
+                self._store.delete_prefix(prefix)
+                return
+            for _, key in [*self._names(range)]:
+                self._store.delete(key)
+
+    def experimental_copy_range_to(
+        self, target: KvStore, source_range: _KeyRange | None = None, source_staleness_bound: float | None = None
+    ) -> Future[None]:
+        """Copy the keys of a range to another store; of the key-value stores that there are, none can.
+
+        Parameters
+        ----------
+        target : KvStore
+            Where to.
+        source_range : KvStore.KeyRange, optional
+            Which ones, without the path.
+        source_staleness_bound : float, optional
+            How old the values may be.
+
+        Raises
+        ------
+        NotImplementedError
+            By the future, always.
+        """
+        if not isinstance(target, KvStore):
+            raise type_error(f"target must be a KvStore, not {type(target).__name__}")
+        return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
+
+    # --- for drivers
+
+    @property
+    def _store(self) -> Store:
+        """The store, as it is seen within the transaction."""
+        found = self._found
+        if found is None:
+            found = self._found = _store_of(self._spec)
+        return found if self._transaction is None else self._transaction.staged(found)
+
+    def describe_key(self, key: str) -> str:
+        """Return what messages call a key of this store.
+
+        Examples
+        --------
+        >>> KvStore.open("memory://a/").result().describe_key(".zarray")
+        '"a/.zarray"'
+        """
+        path = quoted(self._spec._path + key)
+        return f"local file {path}" if self._spec.driver == "file" else path
+
+    def _located(self, name: str) -> tuple[Store, str]:
+        if self._spec.driver == "file":
+            check_file_key(self._spec._path + name)
+        return self._store, self._path + name
+
+    def _place(self, spec: KvStoreSpec) -> None:
+        self._spec = spec
+        self._found = None
+        self._path = split_directory(spec._path)[1] if spec._kind.name == "file" else spec._path
+
+    def _changing(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        at_once = self._transaction is not None or self._spec.driver == "memory"
+        return immediate(function, *args) if at_once else background(function, *args)
+
+    def _refuse_atomic(self, range: _KeyRange) -> None:
+        transaction = self._transaction
+        if transaction is not None and transaction.atomic and self._spec.driver == "file":
+            name = self.describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
+            message = f"Cannot delete range starting at {name} as single atomic transaction"
+            error = status("INVALID_ARGUMENT", message)
+            transaction.fail(error)
+            raise error
+
+    def _failure(self, error: TegulaError, name: str) -> StatusError:
+        if self._spec.driver != "file":
+            return as_status(error)
+        return file_error(error, self._spec._path + name)
+
+
+for _kind, _name in ((KvStoreSpec, "Spec"), (_KeyRange, ""), (_ReadResult, ""), (_Generation, "")):
+    _kind.__name__ = _name or _kind.__name__
+    _kind.__qualname__ = f"KvStore.{_kind.__name__}"
+    _kind.__module__ = __name__
+
+
+def _open(spec: KvStoreSpec, context: Context | None, transaction: Transaction | None) -> KvStore:
+    return open_bound(spec.bound(Context() if context is None else context), transaction)
+
+
+def open_bound(spec: KvStoreSpec, transaction: Transaction | None) -> KvStore:
+    """Open the store of a spec that is bound to a context."""
+    return _of(spec, transaction)
+
+
+def _of(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store | None = None) -> KvStore:
+    store: KvStore = object.__new__(KvStore)
+    store._place(spec)
+    store._transaction = transaction
+    store._found = found
+    return store
+
+
+def _keys_below(store: Store, path: str, directory: str) -> Iterator[str]:
+    """Yield the keys of a directory, looking into no subdirectory whose name does not begin as the path says."""
+    if len(path) <= len(directory):
+        yield from store.list_prefix(directory)
+        return
+    keys, children = store.list_dir(directory)
+    yield from keys
+    for child in children:
+        if child.startswith(path):
+            yield from store.list_prefix(child)
+
+
+def _checked(transaction: Transaction | None) -> Transaction | None:
+    if transaction is not None and not isinstance(transaction, Transaction):
+        raise type_error(f"transaction must be a Transaction, not {type(transaction).__name__}")
+    return transaction
+
+
+def _range(range: _KeyRange | None) -> _KeyRange:
+    if range is None:
+        return _KeyRange()
+    if not isinstance(range, _KeyRange):
+        raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
+    return range.copy()
+
+
+def _store_of(spec: KvStoreSpec) -> Store:
+    """Return the store of a bound spec."""
+    driver = spec._kind.name
+    if driver == "memory":
+        memory: MemoryKeys = spec.setting("memory_key_value_store")
+        return memory
+    if driver == "zip":
+        return _archive_of(spec)
+    root = split_directory(spec._path)[0]
+    if os.name != "posix" or root[:1] != "/":  # else it is normal, as paths of files have no `..`
+        root = os.path.abspath(root)
+    sync: bool = spec.setting("file_io_sync")
+    found = _local_stores.get((root, sync))
+    if found is None:
+        try:
+            found = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
+        except StoreError as error:
+            raise NotDirectoryError(root) from error
+        _local_stores[root, sync] = found
+    return found
+
+
+def _archive_of(spec: KvStoreSpec) -> Store:
+    base = spec._base
+    if base is None or base.driver != "file":
+        raise status("UNIMPLEMENTED", "zip archives are supported in local files only")
+    method = _METHODS.get(spec.option("compression"))
+    if method is None:
+        raise status("UNIMPLEMENTED", f'"compression" of "{spec.option("compression")}" is not supported')
+    path = os.path.abspath(check_file_key(base._path))
+    sync: bool = base.setting("file_io_sync")
+    found = _archives.get((path, method, sync))
+    if found is None:
+        found = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
+    return found

@@ -1,0 +1,127 @@
+"""Paths of key-value stores: how they are written in URLs and in messages, and which can be those of files."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote_to_bytes
+
+from tegula.stores import LocalStore, Store
+from tegula.tensorstore.errors import StatusError, key_bytes, quoted
+from tegula.tensorstore.json.binding import invalid
+
+__all__ = [
+    "check_file_key",
+    "check_file_path",
+    "decode_url_path",
+    "encode_url_path",
+    "key_name",
+    "split_directory",
+    "split_url",
+]
+
+_LOCK_SUFFIX = ".__lock"
+_UNQUOTED = "/!$&'()*+,;:=~"
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
+
+
+def key_name(store: Store, key: str) -> str:
+    """Return what messages call a key of a store.
+
+    Examples
+    --------
+    >>> from tegula import MemoryStore
+    >>> key_name(MemoryStore(), "a/0"), key_name(LocalStore("/data"), "a/0")
+    ('"a/0"', 'local file "/data/a/0"')
+    """
+    if not isinstance(store, LocalStore):
+        return quoted(key)
+    return f"local file {quoted(store.root.rstrip('/') + '/' + key)}"
+
+
+def encode_url_path(path: str) -> str:
+    """Return a path as part of a URL."""
+    return quote(key_bytes(path), safe=_UNQUOTED)
+
+
+def decode_url_path(text: str) -> str:
+    """Return the path that is part of a URL.
+
+    Raises
+    ------
+    ValueError
+        If a percent sign is not followed by two hexadecimal digits, or what comes of it is not UTF-8.
+    """
+    wrong = _BAD_PERCENT(text)
+    if wrong:
+        raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {quoted(text)}")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise invalid(f"Invalid UTF-8 percent-encoding sequence: {quoted(text)}") from None
+
+
+def split_url(text: str, scheme: str) -> str:
+    """Return what follows a scheme (``memory://``) in a URL that has neither a query nor a fragment.
+
+    Raises
+    ------
+    ValueError
+        If it has, or does not begin with that.
+    """
+    if not text.startswith(scheme):
+        raise invalid(f'Scheme "{scheme}" not present in url')
+    rest = text[len(scheme) :]
+    path, fragment, _ = rest.partition("#")
+    if "?" in path:
+        raise invalid("Query string not supported")
+    if fragment:
+        raise invalid("Fragment identifier not supported")
+    return path
+
+
+def check_file_path(path: str) -> str:
+    """Return the path of a file, a directory, or what their names begin with.
+
+    Raises
+    ------
+    ValueError
+        If it has empty, ``.`` or ``..`` segments or a NUL.
+    """
+    segments = path.split("/")
+    inner = segments[1:] if segments[0] == "" else segments
+    if inner and inner[-1] == "":
+        inner = inner[:-1]
+    if "\0" in path or not {"", ".", ".."}.isdisjoint(inner):
+        raise invalid(f"Invalid file path: {quoted(path)}")
+    return path
+
+
+def check_file_key(path: str) -> str:
+    """Return the whole path of a key, if a file can have that name.
+
+    Raises
+    ------
+    ValueError
+        If none can.
+    """
+    segments = path.removeprefix("/").split("/")
+    if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
+        raise invalid_key(path)
+    return path
+
+
+def invalid_key(path: str) -> StatusError:
+    """Return the error for a path that is that of no file."""
+    return invalid(f"Invalid key: {quoted(path)}")
+
+
+def split_directory(path: str) -> tuple[str, str]:
+    """Return the directory of a path, and what remains: the beginning of a name, or nothing.
+
+    Examples
+    --------
+    >>> split_directory("/data/a"), split_directory("/data/a/"), split_directory("a"), split_directory("/a")
+    (('/data', 'a'), ('/data/a', ''), ('.', 'a'), ('/', 'a'))
+    """
+    above, slash, name = path.rpartition("/")
+    return above or (slash or "."), name

@@ -1,0 +1,367 @@
+"""`KvStore.Spec`: which key-value store, and which part of it; as JSON, as a URL, and bound to a context or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from posixpath import normpath
+from typing import Any, Final
+
+from tegula.tensorstore.context import Bindings, Context, SpecBuilder
+from tegula.tensorstore.errors import StatusError, annotate, key_bytes, quoted, status, type_error
+from tegula.tensorstore.json.binding import MISSING, boolean, expected, invalid, known_only, member, obj, one_of, string
+from tegula.tensorstore.json.values import pretty, sound_text, to_json_value
+from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
+from tegula.tensorstore.kvstore.values import key_text
+
+__all__ = ["ADAPTERS", "ROOTS", "KvStoreSpec", "join_paths"]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of key-value store: its own members with their defaults, its resources, whether it is in another one."""
+
+    name: str
+    scheme: str
+    resources: tuple[str, ...]
+    members: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    adapter: bool = False
+
+
+_MEMORY = _Kind("memory", "memory://", ("memory_key_value_store",), {"atomic": (boolean, True)})
+_FILE = _Kind(
+    "file",
+    "file://",
+    ("file_io_concurrency", "file_io_locking", "file_io_mode", "file_io_retries", "file_io_sync"),
+)
+_COMPRESSIONS = ("store", "deflate", "zstd", "xz")
+_ZIP = _Kind(
+    "zip",
+    "zip:",
+    ("cache_pool", "data_copy_concurrency"),
+    {"compression": (lambda value: one_of(value, _COMPRESSIONS), "deflate")},
+    adapter=True,
+)
+_KINDS: Final[dict[str, _Kind]] = {kind.name: kind for kind in (_MEMORY, _FILE, _ZIP)}
+_RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in _KINDS.values()}
+
+ROOTS: Final = frozenset(kind.name for kind in _KINDS.values() if not kind.adapter)
+"""Schemes that a URL may begin with."""
+ADAPTERS: Final = frozenset(kind.name for kind in _KINDS.values() if kind.adapter)
+"""Schemes of key-value stores that are kept in a value of another one."""
+_ARRAY_SCHEMES: Final = frozenset(("zarr2", "zarr3", "zarr1", "bcolz", "json", "n5", "auto"))
+
+
+class KvStoreSpec:
+    """Which key-value store it is, and the path that its keys begin with.
+
+    Parameters
+    ----------
+    json : mapping, str or KvStore.Spec
+        Its JSON, or its URL.
+
+    Raises
+    ------
+    ValueError
+        If that is not valid.
+
+    Examples
+    --------
+    >>> spec = KvStoreSpec({"driver": "memory", "path": "a"})
+    >>> spec / "b"
+    KvStore.Spec({'driver': 'memory', 'path': 'a/b'})
+    >>> (spec + "b").url
+    'memory://ab'
+    >>> KvStoreSpec("file:///tmp/a.zip|zip:b").base
+    KvStore.Spec({'driver': 'file', 'path': '/tmp/a.zip'})
+    """
+
+    __slots__ = ("__weakref__", "_base", "_bindings", "_kind", "_options", "_path")
+
+    _kind: _Kind
+    _path: str
+    _options: dict[str, Any]
+    _bindings: Bindings
+    _base: KvStoreSpec | None
+
+    def __init__(self, json: Any) -> None:
+        if isinstance(json, KvStoreSpec):
+            source = json
+        elif isinstance(json, str):
+            source = _of_url(json)
+        else:
+            self._read(obj(to_json_value(json)))
+            return
+        self._kind, self._path, self._base = source._kind, source._path, source._base
+        self._options, self._bindings = source._options, source._bindings
+
+    def _read(self, members: dict[str, Any]) -> None:
+        with member("driver"):
+            name = string(members.pop("driver", MISSING))
+            if name not in _KINDS:
+                raise invalid(f'"{name}" is not a registered KvStore driver')
+            self._kind = _KINDS[name]
+        self._bindings = Bindings(_RESOURCES[name])
+        self._bindings.take(members)
+        with member("path"):
+            self._path = key_text(string(members.pop("path", "")))
+        self._options = {}
+        for name, (read, default) in self._kind.members.items():
+            with member(name):
+                value = read(members.pop(name, default))
+            if value != default:
+                self._options[name] = value
+        self._base = None
+        if self._kind.adapter:
+            with member("base"):
+                base = members.pop("base", MISSING)
+                if base is MISSING:
+                    raise expected("object", base)
+                self._base = KvStoreSpec(base)
+        known_only(members)
+        if self._kind is _FILE:
+            check_file_path(self._path)
+
+    # --- what it says
+
+    @property
+    def driver(self) -> str:
+        """The name of the kind of store."""
+        return self._kind.name
+
+    @property
+    def path(self) -> str:
+        """What keys begin with."""
+        return self._path if self._path.isascii() else key_bytes(self._path).decode()
+
+    @path.setter
+    def path(self, path: str | bytes) -> None:
+        self._path = key_text(path)
+
+    @property
+    def base(self) -> KvStoreSpec | None:
+        """Where the value is that a store such as ``zip`` is kept in; ``None`` for those that are not."""
+        return None if self._base is None else self._base.copy()
+
+    @property
+    def url(self) -> str:
+        """The URL.
+
+        Raises
+        ------
+        ValueError
+            If there is none for it: a relative path of a file has none.
+        """
+        if self._kind is _FILE and not self._path.startswith("/"):
+            raise invalid(f"file: URIs do not support relative paths: {quoted(self._path)}")
+        before = "" if self._base is None else f"{self._base.url}|"
+        return f"{before}{self._kind.scheme}{encode_url_path(self._path)}"
+
+    def option(self, name: str) -> Any:
+        """Return a member of its own, or the default of that."""
+        return self._options.get(name, self._kind.members[name][1])
+
+    def resource(self, name: str) -> Any:
+        """Return a resource of a bound spec."""
+        return self._bindings.resource(name)
+
+    def setting(self, name: str) -> Any:
+        """Return the value of a resource of a bound spec."""
+        return self._bindings.value(name)
+
+    def to_json(self, include_defaults: bool = False) -> Any:
+        """Return its JSON.
+
+        Parameters
+        ----------
+        include_defaults : bool
+            Whether it says what goes without saying too.
+        """
+        key_bytes(self._path).decode()  # JSON is text
+        builder = SpecBuilder()
+        return builder.finish(self.build(builder, include_defaults))
+
+    def build(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        """Return its JSON as a part of a spec that `builder` will finish."""
+        json: dict[str, Any] = {"driver": self._kind.name}
+        if self._base is not None:
+            json["base"] = self._base.build(builder, include_defaults)
+        self._bindings.write(json, builder, include_defaults)
+        for name, (_, default) in self._kind.members.items():
+            if name in self._options or include_defaults:
+                json[name] = self._options.get(name, default)
+        if self._path or include_defaults:
+            json["path"] = self._path
+        return dict(sorted(json.items()))
+
+    # --- other specs made of it
+
+    def copy(self) -> KvStoreSpec:
+        """Return a copy."""
+        other: KvStoreSpec = object.__new__(KvStoreSpec)
+        other._kind, other._path, other._base = self._kind, self._path, self._base
+        other._options, other._bindings = self._options, self._bindings
+        return other
+
+    __copy__ = copy
+
+    def with_path(self, path: str) -> KvStoreSpec:
+        """Return the spec of another part of the same store."""
+        other = self.copy()
+        other._path = path
+        return other
+
+    def __add__(self, suffix: str | bytes) -> KvStoreSpec:
+        return self.with_path(self._path + key_text(suffix))
+
+    def __truediv__(self, component: str | bytes) -> KvStoreSpec:
+        return self.with_path(join_paths(self._path, key_text(component)))
+
+    def update(
+        self,
+        *,
+        unbind_context: bool | None = None,
+        strip_context: bool | None = None,
+        context: Context | None = None,
+    ) -> None:
+        """Change where resources come from.
+
+        Parameters
+        ----------
+        unbind_context : bool, optional
+            Describe the resources it is bound to instead, with a context of its own.
+        strip_context : bool, optional
+            Leave all resources to the context it is opened with.
+        context : Context, optional
+            Bind what is not bound yet.
+        """
+        source = self
+        if unbind_context:
+            source = source.unbound()
+        if strip_context:
+            source = source.stripped()
+        if context is not None:
+            source = source.bound(context)
+        self._bindings, self._base = source._bindings, source._base
+
+    def bound(self, context: Context) -> KvStoreSpec:
+        """Return it with every resource taken from a context, but those it has a context of its own for."""
+        if not isinstance(context, Context):
+            raise type_error("Invalid context")
+        bindings = self._bindings
+        if bindings.is_bound and self._base is None:
+            return self
+        if bindings.context is not None:
+            context = Context(bindings.context, parent=context)
+        other = self.copy()
+        other._bindings = bindings.bound(context)
+        other._base = None if self._base is None else self._base.bound(context)
+        return other
+
+    def unbound(self) -> KvStoreSpec:
+        """Return it with descriptions of the resources it is bound to."""
+        other = KvStoreSpec(self.with_path("").to_json())
+        other._path = self._path
+        return other
+
+    def stripped(self) -> KvStoreSpec:
+        """Return it without any resources."""
+        other = self.copy()
+        other._bindings = Bindings(_RESOURCES[self._kind.name])
+        other._base = None if self._base is None else self._base.stripped()
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KvStoreSpec):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'tensorstore.KvStore.Spec'")
+
+    def _identity(self) -> tuple[Any, ...]:
+        base = None if self._base is None else self._base._identity()
+        return self._kind.name, self._path, self._options, self._bindings.identity(), base
+
+    def __repr__(self) -> str:
+        builder = SpecBuilder(marked=True)
+        return pretty(builder.finish(self.build(builder)), "KvStore.Spec(", ")")
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._kind.name, self._path, self._options, self._bindings, self._base
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        name, self._path, self._options, self._bindings, self._base = state
+        self._kind = _KINDS[name]
+
+
+def join_paths(path: str, component: str) -> str:
+    """Return a path and a component of it with one slash in between, if either is not empty.
+
+    Examples
+    --------
+    >>> join_paths("a", "b"), join_paths("a/", "/b"), join_paths("a", "/b"), join_paths("", "b"), join_paths("a", "")
+    ('a/b', 'a//b', 'a/b', 'b', 'a')
+    """
+    if not path or not component or path.endswith("/") or component.startswith("/"):
+        return path + component
+    return f"{path}/{component}"
+
+
+def _of_url(text: str) -> KvStoreSpec:
+    if not text:
+        raise invalid("URL must be non-empty")
+    sound_text(text)
+    found: KvStoreSpec | None = None
+    try:
+        for part in text.split("|"):
+            found = _of_component(part, found)
+    except StatusError as error:
+        raise annotate(error, f'Parsing spec from url: "{text}"') from None
+    assert found is not None
+    return found
+
+
+def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
+    if not part:
+        raise invalid("URL must be non-empty")
+    scheme, colon, _ = part.partition(":")
+    if not colon and base is None:
+        raise invalid(f"URL scheme must be specified in {quoted(part)}")
+    if not colon:
+        part += ":"
+    if scheme not in (ROOTS if base is None else ADAPTERS):
+        raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}{_hint(scheme)}')
+    kind = _KINDS[scheme]
+    made: KvStoreSpec = object.__new__(KvStoreSpec)
+    made._kind, made._base, made._options, made._bindings = kind, base, {}, Bindings(_RESOURCES[scheme])
+    try:
+        made._path = _url_path(kind, split_url(part, kind.scheme))
+    except StatusError as error:
+        raise annotate(error, f"Invalid kvstore URL component {quoted(part)}") from None
+    return made
+
+
+def _hint(scheme: str) -> str:
+    if scheme in _ARRAY_SCHEMES:
+        return f': "{scheme}" is a kvstore-based TensorStore URL scheme'
+    kinds = ((ROOTS, "root kvstore"), (ADAPTERS, "kvstore adapter"))
+    known = next((what for names, what in kinds if scheme in names), None)
+    return "" if known is None else f': "{scheme}" is a {known} URL scheme'
+
+
+def _url_path(kind: _Kind, text: str) -> str:
+    if kind is _ZIP and text.startswith("//"):
+        raise invalid('Scheme "zip:" not present in url')
+    if kind is not _FILE:
+        return decode_url_path(text)
+    authority, slash, rest = text.partition("/")
+    if authority not in ("", "localhost"):
+        raise status("INVALID_ARGUMENT", f"file: URIs do not support authority: {quoted(authority)}")
+    path = slash + rest
+    if "%" in path:
+        path = decode_url_path(path)
+    if not path:
+        raise invalid('file: URIs do not support relative paths: ""')
+    normal = normpath(path)
+    return check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)

@@ -1,0 +1,286 @@
+"""Transactions: changes that are held back until all of them are made, or none.
+
+What is written is kept by key, so that a chunk which is written twice is stored once. When it comes to storing,
+whatever a change was based on must still be there; if it is not, the changes are done again on top of what is there
+now. Only with `repeatable_read` is that an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, Literal, NoReturn, TypeVar
+
+from tegula.engine.pool import for_each
+from tegula.errors import ConflictError, TegulaError
+from tegula.stores import LocalStore, Store
+from tegula.stores.staging import Changeable, Entry, Place, Stage, StagedStore
+from tegula.tensorstore.errors import StatusError, annotate, as_status, status, type_error
+from tegula.tensorstore.future import Caught, Future, Promise, background, ready
+from tegula.tensorstore.kvstore.errors import file_error
+from tegula.tensorstore.kvstore.paths import key_name
+
+__all__ = ["Transaction"]
+
+T = TypeVar("T")
+_ATTEMPTS = 1000
+
+
+class _Stage(Stage):
+    """What a transaction holds back, with the errors of TensorStore."""
+
+    def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
+        both = " and ".join(f"read/write {name}" for name in sorted((key_name(*first), key_name(*second))))
+        raise status("INVALID_ARGUMENT", f"Cannot {both} as single atomic transaction")
+
+    def refuse_change(self, store: Store, key: str) -> NoReturn:
+        changed = "Generation mismatch in repeatable_read transaction"
+        raise status("ABORTED", f"Error reading {key_name(store, key)}: {changed}")
+
+
+def _conflict(entry: Entry) -> StatusError:
+    """Return the error for a key that has changed."""
+    return status("ABORTED", f"Error writing {key_name(entry.store, entry.key)}: Generation mismatch")
+
+
+def _failure(entry: Entry, error: TegulaError) -> StatusError:
+    """Return the error for a key whose new value could not be stored."""
+    if isinstance(entry.store, LocalStore):
+        error = file_error(error, f"{entry.store.root.rstrip('/')}/{entry.key}")
+    return annotate(error, f"Error writing {key_name(entry.store, entry.key)}")
+
+
+class Transaction:
+    """A group of changes that only its own reads see until it is committed.
+
+    Used in a ``with`` statement, it is committed at the end of the block, or aborted if the block raises.
+
+    Parameters
+    ----------
+    atomic : bool
+        Whether it may only be committed if the stores can do that in one step.
+    repeatable_read : bool
+        Whether it may only be committed if all that was read is still the same.
+
+    Examples
+    --------
+    >>> from tegula.tensorstore.kvstore.kvstore import KvStore
+    >>> store = KvStore.open("memory://").result()
+    >>> with Transaction() as transaction:
+    ...     store.with_transaction(transaction)["a"] = b"1"
+    ...     print(store.list().result())
+    []
+    >>> store["a"]
+    b'1'
+    """
+
+    __slots__ = ("__weakref__", "_future", "_lock", "_promise", "_stage", "_state", "_stores")
+
+    def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
+        self._stage = _Stage(repeatable_read=bool(repeatable_read), atomic=bool(atomic))
+        self._stores: dict[int, StagedStore] = {}
+        self._state: Literal["open", "committing", "aborted"] = "open"
+        self._lock = threading.Lock()
+        self._promise: Promise[None]
+        self._future: Future[None]
+        self._promise, self._future = Promise.new()
+
+    @property
+    def atomic(self) -> bool:
+        """Whether it is committed in one step or not at all."""
+        return self._stage.atomic
+
+    @property
+    def repeatable_read(self) -> bool:
+        """Whether what was read must not have changed."""
+        return self._stage.repeatable_read
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still be used: it was neither aborted, nor has its commit begun."""
+        return self._state == "open"
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it was aborted."""
+        return self._state == "aborted"
+
+    @property
+    def commit_started(self) -> bool:
+        """Whether its commit has begun."""
+        return self._state == "committing"
+
+    @property
+    def future(self) -> Future[None]:
+        """Ready when it is committed, or aborted, which is an error."""
+        return self._future
+
+    def commit_async(self) -> Future[None]:
+        """Begin to commit, unless that was done before or it was aborted; return the answer.
+
+        Returns
+        -------
+        Future
+            Its error is a ValueError that begins with ABORTED if something has changed that must not.
+        """
+        with self._lock:
+            begins = self._state == "open"
+            if begins:
+                self._state = "committing"
+        if begins:
+            background(self._commit)
+        return self._future
+
+    def commit_sync(self) -> None:
+        """Commit and wait for the answer."""
+        with self._lock:
+            begins = self._state == "open"
+            if begins:
+                self._state = "committing"
+        if begins:
+            self._commit()
+        self._future.result()
+
+    def abort(self) -> None:
+        """Forget all changes, unless the commit has begun."""
+        self._abort(status("CANCELLED", "Transaction aborted"))
+
+    # --- for stores and drivers in the transaction
+
+    def fail(self, error: BaseException) -> None:
+        """Abort with an error that tells why it can't be committed."""
+        self._abort(error)
+
+    def staged(self, store: Store) -> Store:
+        """Return a store as it is seen within the transaction.
+
+        Raises
+        ------
+        ValueError
+            If the transaction is over.
+        """
+        self._gate()
+        found = self._stores.get(id(store))
+        if found is None:
+            found = self._stores[id(store)] = StagedStore(self._stage, store, self._gate)
+        return found
+
+    def perform(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function that changes staged stores; it is called again if what it was based on has changed.
+
+        Its arguments must not be changed until the transaction is over.
+        """
+        self._gate()
+        result: T = self._stage.perform(function, *args)
+        return result
+
+    def _gate(self, error: BaseException | None = None) -> None:
+        if error is not None:
+            self._abort(error)
+        elif self._state == "aborted":
+            raise status("INVALID_ARGUMENT", "Transaction not open (aborted)")
+        elif self._state == "committing" and not self._stage.replaying:
+            raise status("INVALID_ARGUMENT", "Transaction not open (commit already started)")
+
+    def _abort(self, error: BaseException) -> None:
+        with self._lock:
+            if self._state != "open":
+                return
+            self._state = "aborted"
+        self._stage.forget()
+        self._promise.set_exception(error)
+
+    # --- storing
+
+    def _commit(self) -> None:
+        caught = Caught()
+        with caught:
+            self._store_or_fail()
+            self._promise.set_result(None)
+        if not self._future.done():
+            error = caught.found()
+            self._promise.set_exception(as_status(error) if isinstance(error, TegulaError) else error)
+        self._stage.forget()
+        self._stores.clear()
+
+    def _store_or_fail(self) -> None:
+        for _ in range(_ATTEMPTS):
+            lost = self._store_all()
+            if lost is None:
+                return
+            self._start_over(*lost)
+        raise status("ABORTED", "What the transaction is based on keeps changing")
+
+    def _store_all(self) -> tuple[Place, Entry] | None:
+        """Store what is held back; return a key that has changed meanwhile, if there is one."""
+        pending = sorted(self._stage.entries.items(), key=lambda item: id(item[1].store))
+        for place, entry in pending:
+            if not entry.holds():
+                return place, entry
+        alone = [(place, entry) for place, entry in pending if not isinstance(entry.store, Changeable)]
+        together = [(place, entry) for place, entry in pending if isinstance(entry.store, Changeable)]
+        for _, group in itertools.groupby(together, key=lambda item: id(item[1].store)):
+            lost = self._change([item for item in group if item[1].written])
+            if lost is not None:
+                return lost
+        losses: list[tuple[Place, Entry]] = []
+        for_each(lambda item: self._set(item, losses), [item for item in alone if item[1].written], parallel=True)
+        return losses[0] if losses else None
+
+    def _change(self, group: list[tuple[Place, Entry]]) -> tuple[Place, Entry] | None:
+        if not group:
+            return None
+        store = group[0][1].store
+        assert isinstance(store, Changeable)
+        try:
+            store.change({entry.key: (entry.value, entry.expected) for _, entry in group})
+        except ConflictError as error:
+            return next(item for item in group if item[1].key == error.key)
+        self._stage.settled.update(place for place, _ in group)
+        return None
+
+    def _set(self, item: tuple[Place, Entry], losses: list[tuple[Place, Entry]]) -> None:
+        place, entry = item
+        try:
+            if entry.value is None:
+                entry.store.delete(entry.key, if_generation=entry.expected)
+            else:
+                entry.store.set(entry.key, entry.value, if_generation=entry.expected)
+        except ConflictError:
+            losses.append(item)
+        except TegulaError as error:
+            raise _failure(entry, error) from error
+        else:
+            self._stage.settled.add(place)
+
+    def _start_over(self, place: Place, entry: Entry) -> None:
+        """Do the changes again that are not stored, since what one was based on has changed."""
+        if self.repeatable_read or entry.doomed:
+            raise _conflict(entry)
+        self._stage.replay()
+        if self._stage.entries.get(place) is entry:  # it does not depend on what is stored
+            raise _conflict(entry)
+
+    # --- with and async with
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            self.commit_sync()
+        else:
+            self.abort()
+
+    def __aenter__(self) -> Future[Transaction]:
+        return ready(self)
+
+    def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> Future[Any]:
+        if kind is None:
+            return self.commit_async()
+        self.abort()
+        return ready(None)
+
+    def __reduce__(self) -> Any:
+        raise type_error("cannot pickle 'tensorstore.Transaction' object")

@@ -1,0 +1,244 @@
+"""The values that key-value stores take and give: ranges of keys, what was read, and the token for a state of a key."""
+
+from __future__ import annotations
+
+import struct
+import time as clock
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from tegula.stores import ABSENT, Generation
+from tegula.tensorstore.errors import type_error
+
+__all__ = [
+    "NO_VALUE",
+    "UNKNOWN",
+    "KeyRange",
+    "ReadResult",
+    "State",
+    "TimestampedStorageGeneration",
+    "as_bytes",
+    "decode_generation",
+    "encode_generation",
+    "key_text",
+    "stamp",
+]
+
+State: TypeAlias = Literal["unspecified", "missing", "value"]
+
+NO_VALUE: Final = b"\2"
+"""The generation of a key that has no value; as a condition: there must be none."""
+UNKNOWN: Final = b""
+"""The generation that a conditional write gives whose condition is not met."""
+
+
+def as_bytes(value: Any, what: str) -> bytes:
+    """Return text or bytes as bytes."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    raise type_error(f"{what} must be str or bytes, not {type(value).__name__}")
+
+
+def key_text(key: Any) -> str:
+    """Return a key as the text that stores know it by; bytes that are no UTF-8 become lone surrogates."""
+    if isinstance(key, str):
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            raise type_error(f"a key can't have lone surrogates: {key!r}") from None
+        return key
+    return as_bytes(key, "a key").decode("utf-8", "surrogateescape")
+
+
+def encode_generation(generation: Generation) -> bytes:
+    """Return the token of a store as bytes, from which `decode_generation` makes it again.
+
+    Examples
+    --------
+    >>> encode_generation(ABSENT), encode_generation(7)
+    (b'\\x02', b'\\x00\\x07\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
+    """
+    if isinstance(generation, bytes):
+        return generation
+    if generation == ABSENT:
+        return NO_VALUE
+    numbers = generation if isinstance(generation, tuple) else (cast(int, generation),)
+    return b"\0" + struct.pack(f"<{len(numbers)}Q", *(number & 0xFFFFFFFFFFFFFFFF for number in numbers))
+
+
+def decode_generation(token: bytes) -> Generation:
+    """Return the store's token for bytes; those that no store ever gave are the token of no state at all."""
+    if token == NO_VALUE:
+        return ABSENT
+    if token[:1] != b"\0" or len(token) % 8 != 1 or len(token) == 1:
+        return token
+    numbers = struct.unpack(f"<{len(token) // 8}Q", token[1:])
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+class KeyRange:
+    """A half-open range of keys, in the order of their bytes.
+
+    Parameters
+    ----------
+    inclusive_min, exclusive_max : str or bytes
+        The bounds; an empty upper one means that there is none.
+
+    Examples
+    --------
+    >>> KvStore.KeyRange("a", "b")
+    KvStore.KeyRange(b'a', b'b')
+    >>> KvStore.KeyRange("b", "a").empty
+    True
+    """
+
+    __slots__ = ("_exclusive_max", "_inclusive_min")
+
+    def __init__(self, inclusive_min: str | bytes = "", exclusive_max: str | bytes = "") -> None:
+        self._inclusive_min = as_bytes(inclusive_min, "inclusive_min")
+        self._exclusive_max = as_bytes(exclusive_max, "exclusive_max")
+
+    @property
+    def inclusive_min(self) -> bytes:
+        """The lower bound."""
+        return self._inclusive_min
+
+    @inclusive_min.setter
+    def inclusive_min(self, value: str | bytes) -> None:
+        self._inclusive_min = as_bytes(value, "inclusive_min")
+
+    @property
+    def exclusive_max(self) -> bytes:
+        """The upper bound; empty if there is none."""
+        return self._exclusive_max
+
+    @exclusive_max.setter
+    def exclusive_max(self, value: str | bytes) -> None:
+        self._exclusive_max = as_bytes(value, "exclusive_max")
+
+    @property
+    def empty(self) -> bool:
+        """Whether there can be no key in it."""
+        return bool(self._exclusive_max) and self._inclusive_min >= self._exclusive_max
+
+    def copy(self) -> KeyRange:
+        """Return a copy."""
+        return KeyRange(self._inclusive_min, self._exclusive_max)
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._inclusive_min <= key and not (self._exclusive_max and key >= self._exclusive_max)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KeyRange):
+            return NotImplemented
+        return (self._inclusive_min, self._exclusive_max) == (other._inclusive_min, other._exclusive_max)
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'tensorstore.KeyRange'")
+
+    def __repr__(self) -> str:
+        return f"KvStore.KeyRange({self._inclusive_min!r}, {self._exclusive_max!r})"
+
+
+class TimestampedStorageGeneration:
+    """The token for one state of a key, and when that was the state.
+
+    Parameters
+    ----------
+    generation : str or bytes
+        The token.
+    time : float
+        Seconds since the epoch.
+    """
+
+    __slots__ = ("_generation", "time")
+
+    def __init__(self, generation: str | bytes = b"", time: float = float("-inf")) -> None:
+        self._generation = as_bytes(generation, "generation")
+        self.time = float(time)
+
+    @property
+    def generation(self) -> bytes:
+        """The token."""
+        return self._generation
+
+    @generation.setter
+    def generation(self, value: str | bytes) -> None:
+        self._generation = as_bytes(value, "generation")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TimestampedStorageGeneration):
+            return NotImplemented
+        return (self._generation, self.time) == (other._generation, other.time)
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'tensorstore.TimestampedStorageGeneration'")
+
+    def __repr__(self) -> str:
+        shown = f"{self.time:.6f}" if abs(self.time) != float("inf") else str(self.time)
+        return f"KvStore.TimestampedStorageGeneration({self._generation!r}, {shown})"
+
+
+def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
+    """Return the token with the time, which is now if none is given."""
+    made: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
+    made._generation = generation
+    made.time = clock.time() if time is None else time
+    return made
+
+
+class ReadResult:
+    """What a read gives.
+
+    Parameters
+    ----------
+    state : {"unspecified", "missing", "value"}
+        Whether there is a value; unspecified if it was not asked for, since it is the one that is known already.
+    value : str or bytes
+        The value.
+    stamp : KvStore.TimestampedStorageGeneration
+        Which state of the key it is.
+
+    Examples
+    --------
+    >>> KvStore.ReadResult("value", b"abc").value
+    b'abc'
+    """
+
+    __slots__ = ("_state", "_value", "stamp")
+
+    def __init__(
+        self,
+        state: State = "unspecified",
+        value: str | bytes = "",
+        stamp: TimestampedStorageGeneration | None = None,
+    ) -> None:
+        self.state = state
+        self.value = value
+        self.stamp = TimestampedStorageGeneration() if stamp is None else stamp
+
+    @property
+    def state(self) -> State:
+        """Whether there is a value."""
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        if state not in ("unspecified", "missing", "value"):
+            raise type_error(f"state must be 'unspecified', 'missing' or 'value', not {state!r}")
+        self._state: State = state
+
+    @property
+    def value(self) -> bytes:
+        """The value; empty if there is none."""
+        return self._value
+
+    @value.setter
+    def value(self, value: str | bytes) -> None:
+        self._value = as_bytes(value, "value")
+
+    def __repr__(self) -> str:
+        return f"KvStore.ReadResult(state={self._state!r}, value={self._value!r}, stamp={self.stamp!r})"

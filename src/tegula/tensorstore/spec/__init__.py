@@ -1,0 +1,1 @@
+"""Specs of arrays, and what a driver is."""

@@ -1,0 +1,476 @@
+"""What a driver is: its description (`DriverSpec`), what opening it gives (`Driver`), and how it is found by name.
+
+A `Driver` reads and writes a *base* array in its own coordinates; views, broadcasting and casts of values are none of
+its business. A `DriverSpec` is never changed once it is made: `merge` and the like return another one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.tensorstore.context import SpecBuilder
+from tegula.tensorstore.errors import status, type_error
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.batch import Batch
+    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+    from tegula.tensorstore.constraints.codec_spec import CodecSpec
+    from tegula.tensorstore.constraints.dtypes import dtype
+    from tegula.tensorstore.constraints.schema import Schema
+    from tegula.tensorstore.constraints.unit import Unit
+    from tegula.tensorstore.context import Context
+    from tegula.tensorstore.index.domain import IndexDomain
+    from tegula.tensorstore.kvstore.kvstore import KvStore
+    from tegula.tensorstore.kvstore.transaction import Transaction
+
+__all__ = [
+    "DRIVERS",
+    "URL_SCHEMES",
+    "Driver",
+    "DriverSpec",
+    "Indices",
+    "OpenMode",
+    "Opening",
+    "ResizeOptions",
+    "find_driver",
+    "mode_of",
+    "on_demand",
+]
+
+T = TypeVar("T")
+
+Indices: TypeAlias = "tuple[int | slice | npt.NDArray[np.int64], ...]"
+"""One item for each base dimension, in absolute coordinates: an int, a slice, or an index array.
+
+All index arrays broadcast together; their axes come first in the result, then the slices in order. The step of a slice
+may be negative; then a stop of ``None`` means that the lowest index is part of it.
+"""
+Mode: TypeAlias = Literal["r", "w", "rw"]
+
+
+def mode_of(read: bool, write: bool) -> Mode:
+    """Return what an array is opened for; one that is opened for nothing is for writing."""
+    return "rw" if read and write else "r" if read else "w"
+
+
+DRIVERS: Final[dict[str, str]] = {
+    "zarr": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr2": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr3": "tegula.tensorstore.drivers.zarr3:Zarr3Spec",
+    "zarr1": "tegula.tensorstore.drivers.zarr1:Zarr1Spec",
+    "bcolz": "tegula.tensorstore.drivers.bcolz:BcolzSpec",
+    "json": "tegula.tensorstore.drivers.json:JsonSpec",
+    "auto": "tegula.tensorstore.drivers.auto:AutoSpec",
+    "array": "tegula.tensorstore.drivers.array:ArraySpec",
+    "cast": "tegula.tensorstore.drivers.cast:CastSpec",
+    "downsample": "tegula.tensorstore.drivers.downsample:DownsampleSpec",
+    "stack": "tegula.tensorstore.drivers.stack:StackSpec",
+    "virtual_chunked": "tegula.tensorstore.drivers.virtual_chunked:VirtualChunkedSpec",
+}
+"""Drivers by name, as ``module:class``; each is imported when it is first asked for."""
+
+URL_SCHEMES: Final[dict[str, str]] = {
+    "zarr2": "zarr",
+    "zarr3": "zarr3",
+    "zarr1": "zarr1",
+    "bcolz": "bcolz",
+    "json": "json",
+    "auto": "auto",
+    "array": "array",
+    "cast": "cast",
+}
+"""The driver of each scheme that a URL may end in, as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
+
+
+@cache
+def find_driver(name: str) -> type[DriverSpec]:
+    """Return the spec class of a driver.
+
+    Raises
+    ------
+    ValueError
+        If no driver has that name.
+    """
+    try:
+        module, _, attribute = DRIVERS[name].partition(":")
+    except KeyError:
+        message = f'Error parsing object member "driver": "{name}" is not a registered TensorStore driver'
+        raise status("INVALID_ARGUMENT", message) from None
+    found: type[DriverSpec] = getattr(import_module(module), attribute)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OpenMode:
+    """What opening may do; nothing of it is the default, to open what exists.
+
+    Parameters
+    ----------
+    open : bool
+        Open an array that exists.
+    create : bool
+        Create a new one.
+    delete_existing : bool
+        Delete what is there before.
+    assume_metadata, assume_cached_metadata : bool
+        Neither read nor write metadata; or don't read it in order to open.
+
+    Examples
+    --------
+    >>> OpenMode(open=True, create=True)
+    OpenMode(open=True, create=True)
+    """
+
+    open: bool = False
+    create: bool = False
+    delete_existing: bool = False
+    assume_metadata: bool = False
+    assume_cached_metadata: bool = False
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'tensorstore.OpenMode'")
+
+    def __repr__(self) -> str:
+        return f"OpenMode({', '.join(f'{item.name}=True' for item in fields(self) if getattr(self, item.name))})"
+
+    @property
+    def _opens(self) -> bool:
+        """Whether an existing array may be opened."""
+        return self.open or not self.create
+
+    def _check(self) -> OpenMode:
+        """Return the flags if they go together.
+
+        Raises
+        ------
+        ValueError
+            If they do not.
+        """
+        wrong = ""
+        if self.delete_existing and not self.create:
+            wrong = "`delete_existing` without `create`"
+        elif self.delete_existing:
+            others = ("open", "assume_metadata", "assume_cached_metadata")
+            wrong = next((f"`delete_existing` with `{other}`" for other in others if getattr(self, other)), "")
+        elif self.create and not self.open:
+            assumed = ("assume_metadata", "assume_cached_metadata")
+            wrong = next((f"`{name}` without `open`" for name in assumed if getattr(self, name)), "")
+        if wrong:
+            raise status("INVALID_ARGUMENT", f"Cannot specify an open mode of {wrong}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a spec is opened.
+
+    Attributes
+    ----------
+    context : Context
+        Where shared resources come from.
+    transaction : Transaction, optional
+        What the array is opened in.
+    read, write : bool
+        What for.
+    batch : Batch, optional
+        What reading metadata may wait for.
+    """
+
+    context: Context
+    transaction: Transaction | None = None
+    read: bool = True
+    write: bool = True
+    batch: Batch | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """What an array is opened for; one that is opened for nothing is for writing."""
+        return mode_of(self.read, self.write)
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeOptions:
+    """The new bounds of a base array, where ``None`` keeps a bound, and how far a resize may go."""
+
+    inclusive_min: tuple[int | None, ...]
+    exclusive_max: tuple[int | None, ...]
+    metadata_only: bool = False
+    tied_bounds: bool = False
+    expand_only: bool = False
+    shrink_only: bool = False
+
+
+def _copied(item: T) -> T:
+    """Return a copy, in a fraction of the time that it takes for objects in general."""
+    other: T = object.__new__(type(item))
+    other.__dict__.update(item.__dict__)
+    return other
+
+
+def on_demand(make: Callable[[Any], T]) -> T:
+    """Make an attribute of an object when it is asked for, as few ask for all that opening could find out."""
+    return cast(T, cached_property(make))
+
+
+class Driver(ABC):
+    """An opened base array.
+
+    Attributes
+    ----------
+    name : str
+        Name of the driver, as in JSON.
+    dtype : dtype
+        Data type of the elements that `read` returns.
+    domain : IndexDomain
+        The domain of the base array.
+    chunk_layout, codec, fill_value, dimension_units
+        The other parts of its schema; ``None`` where there is none. The fill value broadcasts to the domain.
+    kvstore : KvStore or None
+        Where it is stored.
+    mode : {"r", "w", "rw"}
+        What may be done.
+    slow : bool
+        Whether even small reads and writes may wait for something, so that they are left to another thread.
+    resizes : bool
+        Whether the driver can resize anything at all.
+    source : DriverSpec
+        What it was opened from, its context bound.
+    """
+
+    name: str
+    dtype: dtype
+    domain: IndexDomain
+    chunk_layout: ChunkLayout
+    codec: CodecSpec | None = None
+    fill_value: npt.NDArray[Any] | None = None
+    dimension_units: tuple[Unit | None, ...] | None = None
+    kvstore: KvStore | None = None
+    mode: Mode = "rw"
+    slow: bool = False
+    resizes: bool = True
+    source: DriverSpec
+
+    def __copy__(self) -> Self:
+        return _copied(self)
+
+    @abstractmethod
+    def read(self, indices: Indices) -> npt.NDArray[Any]:
+        """Return the elements at `indices`, in an array of the driver's own."""
+
+    @abstractmethod
+    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
+        """Store `values`, of the dtype and of the shape that `read` would return, at `indices`."""
+
+    def load(self, indices: Indices | None) -> None:
+        """Open and import what `read` and `write` need at `indices`, all of it for ``None``.
+
+        The thread that starts an operation does this, so that no thread of the pool imports anything; see
+        `CodecChain.load`.
+        """
+        return
+
+    @abstractmethod
+    def spec_members(self) -> dict[str, Any]:
+        """Return the members of the spec's JSON that say all about the stored array (``metadata`` and the like)."""
+
+    def spec(self, *, minimal: bool = False) -> DriverSpec:
+        """Return a spec that opens this array again; a minimal one says only where it is."""
+        found = self.source.described({} if minimal else self.spec_members(), self.dtype)
+        if found.schema.rank is None:
+            found.schema.set_rank(self.domain.rank, "rank")
+        return found
+
+    def with_transaction(self, transaction: Transaction | None) -> Driver:
+        """Return the same array as part of a transaction, or of none.
+
+        Raises
+        ------
+        NotImplementedError
+            If the driver has no transactions.
+        """
+        if transaction is None:
+            return self
+        raise status("UNIMPLEMENTED", f'"{self.name}" driver does not support transactions')
+
+    def resize(self, options: ResizeOptions) -> Driver:
+        """Change the implicit bounds of the base array and return it with the new domain.
+
+        Raises
+        ------
+        NotImplementedError
+            If the driver can't resize.
+        """
+        raise status("UNIMPLEMENTED", "Resize not supported")
+
+    def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
+        """Return the array with the bounds it has in storage now."""
+        return self
+
+    def latest(self, *, look: bool = True) -> Driver:
+        """Return the array with the bounds that are known last, from a resize or `resolve`; itself if it has them.
+
+        Reads and writes follow these, with the implicit bounds of their views. Where the spec wants that each operation
+        looks at the stored bounds, that is done here, unless `look` is false.
+        """
+        return self
+
+    def storage_statistics(
+        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
+    ) -> dict[str, Any]:
+        """Say how much of the elements at `indices` is stored."""
+        raise status("UNIMPLEMENTED", "Storage statistics not supported")
+
+
+class DriverSpec(ABC):
+    """The description of an array of one driver, in its own coordinates.
+
+    Attributes
+    ----------
+    name : str
+        Name of the driver, as in JSON.
+    members : dict
+        The driver's own members as JSON, validated; only those that were given.
+    kvstore : KvStore.Spec or None
+        Where it is stored.
+    schema : Schema
+        Constraints, in base coordinates.
+    flags : OpenMode
+        What opening may do.
+    """
+
+    name: ClassVar[str]
+    uses_kvstore: ClassVar[bool] = True
+
+    members: dict[str, Any]
+    kvstore: Any
+    schema: Schema
+    flags: OpenMode
+
+    def __copy__(self) -> Self:
+        return _copied(self)
+
+    # --- JSON
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, json: dict[str, Any]) -> DriverSpec:
+        """Read the members of a spec (``transform`` and ``driver`` are taken out by the caller).
+
+        Raises
+        ------
+        ValueError
+            If a member is not valid or not known.
+        """
+
+    @abstractmethod
+    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        """Write all members but ``transform``, ``driver`` among them; `builder` finishes those that are resources."""
+
+    def to_json(self, *, include_defaults: bool = False, marked: bool = False) -> dict[str, Any]:
+        """Return the finished JSON; `marked` shows which resources are bound."""
+        builder = SpecBuilder(marked=marked)
+        return builder.finish(self.write(builder, include_defaults))
+
+    def url_suffix(self) -> str:
+        """Return what a URL says of the array after where it is.
+
+        Raises
+        ------
+        NotImplementedError
+            If there is no such URL.
+        """
+        raise status("UNIMPLEMENTED", "URL representation not supported")
+
+    # --- resources
+
+    def bound(self, context: Context) -> DriverSpec:
+        """Return the spec with its resources taken from a context."""
+        return self
+
+    def stripped(self) -> DriverSpec:
+        """Return the spec with all resources left to the context it will be opened with."""
+        return self
+
+    def unbound(self) -> DriverSpec:
+        """Return the spec with descriptions of its resources, which tell what they share."""
+        return type(self).from_json({name: v for name, v in self.to_json().items() if name != "driver"})
+
+    # --- what is known before anything is opened, in base coordinates
+
+    def get_schema(self) -> Schema:
+        """Return the constraints together with what the driver's own members say."""
+        return self.schema
+
+    def get_rank(self) -> int | None:
+        """Return the number of dimensions, if it is known."""
+        return self.get_schema().rank
+
+    def get_domain(self) -> IndexDomain | None:
+        """Return the domain as far as it is known."""
+        return self.get_schema().domain
+
+    def get_chunk_layout(self) -> ChunkLayout:
+        """Return the constraints on the chunks."""
+        return self.get_schema().chunk_layout
+
+    def get_codec(self) -> CodecSpec | None:
+        """Return the constraints on the codec."""
+        return self.get_schema().codec
+
+    def get_fill_value(self) -> npt.NDArray[Any] | None:
+        """Return the fill value, if it is known."""
+        return self.get_schema().fill_value
+
+    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
+        """Return the units, if the rank is known."""
+        return self.get_schema().dimension_units
+
+    # --- other specs made of this one
+
+    @abstractmethod
+    def merge(
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
+    ) -> DriverSpec:
+        """Return the spec with further constraints.
+
+        Parameters
+        ----------
+        flags : OpenMode, optional
+            Replaces the flags.
+        kvstore : KvStore.Spec, optional
+            Replaces where it is stored.
+        schema : Schema, optional
+            Merged, in base coordinates.
+        **options
+            ``minimal``, to drop what only says how to create the array; ``recheck_cached_metadata`` and
+            ``recheck_cached_data``.
+
+        Raises
+        ------
+        ValueError
+            If they contradict what is there.
+        """
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
+        """Return the spec of an opened array: without flags and constraints, with these members."""
+        raise NotImplementedError
+
+    # --- opening
+
+    @abstractmethod
+    def open(self, request: Opening) -> Driver:
+        """Open or create the array.
+
+        Raises
+        ------
+        ValueError, NotImplementedError
+            If that is not possible.
+        """

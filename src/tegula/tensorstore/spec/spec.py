@@ -1,0 +1,380 @@
+"""`Spec`: the description of an array to open or create; and `OpenMode`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from typing import Any
+
+import numpy.typing as npt
+
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.context import Context
+from tegula.tensorstore.errors import StatusError, type_error
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
+from tegula.tensorstore.json.arguments import only_json
+from tegula.tensorstore.json.binding import MISSING, integer, invalid, member, obj, string
+from tegula.tensorstore.json.values import pretty, to_json_value
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import DriverSpec, OpenMode, find_driver
+from tegula.tensorstore.spec.schemas import schema_inward, schema_outward
+from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
+
+__all__ = ["OpenMode", "Spec", "merged_flags"]
+
+_FLAGS = tuple(field.name for field in fields(OpenMode))
+_MODES = frozenset(("open_mode", *_FLAGS))
+_SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
+_RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
+
+
+def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
+    """Return flags changed by ``open_mode``, ``open``, ``create`` and so on, which are taken out of `options`.
+
+    Those that say to open or to create replace all; others are added.
+    """
+    if options.keys().isdisjoint(_MODES):
+        return flags
+    mode = options.pop("open_mode", None)
+    if mode is not None and not isinstance(mode, OpenMode):
+        raise type_error("Invalid open_mode")
+    given = {name: options.pop(name, None) for name in _FLAGS}
+    chosen = {name: bool(given[name]) or (mode is not None and getattr(mode, name)) for name in _FLAGS}
+    if not (chosen["open"] or chosen["create"]):
+        chosen = {name: value or getattr(flags, name) for name, value in chosen.items()}
+    if chosen["assume_metadata"]:
+        chosen["assume_cached_metadata"] = False
+    return OpenMode(**chosen)
+
+
+class Spec(Indexable):
+    """The description of an array to open or create.
+
+    Parameters
+    ----------
+    json : object or str
+        The JSON representation, or a URL.
+
+    Examples
+    --------
+    >>> spec = Spec({"driver": "zarr", "kvstore": {"driver": "memory"}})
+    >>> spec.update(shape=[3, 4])
+    >>> spec
+    Spec({
+      'driver': 'zarr',
+      'kvstore': {'driver': 'memory'},
+      'schema': {'domain': {'exclusive_max': [3, 4], 'inclusive_min': [0, 0]}},
+      'transform': {
+        'input_exclusive_max': [[3], [4]],
+        'input_inclusive_min': [0, 0],
+      },
+    })
+    """
+
+    __slots__ = ("__weakref__", "_driver", "_view")
+
+    _driver: DriverSpec
+    _view: IndexTransform | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        json = only_json("Spec", args, kwargs)
+        if json is MISSING:
+            raise type_error("Spec() takes one argument, json")
+        if isinstance(json, Spec):
+            self._driver, self._view = json._driver, json._view
+            return
+        named = type(json) is not dict and isinstance(json, (str, os.PathLike))
+        members = obj(driver_json_of_url(json) if named else to_json_value(json))
+        name = members.pop("driver", MISSING)
+        if not isinstance(name, str):
+            with member("driver"):
+                name = string(name)
+        driver = find_driver(name)
+        view = _take_view(members)
+        self._driver = driver.from_json(members)
+        # What selects from the base of a cast is the view of the cast itself.
+        inner: IndexTransform | None = getattr(self._driver, "inner_view", None)
+        if inner is None:
+            self._view = _whole(self._driver) if view is None else view
+        else:
+            self._view = inner if view is None else compose(inner, view)
+
+    @classmethod
+    def _of(cls, driver: DriverSpec, transform: IndexTransform | None) -> Spec:
+        self = cls.__new__(cls)
+        self._driver, self._view = driver, transform
+        return self
+
+    # --- what it says
+
+    @property
+    def transform(self) -> IndexTransform | None:
+        """The transform from the spec's domain to that of the stored array, if the domain is known."""
+        return self._view
+
+    @property
+    def domain(self) -> IndexDomain | None:
+        """The domain, if it is known."""
+        transform = self.transform
+        return None if transform is None else transform.domain
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions, if it is known."""
+        if self._view is not None:
+            return self._view.input_rank
+        return self._driver.get_rank()
+
+    @property
+    def ndim(self) -> int | None:
+        """Number of dimensions, if it is known."""
+        return self.rank
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The lower bounds."""
+        return self._transform().domain.inclusive_min
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension."""
+        return self._transform().domain.shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._transform().domain.size
+
+    @property
+    def dtype(self) -> dtype | None:
+        """The data type, if it is known."""
+        return self._driver.schema.dtype
+
+    @property
+    def schema(self) -> Schema:
+        """All constraints, those that follow from the driver's members among them."""
+        found = self._driver.get_schema()
+        return found if self._view is None else schema_inward(found, self._view)
+
+    @property
+    def chunk_layout(self) -> ChunkLayout:
+        """Constraints on the chunks."""
+        found, view = self._driver.get_chunk_layout(), self._view
+        return found if view is None else layout_through(found, view)
+
+    @property
+    def codec(self) -> CodecSpec | None:
+        """Constraints on the codec."""
+        return self._driver.get_codec()
+
+    @property
+    def fill_value(self) -> npt.NDArray[Any] | None:
+        """The fill value, if it is known."""
+        found, view = self._driver.get_fill_value(), self._view
+        if found is None or view is None:
+            return found
+        return fill_through(found, self._driver.get_domain(), view)
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...] | None:
+        """Unit of each dimension."""
+        found, view = self._driver.get_dimension_units(), self._view
+        return found if found is None or view is None else units_through(found, view)
+
+    @property
+    def open_mode(self) -> OpenMode:
+        """What opening may do."""
+        flags = self._driver.flags
+        return OpenMode(open=True) if flags == OpenMode() else flags
+
+    @property
+    def kvstore(self) -> KvStore.Spec | None:
+        """Where the array is stored."""
+        found: KvStore.Spec | None = self._driver.kvstore
+        return found
+
+    @property
+    def base(self) -> Spec | None:
+        """The spec of the array below, for drivers that adapt another one."""
+        base: Spec | None = getattr(self._driver, "base", None)
+        return base
+
+    @property
+    def url(self) -> str:
+        """The URL that says the same.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        return url_of(self._driver)
+
+    # --- other specs
+
+    def copy(self) -> Spec:
+        """Return a copy."""
+        return Spec._of(self._driver, self._view)
+
+    def update(self, **options: Any) -> None:
+        """Add constraints or change the open mode.
+
+        Parameters
+        ----------
+        open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
+            What opening may do; those that say to open or to create replace what was there.
+        context, unbind_context, strip_context : optional
+            Bind resources to a context, describe those that are bound, or forget them.
+        kvstore : KvStore.Spec, optional
+            Where the array is stored.
+        minimal_spec : bool, optional
+            Drop what only says how to create the array.
+        recheck_cached, recheck_cached_metadata, recheck_cached_data : optional
+            From when on what is cached is fresh.
+        rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
+            Constraints, as for `Schema`.
+
+        Raises
+        ------
+        ValueError
+            If something contradicts what is there; then nothing is changed.
+        """
+        changed = _updated(self, options)
+        self._driver, self._view = changed._driver, changed._view
+
+    def _transform(self) -> IndexTransform:
+        transform = self.transform
+        if transform is not None:
+            return transform
+        rank = self.rank
+        if rank is None:
+            raise invalid("Cannot perform indexing operations on Spec with unspecified rank")
+        return identity(IndexDomain(rank=rank))
+
+    def _with_transform(self, transform: IndexTransform) -> Spec:
+        return Spec._of(self._driver, transform)
+
+    # --- JSON
+
+    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
+        """Return the JSON representation."""
+        return self._json(include_defaults)
+
+    def _json(self, include_defaults: bool, *, marked: bool = False) -> dict[str, Any]:
+        json = self._driver.to_json(include_defaults=include_defaults, marked=marked)
+        transform = self.transform
+        if transform is not None:
+            json["transform"] = transform.to_json()
+        elif (rank := self._driver.schema.rank) is not None:
+            json["rank"] = rank
+        return dict(sorted(json.items()))
+
+    def __repr__(self) -> str:
+        try:
+            return pretty(self._json(False, marked=True), "Spec(", ")")
+        except StatusError:  # it has no JSON
+            return "Spec(...)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spec):
+            return NotImplemented
+        return self.to_json(include_defaults=True) == other.to_json(include_defaults=True)
+
+    def __hash__(self) -> int:
+        raise type_error("unhashable type: 'tensorstore.Spec'")
+
+    def __copy__(self) -> Spec:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Spec:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        return _restored, (self._driver, self._view)
+
+
+def _restored(driver: DriverSpec, view: IndexTransform | None) -> Spec:
+    return Spec._of(driver, view)
+
+
+def _take_view(members: dict[str, Any]) -> IndexTransform | None:
+    value = members.pop("transform", None)
+    if value is None:
+        return None
+    with member("transform"):
+        transform = IndexTransform(json=value)
+    if "rank" in members:
+        with member("rank"):
+            rank = integer(members.pop("rank"), 0, 32)
+            if rank != transform.input_rank:
+                raise invalid(
+                    f"Specified rank ({rank}) does not match input rank of transform ({transform.input_rank})"
+                )
+    members["rank"] = transform.output_rank
+    return transform
+
+
+def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
+    """Return a spec with further constraints, given as to `Spec.update`."""
+    options = {name: value for name, value in options.items() if value is not None}
+    if len(options) == 1 and "context" in options:
+        return Spec._of(spec._driver.bound(_context(options["context"])), spec._view)
+    flags = merged_flags(spec._driver.flags, options)
+    changes: dict[str, Any] = {}
+    for name in _RECHECKS:
+        if name in options:
+            value = _recheck(name, options.pop(name))
+            changes.update(dict.fromkeys(_RECHECKS[:2], value) if name == "recheck_cached" else {name: value})
+    if (kvstore := options.pop("kvstore", None)) is not None:
+        changes["kvstore"] = kvstore
+    if options.pop("minimal_spec", False):
+        changes["minimal"] = True
+    constraints = {name: options.pop(name) for name in _SCHEMA if name in options}
+    schema: Schema | None = None
+    if constraints:
+        schema = Schema(**{k: v for k, v in constraints.items() if k != "schema"})
+        if "schema" in constraints:
+            schema.update(constraints["schema"])
+        changes["schema"] = schema if spec._view is None else schema_outward(schema, spec._view)
+    binding = {name: options.pop(name) for name in ("unbind_context", "strip_context", "context") if name in options}
+    if options:
+        raise type_error(f"incompatible function arguments: unexpected keyword argument {min(options)!r}")
+    driver = spec._driver
+    if changes or flags is not driver.flags:
+        driver = driver.merge(flags=flags, **changes)
+    if "context" in binding:
+        driver = driver.bound(_context(binding["context"]))
+    if binding.get("unbind_context"):
+        driver = driver.unbound()
+    if binding.get("strip_context"):
+        driver = driver.stripped()
+    view = spec._view
+    if view is None and schema is not None and schema.domain is not None:
+        view = _whole(driver)
+    return Spec._of(driver, view)
+
+
+def _whole(driver: DriverSpec) -> IndexTransform | None:
+    """Return the transform of all of an array, if its domain is known."""
+    domain = driver.get_domain()
+    return None if domain is None else identity(domain)
+
+
+def _context(value: Any) -> Context:
+    if not isinstance(value, Context):
+        raise type_error("Invalid context")
+    return value
+
+
+def _recheck(name: str, value: Any) -> Any:
+    if isinstance(value, bool) or value == "open":
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise type_error(f"Invalid {name}")

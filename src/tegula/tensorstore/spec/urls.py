@@ -1,0 +1,159 @@
+"""URLs as specs: ``file:///tmp/a|zarr3:``, the parts of a pipeline from the store to the array; and plain paths."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import unquote
+
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.json.binding import dump, invalid
+from tegula.tensorstore.json.pointer import parse_pointer
+from tegula.tensorstore.json.values import sound_text
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import URL_SCHEMES, DriverSpec
+
+__all__ = ["driver_json_of_url", "url_of"]
+
+_ADAPTERS: Final = frozenset(("cast",))
+_ARRAYS: Final = frozenset(URL_SCHEMES) - _ADAPTERS - {"array"}
+_STORES: Final = frozenset(("file", "memory"))
+_STORE_ADAPTERS: Final = frozenset(("zip",))
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive of Windows
+_ERROR: Final = re.compile(r'Parsing (?:kvstore )?spec from url: "(?:[^"\\]|\\.)*": ')
+
+
+def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON of a spec that a URL or a plain path stands for.
+
+    Without a format the one that is stored there is found out.
+
+    Raises
+    ------
+    ValueError
+        If it stands for none.
+
+    Examples
+    --------
+    >>> driver_json_of_url("memory://a|json:/b")["json_pointer"]
+    '/b'
+    """
+    if isinstance(url, os.PathLike):
+        return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(os.fspath(url)))}
+    if not url:
+        raise invalid("URL must be non-empty")
+    sound_text(url)
+    path, *rest = url.split("|")
+    if not _is_path(path):
+        try:
+            return _of_pipeline([path, *rest])
+        except StatusError as error:
+            raise annotate(error, f"Parsing spec from url: {dump(url)}") from None
+    where = KvStore.Spec(_of_path(path))
+    try:
+        return _with_arrays({"driver": "auto", "kvstore": where}, rest)
+    except StatusError as error:
+        raise annotate(error, f"Parsing spec from url: {dump(url)}") from None
+
+
+def _is_path(text: str) -> bool:
+    if _SCHEME.match(text):
+        return False
+    return "/" in text or os.sep in text or text in (".", "..") or os.path.lexists(text)
+
+
+def _of_path(path: str) -> dict[str, Any]:
+    absolute = os.path.abspath(os.path.expanduser(path))
+    where = {"driver": "file", "path": absolute.replace(os.sep, "/")}
+    if path.endswith(".zip") or os.path.isfile(absolute):
+        return {"driver": "zip", "base": where}
+    return where
+
+
+def _scheme(component: str) -> str:
+    return component.partition(":")[0]
+
+
+def _of_pipeline(components: list[str]) -> dict[str, Any]:
+    first = _scheme(components[0])
+    if first in _ADAPTERS or first in _ARRAYS:
+        kind = "TensorStore adapter" if first in _ADAPTERS else "kvstore-based TensorStore"
+        raise invalid(f"{kind} URL scheme in {dump(components[0])} is not valid as the first URL pipeline component")
+    count = next((i for i, part in enumerate(components) if _scheme(part) in _ADAPTERS | _ARRAYS), len(components))
+    for scheme, known in zip(map(_scheme, components[:count]), (_STORES, *[_STORE_ADAPTERS] * count)):
+        if scheme not in known:
+            raise invalid(f"unsupported URL scheme: {dump(scheme)}")
+    where = _kvstore("|".join(components[:count]))
+    return _with_arrays({"driver": "auto", "kvstore": where}, components[count:])
+
+
+def _with_arrays(found: dict[str, Any], components: list[str]) -> dict[str, Any]:
+    """Return the spec of what the components behind the key-value store's stand for."""
+    for position, component in enumerate(components):
+        scheme = _scheme(component)
+        if scheme in _ADAPTERS:
+            found = {"driver": "cast", "base": found, "dtype": _inside(component, _data_type)}
+        elif scheme not in _ARRAYS:
+            raise invalid(f"unsupported URL scheme: {dump(scheme)}")
+        elif position:
+            raise invalid(
+                f"kvstore-based TensorStore URL scheme in {dump(component)} is not valid following a TensorStore URL"
+                " pipeline component"
+            )
+        else:
+            found = {**found, **_inside(component, _of_array)}
+    return found
+
+
+def _kvstore(url: str) -> KvStore.Spec:
+    try:
+        return KvStore.Spec(url)
+    except StatusError as error:
+        raise status(error.code, _ERROR.sub("", error.sentence, count=1)) from None
+
+
+def _inside(component: str, read: Callable[[str, str], Any]) -> Any:
+    """Read what stands behind the scheme of a component."""
+    try:
+        rest = component.partition(":")[2]
+        for mark, what in (("?", "Query string"), ("#", "Fragment identifier")):
+            if mark in rest:
+                raise invalid(f"{what} not supported")
+        return read(_scheme(component), unquote(rest))
+    except StatusError as error:
+        raise annotate(error, f"Invalid TensorStore URL component {dump(component)}") from None
+
+
+def _data_type(scheme: str, name: str) -> str:
+    try:
+        return dtype(name).name
+    except StatusError:
+        raise invalid(f"Unsupported data type: {dump(name)}") from None
+
+
+def _of_array(scheme: str, rest: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"driver": URL_SCHEMES[scheme]}
+    if scheme == "json":
+        parse_pointer(rest)
+        return {**found, "json_pointer": rest} if rest else found
+    if scheme == "auto" and rest:
+        raise invalid("Path not supported")
+    return {**found, "path": rest} if rest else found
+
+
+def url_of(driver: DriverSpec) -> str:
+    """Return the URL that says the same as a spec.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        If there is none.
+    """
+    if not driver.uses_kvstore:
+        raise status("UNIMPLEMENTED", "URL representation not supported")
+    if driver.kvstore is None:
+        raise invalid("Invalid kvstore spec")
+    return f"{driver.kvstore.url}|{driver.url_suffix()}"

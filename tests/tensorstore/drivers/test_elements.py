@@ -1,0 +1,164 @@
+"""Stored elements that are structures, strings or bytes read and are written as NumPy says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tegula
+from tegula.metadata.data_types import as_data_type
+from tegula.tensorstore.drivers.elements import Elements
+from tegula.tensorstore.drivers.node import NodeDriver
+
+RECORD = [("a", "<i2"), ("b", ">f4", (2, 3)), ("c", "S2"), ("d", "S1")]
+CASES = [
+    (">i4", None, False),
+    (">i4", None, True),
+    ("S4", None, False),
+    ("S4", None, True),
+    ("V3", None, False),
+    ("M8[s]", None, False),
+    ("U3", None, False),
+    ("?", None, False),
+    (RECORD, None, False),
+    (RECORD, None, True),
+    *((RECORD, name, False) for name in "abcd"),
+]
+
+
+class Plain(NodeDriver):
+    """The driver of no format."""
+
+    name = "plain"
+
+    def spec_members(self) -> dict[str, Any]:
+        return {}
+
+
+def stored(dtype: Any, seed: int) -> tegula.Array:
+    dtype = np.dtype(dtype)
+    array = tegula.create_array(tegula.MemoryStore(), shape=(3, 4), chunks=(2, 3), dtype=dtype, format="zarr2")
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "U":
+        array[...] = rng.choice(["a", "bcd", "é"], (3, 4))
+    elif dtype.kind == "b":
+        array[...] = rng.integers(0, 2, (3, 4)).astype(bool)
+    else:
+        raw = rng.integers(65, 90, (3, 4, dtype.itemsize), dtype=np.uint8)
+        array[...] = raw.view(dtype)[..., 0]
+    return array
+
+
+@st.composite
+def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Indices as drivers get them; index arrays have one element twice nowhere."""
+    joint = draw(st.integers(1, 2))
+    found: list[Any] = []
+    for size in shape:
+        kind = draw(st.sampled_from(["slice", "slice", "int", "array"]))
+        if kind == "int":
+            found.append(draw(st.integers(0, size - 1)))
+        elif kind == "array":
+            numbers = draw(st.permutations(range(size)))[: draw(st.integers(1, size))]
+            lengths = [1] * joint
+            lengths[draw(st.integers(0, joint - 1))] = len(numbers)
+            found.append(np.array(numbers).reshape(lengths))
+        else:
+            start = draw(st.integers(0, size))
+            part = slice(start, draw(st.integers(start, size)), draw(st.sampled_from([1, 1, 2])))
+            covered = range(size)[part]
+            backwards = draw(st.booleans()) and len(covered) > 0
+            found.append(slice(covered[-1], covered[0] - 1, -part.step) if backwards else part)
+    try:
+        np.broadcast_shapes(*(item.shape for item in found if isinstance(item, np.ndarray)))
+    except ValueError:
+        return tuple(slice(0, size, 1) for size in shape)
+    return tuple(found)
+
+
+def mesh(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same as index arrays only, so that NumPy puts those that broadcast together first."""
+    arrays = [item for item in chosen if isinstance(item, np.ndarray)]
+    joint = np.broadcast_shapes(*(item.shape for item in arrays))
+    rank = len(joint) + sum(isinstance(item, slice) for item in chosen)
+    axis = len(joint)
+    found: list[Any] = []
+    for item in chosen:
+        if isinstance(item, slice):
+            lengths = [1] * rank
+            covered = np.arange(item.start, item.stop, item.step)
+            lengths[axis] = covered.size
+            axis += 1
+            found.append(covered.reshape(lengths))
+        elif isinstance(item, np.ndarray):
+            found.append(np.broadcast_to(item, joint).reshape(joint + (1,) * (rank - len(joint))))
+        else:
+            found.append(np.int64(item))
+    return tuple(found)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(CASES), st.integers(0, 99), st.data())
+def test_parts_of_elements(case: Any, seed: int, data: Any) -> None:
+    dtype, field, void = case
+    array = stored(dtype, seed)
+    driver = Plain(array, Elements(array.metadata.data_type, field, void))
+    everything = tuple(slice(0, size, 1) for size in driver.domain.shape)
+    wanted = driver.read(everything)
+    assert wanted.dtype == driver.dtype.numpy_dtype
+    assert wanted.shape == driver.domain.shape
+    chosen = data.draw(indices(wanted.shape))
+    part = wanted[mesh(chosen)]
+    found = driver.read(chosen)
+    assert found.shape == part.shape
+    assert np.array_equal(found, part)
+    new = np.random.default_rng(seed + 1).permutation(wanted.ravel())[: part.size].reshape(part.shape)
+    driver.write(chosen, new)
+    wanted[mesh(chosen)] = new
+    assert np.array_equal(driver.read(everything), wanted)
+
+
+def test_what_elements_are_shown_as() -> None:
+    def shown(dtype: Any, **options: Any) -> tuple[str, tuple[int, ...]]:
+        elements = Elements(as_data_type(np.dtype(dtype)), **options)
+        return elements.dtype.name, elements.shape
+
+    assert shown(">i4") == ("int32", ())
+    assert shown(">i4", void=True) == ("byte", (4,))
+    assert shown("S4") == ("char", (4,))
+    assert shown("V2") == ("byte", (2,))
+    assert shown("<U4") == ("<U4", ())
+    assert shown(RECORD, field="b") == ("float32", (2, 3))
+    assert shown(RECORD, field="c") == ("char", (2,))
+    assert shown(RECORD, void=True) == ("byte", (29,))
+    assert shown(RECORD)[1] == ()
+
+
+def test_missing_chunks_are_refused_if_asked_for() -> None:
+    array = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype="u1", format="zarr2")
+    array[:2] = 5
+    driver = Plain(array, fill_missing=False)
+    assert driver.read((slice(0, 2, 1),)).tolist() == [5, 5]
+    with pytest.raises(ValueError, match=r'NOT_FOUND: chunk \{1\} stored at "1" is missing'):
+        driver.read((slice(0, 4, 1),))
+
+
+def test_statistics() -> None:
+    array = tegula.create_array(tegula.MemoryStore(), shape=(400, 400), chunks=(2, 2), dtype="u1", format="zarr2")
+    array[10, 20] = 1
+    driver = Plain(array)
+
+    def asked(*indices: Any) -> tuple[bool, bool]:
+        found = driver.storage_statistics(indices, query_not_stored=True, query_fully_stored=True)
+        return found["not_stored"], found["fully_stored"]
+
+    assert asked(slice(0, 400, 1), slice(0, 400, 1)) == (False, False)
+    assert asked(slice(0, 400, 1), 21) == (False, False)
+    assert asked(slice(399, -1, -1), 22) == (True, False)
+    assert asked(slice(11, 400, 2), slice(20, 400, 2)) == (False, False)
+    assert asked(slice(12, 400, 2), slice(20, 400, 2)) == (True, False)
+    assert asked(10, 20) == (False, True)
+    assert asked(np.arange(400), np.arange(400)[::-1]) == (True, False)
+    assert asked(np.arange(400), np.arange(400) * 2 % 400) == (False, False)
