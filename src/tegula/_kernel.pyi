@@ -61,6 +61,11 @@ class Array:
     ) -> None:
         """Write `values` where tables select."""
 
+    def any_stored(self, bounds: Sequence[tuple[int, int]]) -> bool | None:
+        """Return whether any chunk of a box has a value; ``None`` if that has to be found out another way."""
+    def delete(self, bounds: Sequence[tuple[int, int]], holds: Callable[[], bool]) -> bool | None:
+        """Delete the chunks of a box as long as `holds` says so; ``None`` if that has to be done another way."""
+
 class Texts:
     """Chunks of Python's texts or bytes: `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow."""
 

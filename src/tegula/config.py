@@ -134,13 +134,19 @@ def configure(**changes: Any) -> Iterator[Config]:
     ...     config.current().threads
     1
     """
-    global _current
     before = _current
     unknown = changes.keys() - {field.name for field in fields(Config)}
     if unknown:
         raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
-    _current = replace(before, **changes)
+    settings = replace(before, **changes)
+    _put_in_force(settings)
     try:
-        yield _current
+        yield settings
     finally:
-        _current = before
+        _put_in_force(before)
+
+
+def _put_in_force(settings: Config) -> None:
+    global _current
+    _current = settings
+    executors.announce(settings.executor)

@@ -64,6 +64,8 @@ class Bytes(Serializer):
                 self.memory = self.stored = dtype
         self.buffer = exportable(self.stored)
         self.padded = packed(dtype).itemsize != dtype.itemsize
+        if self.stored == dtype and not any(True for _ in _text_fields(dtype)):
+            self.plain = self.stored
 
     @property
     def native(self) -> Native | None:

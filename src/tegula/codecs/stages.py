@@ -92,6 +92,8 @@ class Serializer(ABC):
     name: str
     buffer: np.dtype[Any] | None = None
     sharding: Any = None
+    plain: np.dtype[Any] | None = None
+    """Type of the elements, if a chunk is stored as it lies in memory in C order; then the chain needs no decoder."""
 
     @property
     def native(self) -> Native | None:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from tegula.engine import kernel
 from tegula.engine.pool import in_background
 from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError
@@ -79,8 +78,7 @@ class Future(Generic[T]):
 def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
     """Run a function that reads or writes an array in the background; here and now where no thread can be started."""
     with suppress(TegulaError):  # the function will meet it, too
-        if kernel.handle(array) is None:
-            array.chain.load()
+        array.executor.load(array)
     waiting: futures.Future[T] = futures.Future()
 
     def run() -> None:
