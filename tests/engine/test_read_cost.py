@@ -44,7 +44,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> tegula.Store:
 def four_chunks(store: tegula.Store, format: str) -> tegula.Array:
     array = tegula.create_array(store, shape=(20, 20), chunks=(10, 10), dtype="i4", format=format)
     array[...] = np.arange(400).reshape(20, 20)
-    return array
+    return tegula.open_array(store, mode="r")
 
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])

@@ -24,7 +24,7 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
-    Native,
+    NativeChain,
     Serializer,
     Shape,
     flat,
@@ -83,8 +83,8 @@ class CodecChain:
         self.sharding = serializer.sharding if not arrays and not buffers else None
 
     @property
-    def native(self) -> Native | None:
-        """The chain for tegula's compiled kernel: order, serializer, buffers; ``None`` if it can't do all of it.
+    def native(self) -> NativeChain | None:
+        """The chain for tegula's compiled kernel; ``None`` if it can't do all of it.
 
         See `tegula.codecs.native.describe`.
         """

@@ -21,9 +21,6 @@ from tegula.engine.stored import Box, StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.indexing import Plan
-from tegula.indexing.arrays import Lookup, Points
-from tegula.indexing.plan import Runs
-from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 from tegula.stores import LocalStore
 
 if TYPE_CHECKING:
@@ -49,8 +46,19 @@ def _described(array: StoredArray) -> KernelArray | None:
     store = _kept_store(library, array)
     if store is None:
         return None
+    metadata = array.metadata
     try:
-        described = _describe(library, array, store, chain)
+        described: KernelArray = library.Array(
+            store,
+            shape=metadata.shape,
+            axes=metadata.grid.axes,
+            prefix=array.prefix,
+            keys=metadata.keys,
+            chain=chain,
+            fill=array.fill.tobytes(),
+            dtype=array.fill.dtype,
+            dense=metadata.dense,
+        )
     except UnsupportedError:  # options that the kernel's codecs do not know
         _leave(array)
         return None
@@ -61,23 +69,6 @@ def _described(array: StoredArray) -> KernelArray | None:
 def _leave(array: StoredArray) -> None:
     """Leave an array to the reference executor, from now on."""
     object.__setattr__(array, "executor", reference)
-
-
-def _describe(library: ModuleType, array: StoredArray, store: Any, chain: Any) -> KernelArray:
-    metadata, keys = array.metadata, array.metadata.keys
-    names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
-    cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
-    described: KernelArray = library.Array(
-        store,
-        metadata.shape,
-        cuts,
-        (*names, keys.first_only),
-        chain,
-        array.fill.tobytes(),
-        array.fill.dtype,
-        metadata.dense,
-    )
-    return described
 
 
 def _kept_store(library: ModuleType, array: StoredArray) -> Any:
@@ -101,13 +92,6 @@ def _store(library: ModuleType, array: StoredArray) -> Any:
             sync = store.durability == "fsync"
             return library.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
     return library.PythonStore(store, array.chain.sharding is not None, store.concurrency)
-
-
-def _cut(axis: ChunkAxis, size: int) -> Any:
-    if isinstance(axis, RegularAxis):
-        return axis.chunk
-    count = axis.count(size)
-    return [axis.start(number) for number in range(count + 1)] if count else [0, 1]
 
 
 def get(array: StoredArray, selection: Any) -> Any:
@@ -140,7 +124,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     done = False
     if described is not None and offset is not None:
         try:
-            done = described.read(*_tables(plan), out, offset, config.current().threads, array.check_exists)
+            done = described.read(plan, out, offset, config.current().threads, array.check_exists)
         except TegulaError as error:
             array.locate(error)
             raise
@@ -164,7 +148,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         return
     values = _cast(values, array.dtype)
     try:
-        described.write(*_tables(plan), values, offset, config.current().threads, array.keeps_empty)
+        described.write(plan, values, offset, config.current().threads, array.keeps_empty)
     except TegulaError as error:
         array.locate(error)
         raise
@@ -232,22 +216,6 @@ def _offset(array: StoredArray) -> int | None:
     fields = array.metadata.data_type.numpy.fields
     dtype, offset = fields[array.field][:2] if fields else (array.dtype, 0)
     return None if dtype.subdtype is not None or dtype.names is not None else int(offset)
-
-
-def _tables(plan: Plan) -> tuple[list[Any], Any, list[int]]:
-    """Return the plan in plain lists and tuples: a table for each axis, the points, what dimensions stand for."""
-    tables = [None if table is None else _table(table) for table in plan.axes]
-    return tables, None if plan.points is None else _points(plan.points), [*plan.work_axes]
-
-
-def _table(table: Runs | Lookup) -> tuple[Any, ...]:
-    if isinstance(table, Lookup):
-        return table.numbers, table.bounds, table.consecutive, table.whole, table.offsets, table.positions
-    return (table.start,) if table.length is None else (table.start, table.step, table.count)
-
-
-def _points(points: Points) -> tuple[Any, ...]:
-    return points.axes, points.numbers, points.bounds, [*points.offsets], points.positions
 
 
 def _after_fork() -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tegula import config, executors
 from tegula.codecs import CodecChain
+from tegula.codecs.stages import NativeTexts
 from tegula.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["TextChain"]
 
 Chunk = npt.NDArray[Any]
-_VLEN = "vlen"
 
 
 class TextChain(CodecChain):
@@ -47,11 +47,11 @@ class TextChain(CodecChain):
             return None
         if not self._known:
             native = self.native
-            if native is not None and native[1][0] == _VLEN:
-                self._order, (_, is_text), buffers = native
+            if native is not None and isinstance(native.serializer, NativeTexts):
+                self._order = native.order
                 self._back = None if self._order is None else np.argsort(self._order)
                 with suppress(UnsupportedError):  # options that the kernel's codecs do not know
-                    self._texts = library.Texts(is_text, buffers)
+                    self._texts = library.Texts(is_text=native.serializer.is_text, buffers=native.buffers)
             self._known = True
         return self._texts
 
