@@ -32,11 +32,14 @@ _MISSING = "the chunk is missing"
 
 def get(array: StoredArray, selection: Any) -> Any:
     """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go by a plan made elsewhere."""
-    metadata, dtype = array.metadata, array.fill.dtype
+    metadata, dtype = array.metadata, array.metadata.data_type.numpy
     plan = plain(selection, metadata.shape, metadata.grid)
     if plan is None or prod(plan.work_shape) * dtype.itemsize > _LARGE:
         return None
-    out = np.empty(plan.work_shape, dtype)
+    try:
+        out = np.empty(plan.work_shape, dtype)
+    except (MemoryError, ValueError):
+        return None  # reading by a plan reports that it is too large
     try:
         read(array, plan, out)
     except MemoryError:
