@@ -17,7 +17,7 @@ setting                    environment variable     meaning
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -138,15 +138,15 @@ def configure(**changes: Any) -> Iterator[Config]:
     unknown = changes.keys() - {field.name for field in fields(Config)}
     if unknown:
         raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
-    settings = replace(before, **changes)
-    _put_in_force(settings)
+    settings, put_in_force = replace(before, **changes), _put_in_force
+    put_in_force(settings)
     try:
         yield settings
     finally:
-        _put_in_force(before)
+        put_in_force(before)  # a global name may be gone by now, if the interpreter ends within the block
 
 
-def _put_in_force(settings: Config) -> None:
+def _put_in_force(settings: Config, announce: Callable[[str], None] = executors.announce) -> None:
     global _current
     _current = settings
-    executors.announce(settings.executor)
+    announce(settings.executor)

@@ -7,7 +7,7 @@ it is no Python warning, because nothing is wrong that should end a program whic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -90,9 +90,9 @@ def follow(follower: Callable[[str], None]) -> None:
     _followers.append(follower)
 
 
-def announce(setting: str) -> None:
+def announce(setting: str, followers: Sequence[Callable[[str], None]] = _followers) -> None:
     """Tell all followers which setting is in force now."""
-    for follower in _followers:
+    for follower in followers:
         follower(setting)
 
 

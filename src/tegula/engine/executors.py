@@ -41,9 +41,9 @@ class Preferred:
     may_hold_chunks: Callable[[StoredArray, Box], bool]
     delete_chunks: Callable[[StoredArray, Box, Callable[[], bool]], bool]
 
-    def follow(self, setting: str) -> None:
+    def follow(self, setting: str, by_kernel: Executor = kernel, by_reference: Executor = reference) -> None:
         """Take over the functions of the executor that the setting asks for."""
-        executor: Executor = reference if setting == "reference" else kernel
+        executor = by_reference if setting == "reference" else by_kernel
         for name in self.__slots__:
             setattr(self, name, getattr(executor, name))
 
