@@ -85,3 +85,9 @@ def test_a_program_that_makes_errors_of_warnings_goes_on_without_it():
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stderr.count("\n") == 1  # where logging is not set up, it writes the warning there
     assert "the reference executor, which gives the same results and takes longer" in done.stderr
+
+
+def test_a_setting_that_is_in_force_when_the_interpreter_ends_leaves_quietly():
+    code = "import tegula\nfrom tegula import config\nkept = config.configure(executor='reference')\nkept.__enter__()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

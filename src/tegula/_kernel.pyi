@@ -1,13 +1,60 @@
 """The compiled kernel: carries out plans in Rust. It is optional; `tegula.executors` knows whether it is there."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 __version__: str
 """The version of tegula that it belongs to."""
+
+# What the kernel reads of Python's objects: attributes of these names and types, and nothing else.
+
+class Codec(Protocol):
+    """A codec of bytes to bytes: `tegula.codecs.stages.NativeCodec`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def options(self) -> Sequence[bool | int | float | str | None]: ...
+
+class Chain(Protocol):
+    """A chain of codecs: `tegula.codecs.stages.NativeChain`; `serializer` is a `NativeElements` or `NativeShards`."""
+
+    @property
+    def order(self) -> Sequence[int] | None: ...
+    @property
+    def serializer(self) -> object: ...
+    @property
+    def buffers(self) -> Sequence[Codec]: ...
+
+class ChunkAxis(Protocol):
+    """How an axis is cut: by the attribute `chunk`, one length, or `edges`, the length of each chunk."""
+
+class ChunkKeys(Protocol):
+    """How keys are spelled: `tegula.metadata.chunk_keys.ChunkKeyEncoding`."""
+
+    @property
+    def separator(self) -> str: ...
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
+    @property
+    def scalar(self) -> str: ...
+    @property
+    def first_only(self) -> bool: ...
+
+class Plan(Protocol):
+    """What is selected: `tegula.indexing.Plan`, with its tables `Runs`, `Lookup` and `Points`."""
+
+    @property
+    def axes(self) -> Sequence[object]: ...
+    @property
+    def points(self) -> object: ...
+    @property
+    def work_axes(self) -> Sequence[int]: ...
 
 class PythonStore:
     """A store that the kernel asks under the interpreter's lock."""
@@ -27,45 +74,51 @@ class Array:
     def __new__(
         cls,
         store: PythonStore | LocalFiles,
+        *,
         shape: Sequence[int],
-        cuts: Sequence[int | list[int]],
-        keys: tuple[str, str, str, str, bool],
-        chain: tuple[Any, ...],
+        axes: Sequence[ChunkAxis],
+        prefix: str,
+        keys: ChunkKeys,
+        chain: Chain,
         fill: bytes,
         dtype: np.dtype[Any],
         dense: bool,
     ) -> Array:
-        """Describe an array; see `tegula.engine.kernel` for the parts."""
+        """Describe an array: its shape, and for each axis how it is cut into chunks.
+
+        Keys are those of `keys` with `prefix` before them. `fill` is one element of `dtype`; `dense` says that every
+        chunk has to be stored.
+        """
     def get(self, selection: object, threads: int, look: Callable[[], None]) -> Any:
         """Read a selection of ints, slices and an ellipsis; ``None`` if that has to go another way."""
     def read(
         self,
-        tables: list[Any],
-        points: tuple[Any, ...] | None,
-        axes: list[int],
+        plan: Plan,
         out: npt.NDArray[Any],
         offset: int,
         threads: int,
         look: Callable[[], None],
     ) -> bool:
-        """Read what tables select into `out`; return whether that is done. `look` is called if a chunk was absent."""
+        """Read what a plan selects into `out`; return whether that is done. `look` is called if a chunk was absent."""
     def write(
         self,
-        tables: list[Any],
-        points: tuple[Any, ...] | None,
-        axes: list[int],
+        plan: Plan,
         values: npt.NDArray[Any],
         offset: int,
         threads: int,
         keep_empty: bool,
     ) -> None:
-        """Write `values` where tables select."""
+        """Write `values` where a plan selects."""
+    def any_stored(self, bounds: Sequence[tuple[int, int]]) -> bool | None:
+        """Return whether any chunk of a box has a value; ``None`` if that has to be found out another way."""
+    def delete(self, bounds: Sequence[tuple[int, int]], holds: Callable[[], bool]) -> bool | None:
+        """Delete the chunks of a box as long as `holds` says so; ``None`` if that has to be done another way."""
 
 class Texts:
     """Chunks of Python's texts or bytes: `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow."""
 
-    def __new__(cls, text: bool, buffers: tuple[Any, ...]) -> Texts:
-        """`buffers` as in `CodecChain.native`."""
+    def __new__(cls, *, is_text: bool, buffers: Sequence[Codec]) -> Texts:
+        """Take chunks of text or of bytes; `buffers` are the codecs of bytes in the order of encoding."""
     def decode(self, data: bytes, count: int, most: int) -> list[Any]:
         """Make the list of `count` elements of a chunk's bytes; no codec may make more than `most` bytes."""
     def encode(self, elements: list[Any]) -> bytes | None:

@@ -102,7 +102,8 @@ class Array(ArrayProtocols):
     @overload
     def __getitem__(self, selection: Any) -> Any: ...
     def __getitem__(self, selection: Any) -> Any:
-        found = engine.get(self._stored, selection)
+        stored = self._stored
+        found = stored.executor.get(stored, selection)
         return self._read(selection, numpy_like, None) if found is None else found
 
     def __setitem__(self, selection: Any, values: Any) -> None:

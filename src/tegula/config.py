@@ -17,7 +17,7 @@ setting                    environment variable     meaning
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -134,21 +134,26 @@ def configure(**changes: Any) -> Iterator[Config]:
     ...     config.current().threads
     1
     """
-    global _current
     before = _current
     unknown = changes.keys() - {field.name for field in fields(Config)}
     if unknown:
         raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
-    _current = replace(before, **changes)
+    settings, put_in_force = replace(before, **changes), _put_in_force
+    put_in_force(settings)
     try:
-        yield _current
+        yield settings
     finally:
-        _current = before
+        put_in_force(before)  # a global name may be gone by now, if the interpreter ends within the block
 
 
 def _put(**changes: Any) -> Config:
     """Change settings for good, and return those there were, for libraries' interfaces that have functions for that."""
-    global _current
     before = _current
-    _current = replace(before, **changes)
+    _put_in_force(replace(before, **changes))
     return before
+
+
+def _put_in_force(settings: Config, announce: Callable[[str], None] = executors.announce) -> None:
+    global _current
+    _current = settings
+    announce(settings.executor)

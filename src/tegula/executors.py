@@ -7,6 +7,7 @@ it is no Python warning, because nothing is wrong that should end a program whic
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -14,13 +15,14 @@ from typing import Final
 
 from tegula.errors import UnsupportedError
 
-__all__ = ["EXECUTORS", "choose", "kernel", "obstacle"]
+__all__ = ["EXECUTORS", "announce", "choose", "follow", "kernel", "obstacle"]
 
 EXECUTORS: Final = ("auto", "kernel", "reference")
 """The values of the setting."""
 
 _MODULE: Final = "tegula._kernel"
 _log: Final = logging.getLogger("tegula")
+_followers: Final[list[Callable[[str], None]]] = []
 
 
 @cache
@@ -81,6 +83,17 @@ def choose(executor: str) -> ModuleType | None:
         raise UnsupportedError(f"tegula's compiled kernel {found}", field="executor")
     _say_missing()
     return None
+
+
+def follow(follower: Callable[[str], None]) -> None:
+    """Call `follower` with the setting each time it is put into force, until the process ends."""
+    _followers.append(follower)
+
+
+def announce(setting: str, followers: Sequence[Callable[[str], None]] = _followers) -> None:
+    """Tell all followers which setting is in force now."""
+    for follower in followers:
+        follower(setting)
 
 
 @cache

@@ -3,23 +3,15 @@
 mod helpers;
 mod job;
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use crate::Result;
 use helpers::Pool;
-use job::Job;
+use job::{INSIDE, Job, POLL};
 
 pub use helpers::after_fork;
 pub use job::given_up;
-
-/// How much time lies between two polls.
-const POLL: Duration = Duration::from_millis(50);
-
-thread_local! {
-    /// Whether this thread is carrying out a task already.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
 
 /// Run `task(0) … task(count - 1)` on the calling thread and up to `threads - 1` of the pool's.
 ///
@@ -47,7 +39,7 @@ pub fn run(
     }
     let _inside = Inside::enter(true);
     let pool = Pool::get();
-    let job = Job::new(task, count, threads.min(count) - 1, pool);
+    let job = Job::new(task, count, threads.min(count) - 1);
     // From here on nothing leaves this function, by panic either, before the job is closed: it borrows the task.
     let closing = Closing { pool, job: &job };
     pool.offer(&job);
@@ -56,10 +48,17 @@ pub fn run(
             job.fail(error);
         }
     }
-    job.close(pool);
+    close(&job, pool);
     job.wait(|| polls.ask());
     drop(closing);
     job.outcome()
+}
+
+/// Let no helper in any more, and offer the job to none.
+fn close(job: &Arc<Job>, pool: &Pool) {
+    if job.close() {
+        pool.withdraw(job);
+    }
 }
 
 /// What the caller wants to be asked from time to time.
@@ -101,13 +100,13 @@ impl Drop for Inside {
 /// Closes a job and waits for the helpers in it, even if `poll` panics.
 struct Closing<'a> {
     pool: &'static Pool,
-    job: &'a std::sync::Arc<Job>,
+    job: &'a Arc<Job>,
 }
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         self.job.stop();
-        self.job.close(self.pool);
+        close(self.job, self.pool);
         self.job.wait(|| Ok(()));
     }
 }

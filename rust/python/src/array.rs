@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
 use tegula_kernel::placing::Work;
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
@@ -15,10 +14,10 @@ use tegula_kernel::stores::Store;
 use tegula_kernel::write::write;
 use tegula_kernel::{Error, array};
 
-use crate::description;
+use crate::description::{self, AxisParts, KeyParts};
 use crate::errors::{exception, foreign};
 use crate::output::{View, new_array, scalar};
-use crate::selection::{Dimensions, Pick, basic, plan, table};
+use crate::selection::{Pick, PlanParts, basic, table};
 use crate::stores::Source;
 
 /// Results of this size do not stay in the caches.
@@ -44,22 +43,27 @@ pub struct Array {
 #[pymethods]
 impl Array {
     #[new]
+    #[pyo3(signature = (store, *, shape, axes, prefix, keys, chain, fill, dtype, dense))]
     #[expect(clippy::too_many_arguments, reason = "the parts of a description")]
     fn new(
         store: &Bound<'_, PyAny>,
         shape: Vec<u64>,
-        cuts: Vec<Bound<'_, PyAny>>,
-        keys: &Bound<'_, PyAny>,
+        axes: Vec<AxisParts>,
+        prefix: &str,
+        keys: KeyParts,
         chain: &Bound<'_, PyAny>,
         fill: Vec<u8>,
         dtype: Bound<'_, PyArrayDescr>,
         dense: bool,
     ) -> PyResult<Array> {
-        let cuts =
-            (cuts.iter().zip(&shape)).map(|(cut, &size)| description::cut(cut, size)).collect::<PyResult<Vec<_>>>()?;
+        if axes.len() != shape.len() {
+            return Err(description::contradiction());
+        }
+        let cuts = axes.into_iter().zip(&shape).map(|(axis, &size)| description::cut(axis, size));
+        let cuts = cuts.collect::<PyResult<Vec<_>>>()?;
         let big = dtype.byteorder() == if cfg!(target_endian = "big") { b'=' } else { b'>' };
         let chain = description::chain(chain, big)?;
-        if cuts.len() != shape.len() || fill.len() != dtype.itemsize() || dtype.has_object() || fill.is_empty() {
+        if fill.len() != dtype.itemsize() || dtype.has_object() || fill.is_empty() {
             return Err(description::contradiction());
         }
         if dense && (shape.is_empty() || chain.sharding().is_some()) {
@@ -67,7 +71,7 @@ impl Array {
         }
         description::check_chain(&chain, &cuts, fill.len()).map_err(|error| exception(store.py(), error))?;
         let scalars = dtype.kind() != b'V';
-        let keys = description::keys(keys)?;
+        let keys = keys.below(prefix);
         let prefix = keys.prefix[..keys.prefix.rfind('/').map_or(0, |end| end + 1)].to_owned();
         let content = cuts
             .iter()
@@ -134,16 +138,13 @@ impl Array {
         Ok(Some(out))
     }
 
-    /// Read what tables select into `out`; of each element the bytes that a field takes. Return whether that is done:
+    /// Read what a plan selects into `out`; of each element the bytes that a field takes. Return whether that is done:
     /// not if elements of `out` may share memory, where several threads would be in each other's way.
     ///
     /// `look` is called once at the end if a chunk was absent, to see that the array is still there.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn read(
         &self,
-        tables: &Bound<'_, PyList>,
-        points: Option<&Bound<'_, PyTuple>>,
-        axes: Vec<isize>,
+        plan: PlanParts<'_>,
         out: &Bound<'_, PyAny>,
         offset: usize,
         threads: usize,
@@ -156,7 +157,7 @@ impl Array {
         if !view.is_disjoint() {
             return Ok(false);
         }
-        let (plan, work) = self.understand(tables, points, &axes, &view, offset)?;
+        let (plan, work) = self.understand(out.py(), plan, &view, offset)?;
         // SAFETY: the plan has been checked against the buffer's shape and the array's; no two of its places are one.
         unsafe { self.run_read(&plan, work, threads, look)? };
         Ok(true)
@@ -188,21 +189,18 @@ impl Array {
         usual(py, py.detach(|| self.source.delete_all(keys, &mut holds)))
     }
 
-    /// Write `values` where tables select.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
+    /// Write `values` where a plan selects.
     fn write(
         &self,
         py: Python<'_>,
-        tables: &Bound<'_, PyList>,
-        points: Option<&Bound<'_, PyTuple>>,
-        axes: Vec<isize>,
+        plan: PlanParts<'_>,
         values: &Bound<'_, PyAny>,
         offset: usize,
         threads: usize,
         keep_empty: bool,
     ) -> PyResult<()> {
         let view = View::new(values)?;
-        let (plan, work) = self.understand(tables, points, &axes, &view, offset)?;
+        let (plan, work) = self.understand(py, plan, &view, offset)?;
         self.run(py, plan.len(), &AtomicBool::new(false), |store, call| {
             let call = Call { threads, keep_empty, ..call };
             // SAFETY: the plan has been checked against the buffer's shape and the array's.
@@ -221,9 +219,8 @@ impl Array {
 
     fn understand(
         &self,
-        tables: &Bound<'_, PyList>,
-        points: Option<&Bound<'_, PyTuple>>,
-        axes: &[isize],
+        py: Python<'_>,
+        parts: PlanParts<'_>,
         view: &View<'_>,
         offset: usize,
     ) -> PyResult<(Plan, Work)> {
@@ -234,8 +231,7 @@ impl Array {
         if !fits || (size < total && swapped) || view.has_objects() {
             return Err(PyValueError::new_err("the buffer does not hold elements of the array"));
         }
-        let dimensions = Dimensions { axes, shape: view.shape(), strides: view.strides() };
-        let plan = plan(tables, points, &dimensions, &self.array.shape, &self.array.cuts)?;
+        let plan = parts.checked(py, view.shape(), view.strides(), &self.array.shape, &self.array.cuts)?;
         let bytes = view.shape().iter().fold(size, |bytes, &count| bytes.saturating_mul(count));
         Ok((plan, Work { start: view.start(), offset, size, far: bytes >= FAR }))
     }

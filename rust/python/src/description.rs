@@ -1,8 +1,8 @@
-//! Descriptions of arrays as Python hands them in: tuples of names and numbers.
+//! Descriptions of arrays as Python hands them in: objects whose attributes are named here as they are there.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use tegula_kernel::Error;
 use tegula_kernel::array::{Chain, Elements, Keys, Serializer, Sharding};
 use tegula_kernel::codecs::{self, Codec, Value};
@@ -15,57 +15,93 @@ const DEEPEST: usize = 32;
 /// The longest index that `tegula.codecs.sharding` lets a shard have, in bytes.
 const LARGEST_INDEX: u64 = 1 << 28;
 
-/// `(order, serializer, buffers)`, as `CodecChain.native` gives it; `big` says that numbers in memory are big-endian.
+/// A chain of codecs: `tegula.codecs.native.NativeChain`.
+#[derive(FromPyObject)]
+struct ChainParts<'py> {
+    order: Option<Vec<usize>>,
+    serializer: SerializerParts<'py>,
+    buffers: Vec<CodecParts<'py>>,
+}
+
+/// How elements become bytes: `NativeElements` or `NativeShards` of the same module.
+#[derive(FromPyObject)]
+enum SerializerParts<'py> {
+    Elements { itemsize: usize, swap: usize, is_text: bool },
+    Shards { inner_shape: Vec<u64>, inner: Bound<'py, PyAny>, index: Bound<'py, PyAny>, index_at_start: bool },
+}
+
+/// A codec of bytes: `NativeCodec` of the same module.
+#[derive(FromPyObject)]
+pub struct CodecParts<'py> {
+    name: String,
+    options: Vec<Bound<'py, PyAny>>,
+}
+
+/// How an axis is cut into chunks: `tegula.metadata.chunk_grids.RegularAxis` or `VaryingAxis`.
+#[derive(FromPyObject)]
+pub enum AxisParts {
+    /// Chunks of one length.
+    Regular { chunk: u64 },
+    /// The length of each chunk.
+    Varying { edges: Vec<u64> },
+}
+
+/// How keys of chunks are spelled: `tegula.metadata.chunk_keys.ChunkKeyEncoding`.
+#[derive(FromPyObject)]
+pub struct KeyParts {
+    separator: String,
+    prefix: String,
+    suffix: String,
+    scalar: String,
+    first_only: bool,
+}
+
+impl KeyParts {
+    /// The keys of an array whose keys all start with `above`.
+    pub fn below(self, above: &str) -> Keys {
+        let KeyParts { separator, prefix, suffix, scalar, first_only } = self;
+        let scalar = if scalar.is_empty() { scalar } else { format!("{above}{scalar}") };
+        Keys { prefix: format!("{above}{prefix}"), separator, suffix, scalar, first_only }
+    }
+}
+
+/// Make the chain that a `NativeChain` describes; `big` says that numbers in memory are big-endian.
 pub fn chain(description: &Bound<'_, PyAny>, big: bool) -> PyResult<Chain> {
     nested(description, big, DEEPEST)
 }
 
 fn nested(description: &Bound<'_, PyAny>, big: bool, depth: usize) -> PyResult<Chain> {
-    if depth == 0 {
-        return Err(exception(
-            description.py(),
-            Error::unsupported("sharding_indexed", "shards are nested too deeply"),
-        ));
-    }
-    let (order, serial, buffers): (Option<Vec<usize>>, Bound<'_, PyTuple>, Bound<'_, PyTuple>) =
-        description.extract()?;
-    Ok(Chain { order, serializer: serializer(&serial, big, depth - 1)?, buffers: self::buffers(&buffers)? })
-}
-
-fn serializer(description: &Bound<'_, PyTuple>, big: bool, depth: usize) -> PyResult<Serializer> {
-    let kind: String = description.get_item(0)?.extract()?;
-    match kind.as_str() {
-        "bytes" => {
-            let (_, size, swap, text): (String, usize, usize, bool) = description.extract()?;
-            Ok(Serializer::Elements(Elements { size, swap, text: text.then_some(big) }))
+    let Some(depth) = depth.checked_sub(1) else {
+        let error = Error::unsupported("sharding_indexed", "shards are nested too deeply");
+        return Err(exception(description.py(), error));
+    };
+    let parts: ChainParts<'_> = description.extract()?;
+    let serializer = match parts.serializer {
+        SerializerParts::Elements { itemsize, swap, is_text } => {
+            Serializer::Elements(Elements { size: itemsize, swap, text: is_text.then_some(big) })
         }
-        "sharding" => {
-            type Parts<'py> = (String, Vec<u64>, Bound<'py, PyAny>, Bound<'py, PyAny>, bool);
-            let (_, inner_shape, inner, index, at_start): Parts<'_> = description.extract()?;
-            if inner_shape.contains(&0) {
-                return Err(PyTypeError::new_err("an inner chunk has no elements"));
-            }
-            Ok(Serializer::Shard(Box::new(Sharding {
+        SerializerParts::Shards { inner_shape, .. } if inner_shape.contains(&0) => {
+            return Err(PyTypeError::new_err("an inner chunk has no elements"));
+        }
+        SerializerParts::Shards { inner_shape, inner, index, index_at_start } => {
+            Serializer::Shard(Box::new(Sharding {
                 inner_shape,
                 inner: nested(&inner, big, depth)?,
                 index: nested(&index, false, depth)?,
-                at_start,
-            })))
+                at_start: index_at_start,
+            }))
         }
-        other => Err(PyTypeError::new_err(format!("no serializer is called {other:?}"))),
-    }
+    };
+    Ok(Chain { order: parts.order, serializer, buffers: buffers(description.py(), &parts.buffers)? })
 }
 
-/// The codecs of bytes, in the order of encoding.
-pub fn buffers(descriptions: &Bound<'_, PyTuple>) -> PyResult<Vec<Box<dyn Codec>>> {
-    descriptions.iter().map(|codec| build(&codec)).collect()
-}
-
-fn build(description: &Bound<'_, PyAny>) -> PyResult<Box<dyn Codec>> {
-    let parts = description.cast::<PyTuple>()?;
-    let name: String = parts.get_item(0)?.extract()?;
-    let options = parts.iter().skip(1).map(|item| value(&item)).collect::<PyResult<Vec<Value>>>()?;
-    codecs::build(&name, &options).map_err(|error| exception(description.py(), error))
+/// Build the codecs of bytes, given in the order of encoding.
+pub fn buffers(py: Python<'_>, codecs: &[CodecParts<'_>]) -> PyResult<Vec<Box<dyn Codec>>> {
+    let build = |codec: &CodecParts<'_>| {
+        let options = codec.options.iter().map(value).collect::<PyResult<Vec<Value>>>()?;
+        codecs::build(&codec.name, &options).map_err(|error| exception(py, error))
+    };
+    codecs.iter().map(build).collect()
 }
 
 fn value(item: &Bound<'_, PyAny>) -> PyResult<Value> {
@@ -84,22 +120,27 @@ fn value(item: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
 }
 
-/// An int for a regular axis; for any other a list of where chunks begin, and the last ends. `size` is the axis' length.
-pub fn cut(description: &Bound<'_, PyAny>, size: u64) -> PyResult<Cut> {
+/// Cut an axis of `size` indices.
+pub fn cut(axis: AxisParts, size: u64) -> PyResult<Cut> {
     let known = |length: u64| i64::try_from(length).is_ok();
-    if let Ok(length) = description.extract::<u64>() {
-        if length > 0 && known(length) && known(size) {
-            return Ok(Cut::Regular(length));
-        }
-    } else {
-        let starts: Vec<u64> = description.extract()?;
-        match starts.as_slice() {
-            [0] if size == 0 => return Ok(Cut::Regular(1)), // there is nothing to cut
-            [0, .., end] if *end >= size && known(*end) && starts.is_sorted_by(|a, b| a < b) => {
+    match axis {
+        AxisParts::Regular { chunk } if chunk > 0 && known(chunk) && known(size) => return Ok(Cut::Regular(chunk)),
+        AxisParts::Varying { .. } if size == 0 => return Ok(Cut::Regular(1)), // there is nothing to cut
+        AxisParts::Varying { edges } => {
+            let mut starts = vec![0_u64];
+            let mut end = 0_u64;
+            for edge in edges {
+                if end >= size {
+                    break;
+                }
+                end = end.saturating_add(edge);
+                starts.push(end);
+            }
+            if end >= size && known(end) && starts.is_sorted_by(|a, b| a < b) {
                 return Ok(Cut::Varying(starts.into()));
             }
-            _ => {}
         }
+        AxisParts::Regular { .. } => {}
     }
     Err(PyTypeError::new_err("the axis is not cut into chunks"))
 }
@@ -149,10 +190,4 @@ pub fn check_chain(chain: &Chain, cuts: &[Cut], size: usize) -> tegula_kernel::R
     }
     let cuts: Vec<Cut> = sharding.inner_shape.iter().map(|&length| Cut::Regular(length)).collect();
     check_chain(&sharding.inner, &cuts, size)
-}
-
-/// `(prefix, separator, suffix, scalar, first_only)`.
-pub fn keys(description: &Bound<'_, PyAny>) -> PyResult<Keys> {
-    let (prefix, separator, suffix, scalar, first_only) = description.extract()?;
-    Ok(Keys { prefix, separator, suffix, scalar, first_only })
 }

@@ -1,9 +1,9 @@
-//! Selections: those of ints and slices as Python gives them, all others as tables that `tegula.indexing` has made.
+//! Selections: those of ints and slices as Python gives them, all others as plans that `tegula.indexing` has made.
 
 use numpy::{Element, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use tegula_kernel::memory::{gathered, push, repeated, reserved};
 use tegula_kernel::plan::{Cut, List, Plan, Points, Run, Table, fills};
 
@@ -104,98 +104,117 @@ pub fn table(pick: Pick, cut: &Cut, size: u64, stride: isize) -> tegula_kernel::
     }))
 }
 
-/// The work buffer as far as a plan has to know it: which axis each dimension stands for (-1 for the points), how long
-/// it is, and how far apart neighbours are.
-pub struct Dimensions<'d> {
-    /// The axes.
-    pub axes: &'d [isize],
-    /// The lengths.
-    pub shape: &'d [usize],
-    /// The distances in bytes.
-    pub strides: &'d [isize],
+/// A plan: `tegula.indexing.Plan`.
+#[derive(FromPyObject)]
+pub struct PlanParts<'py> {
+    axes: Vec<Option<TableParts<'py>>>,
+    points: Option<PointsParts<'py>>,
+    /// Which axis each dimension of the work buffer stands for, -1 for the points.
+    work_axes: Vec<isize>,
 }
 
-impl Dimensions<'_> {
-    fn of(&self, axis: isize) -> Option<(usize, isize)> {
-        let position = self.axes.iter().position(|&other| other == axis)?;
-        Some((*self.shape.get(position)?, *self.strides.get(position)?))
-    }
+/// What is selected of an axis: `tegula.indexing.plan.Runs` or `tegula.indexing.arrays.Lookup`.
+#[derive(FromPyObject)]
+enum TableParts<'py> {
+    Runs {
+        start: u64,
+        step: i64,
+        count: u64,
+        /// The axis' length in the work buffer; `None` for an index, which has no axis there.
+        length: Option<u64>,
+    },
+    Lookup(LookupParts<'py>),
 }
 
-/// Understand tables as `tegula.engine.kernel` describes them, and check that they keep to the array and the buffer.
-pub fn plan(
-    tables: &Bound<'_, PyList>,
-    points: Option<&Bound<'_, PyTuple>>,
-    dimensions: &Dimensions<'_>,
-    shape: &[u64],
-    cuts: &[Cut],
-) -> PyResult<Plan> {
-    if tables.len() != shape.len() || dimensions.axes.len() != dimensions.shape.len() {
-        return Err(outside());
-    }
-    let mut plan = Plan { axes: Vec::with_capacity(shape.len()), points: None };
-    for (axis, table) in tables.iter().enumerate() {
-        if table.is_none() {
-            plan.axes.push(None);
-            continue;
-        }
-        let (room, stride) = dimensions.of(axis as isize).unwrap_or((1, 0));
-        plan.axes.push(Some(understood(table.cast::<PyTuple>()?, &cuts[axis], shape[axis], room, stride)?));
-    }
-    if let Some(points) = points {
-        let (room, stride) = dimensions.of(-1).ok_or_else(outside)?;
-        plan.points = Some(self::points(points, shape, cuts, room, stride)?);
-    }
-    let point_axes = plan.points.as_ref().map_or(&[][..], |points| &points.axes);
-    for (axis, table) in plan.axes.iter().enumerate() {
-        let owners = point_axes.iter().filter(|&&other| other == axis).count();
-        if usize::from(table.is_none()) != owners {
+/// An axis that is selected by an index array: `tegula.indexing.arrays.Lookup`.
+#[derive(FromPyObject)]
+struct LookupParts<'py> {
+    numbers: Bound<'py, PyArray1<i64>>,
+    bounds: Bound<'py, PyArray1<i64>>,
+    consecutive: Bound<'py, PyArray1<bool>>,
+    whole: Bound<'py, PyArray1<bool>>,
+    offsets: Bound<'py, PyArray1<i64>>,
+    positions: Option<Bound<'py, PyArray1<i64>>>,
+}
+
+/// Points on several axes together: `tegula.indexing.arrays.Points`.
+#[derive(FromPyObject)]
+struct PointsParts<'py> {
+    axes: Vec<usize>,
+    numbers: Bound<'py, PyArray2<i64>>,
+    bounds: Bound<'py, PyArray1<i64>>,
+    offsets: Vec<Bound<'py, PyArray1<i64>>>,
+    positions: Option<Bound<'py, PyArray1<i64>>>,
+}
+
+impl PlanParts<'_> {
+    /// Make the plan, and check that it keeps to the array, of `shape` and `cuts`, and to the work buffer.
+    pub fn checked(
+        self,
+        py: Python<'_>,
+        work_shape: &[usize],
+        work_strides: &[isize],
+        shape: &[u64],
+        cuts: &[Cut],
+    ) -> PyResult<Plan> {
+        if self.axes.len() != shape.len() || self.work_axes.len() != work_shape.len() {
             return Err(outside());
         }
+        // how long a dimension of the work buffer is, and how far apart in bytes neighbours are
+        let dimension = |axis: isize| {
+            let position = self.work_axes.iter().position(|&other| other == axis)?;
+            Some((*work_shape.get(position)?, *work_strides.get(position)?))
+        };
+        let mut plan = Plan { axes: Vec::with_capacity(shape.len()), points: None };
+        for (axis, table) in self.axes.into_iter().enumerate() {
+            let (room, stride) = dimension(axis as isize).unwrap_or((1, 0));
+            let checked = table.map(|table| table.checked(py, &cuts[axis], shape[axis], room, stride));
+            plan.axes.push(checked.transpose()?);
+        }
+        if let Some(points) = self.points {
+            let (room, stride) = dimension(-1).ok_or_else(outside)?;
+            plan.points = Some(points.checked(py, shape, cuts, room, stride)?);
+        }
+        let point_axes = plan.points.as_ref().map_or(&[][..], |points| &points.axes);
+        for (axis, table) in plan.axes.iter().enumerate() {
+            let owners = point_axes.iter().filter(|&&other| other == axis).count();
+            if usize::from(table.is_none()) != owners {
+                return Err(outside());
+            }
+        }
+        Ok(plan)
     }
-    Ok(plan)
 }
 
 fn outside() -> PyErr {
     PyValueError::new_err("a plan does not keep to its array and its buffer")
 }
 
-fn understood(table: &Bound<'_, PyTuple>, cut: &Cut, size: u64, room: usize, stride: isize) -> PyResult<Table> {
-    let py = table.py();
-    let pick = match table.len() {
-        1 => {
-            let index: u64 = table.get_item(0)?.extract()?;
-            if index >= size {
-                return Err(outside());
+impl TableParts<'_> {
+    fn checked(self, py: Python<'_>, cut: &Cut, size: u64, room: usize, stride: isize) -> PyResult<Table> {
+        let pick = match self {
+            TableParts::Runs { start, length: None, .. } => {
+                if start >= size {
+                    return Err(outside());
+                }
+                Pick::Index(start)
             }
-            Pick::Index(index)
-        }
-        3 => {
-            let (start, step, count): (u64, i64, u64) = table.extract()?;
-            let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
-            let fits = start < size && last >= 0 && last < i128::from(size) && count <= room as u64 && step != 0;
-            if count > 0 && !fits {
-                return Err(outside());
+            TableParts::Runs { start, step, count, .. } => {
+                let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
+                let fits = start < size && last >= 0 && last < i128::from(size) && count <= room as u64 && step != 0;
+                if count > 0 && !fits {
+                    return Err(outside());
+                }
+                Pick::Span { start, step, count }
             }
-            Pick::Span { start, step, count }
-        }
-        _ => return Ok(Table::List(list(table, cut, size, room, stride)?)),
-    };
-    self::table(pick, cut, size, stride).map_err(|error| exception(py, error))
+            TableParts::Lookup(table) => return Ok(Table::List(list(py, table, cut, size, room, stride)?)),
+        };
+        table(pick, cut, size, stride).map_err(|error| exception(py, error))
+    }
 }
 
-/// `(numbers, bounds, consecutive, whole, offsets, positions)` of `tegula.indexing.arrays.Lookup`.
-fn list(table: &Bound<'_, PyTuple>, cut: &Cut, size: u64, room: usize, stride: isize) -> PyResult<List> {
-    type Lookup<'py> = (
-        Bound<'py, PyArray1<i64>>,
-        Bound<'py, PyArray1<i64>>,
-        Bound<'py, PyArray1<bool>>,
-        Bound<'py, PyArray1<bool>>,
-        Bound<'py, PyArray1<i64>>,
-        Option<Bound<'py, PyArray1<i64>>>,
-    );
-    let py = table.py();
-    let (numbers, bounds, consecutive, whole, offsets, positions): Lookup<'_> = table.extract()?;
+fn list(py: Python<'_>, table: LookupParts<'_>, cut: &Cut, size: u64, room: usize, stride: isize) -> PyResult<List> {
+    let LookupParts { numbers, bounds, consecutive, whole, offsets, positions } = table;
     let (consecutive, whole) = (copied(&consecutive)?, copied(&whole)?);
     let mut list = List {
         numbers: copied(&numbers)?.into_iter().map(|number| number as u64).collect(), // in its own memory
@@ -273,58 +292,45 @@ fn check_places(py: Python<'_>, bounds: &[usize], positions: Option<&[i64]>, roo
     Ok(())
 }
 
-/// `(axes, numbers, bounds, offsets, positions)` of `tegula.indexing.arrays.Points`.
-fn points(
-    description: &Bound<'_, PyTuple>,
-    shape: &[u64],
-    cuts: &[Cut],
-    room: usize,
-    stride: isize,
-) -> PyResult<Points> {
-    type Parts<'py> = (
-        Vec<usize>,
-        Bound<'py, PyArray2<i64>>,
-        Bound<'py, PyArray1<i64>>,
-        Vec<Bound<'py, PyArray1<i64>>>,
-        Option<Bound<'py, PyArray1<i64>>>,
-    );
-    let py = description.py();
-    let refused = |error| exception(py, error);
-    let (axes, numbers, bounds, offsets, positions): Parts<'_> = description.extract()?;
-    if axes.len() != offsets.len() || axes.is_empty() || axes.iter().any(|&axis| axis >= shape.len()) {
-        return Err(outside());
-    }
-    let numbers = numbers.try_readonly()?;
-    let numbers = numbers.as_slice().map_err(|_| outside())?;
-    let mut points = Points {
-        axes,
-        numbers: reserved(numbers.len()).map_err(refused)?,
-        bounds: self::bounds(&bounds)?,
-        whole: Vec::new(),
-        offsets: offsets.iter().map(copied).collect::<PyResult<_>>()?,
-        positions: positions.map(|positions| copied(&positions)).transpose()?,
-        stride,
-    };
-    for &number in numbers {
-        points.numbers.push(u64::try_from(number).map_err(|_| outside())?);
-    }
-    let groups = points.bounds.len() - 1;
-    if points.numbers.len() != groups.saturating_mul(points.axes.len()) {
-        return Err(outside());
-    }
-    check_places(py, &points.bounds, points.positions.as_deref(), room)?;
-    let (mut lists, mut extents) = (Vec::with_capacity(points.axes.len()), Vec::with_capacity(points.axes.len()));
-    for group in 0..groups {
-        lists.clear();
-        extents.clear();
-        for (place, &axis) in points.axes.iter().enumerate() {
-            let range = points.bounds[group]..points.bounds[group + 1];
-            let list = points.offsets[place].get(range).filter(|list| !list.is_empty()).ok_or_else(outside)?;
-            let number = points.numbers[group * points.axes.len() + place];
-            extents.push(check_offsets(list, number, &cuts[axis], shape[axis])?);
-            lists.push(list);
+impl PointsParts<'_> {
+    fn checked(self, py: Python<'_>, shape: &[u64], cuts: &[Cut], room: usize, stride: isize) -> PyResult<Points> {
+        let refused = |error| exception(py, error);
+        let PointsParts { axes, numbers, bounds, offsets, positions } = self;
+        if axes.len() != offsets.len() || axes.is_empty() || axes.iter().any(|&axis| axis >= shape.len()) {
+            return Err(outside());
         }
-        push(&mut points.whole, fills(&lists, &extents).map_err(refused)?).map_err(refused)?;
+        let numbers = numbers.try_readonly()?;
+        let numbers = numbers.as_slice().map_err(|_| outside())?;
+        let mut points = Points {
+            axes,
+            numbers: reserved(numbers.len()).map_err(refused)?,
+            bounds: self::bounds(&bounds)?,
+            whole: Vec::new(),
+            offsets: offsets.iter().map(copied).collect::<PyResult<_>>()?,
+            positions: positions.map(|positions| copied(&positions)).transpose()?,
+            stride,
+        };
+        for &number in numbers {
+            points.numbers.push(u64::try_from(number).map_err(|_| outside())?);
+        }
+        let groups = points.bounds.len() - 1;
+        if points.numbers.len() != groups.saturating_mul(points.axes.len()) {
+            return Err(outside());
+        }
+        check_places(py, &points.bounds, points.positions.as_deref(), room)?;
+        let (mut lists, mut extents) = (Vec::with_capacity(points.axes.len()), Vec::with_capacity(points.axes.len()));
+        for group in 0..groups {
+            lists.clear();
+            extents.clear();
+            for (place, &axis) in points.axes.iter().enumerate() {
+                let range = points.bounds[group]..points.bounds[group + 1];
+                let list = points.offsets[place].get(range).filter(|list| !list.is_empty()).ok_or_else(outside)?;
+                let number = points.numbers[group * points.axes.len() + place];
+                extents.push(check_offsets(list, number, &cuts[axis], shape[axis])?);
+                lists.push(list);
+            }
+            push(&mut points.whole, fills(&lists, &extents).map_err(refused)?).map_err(refused)?;
+        }
+        Ok(points)
     }
-    Ok(points)
 }

@@ -1,11 +1,11 @@
 //! Chunks whose elements are Python's texts or bytes, of any length.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyInt, PyList, PyString};
 use tegula_kernel::array;
 use tegula_kernel::codecs::{Codec, vlen};
 
-use crate::description;
+use crate::description::{self, CodecParts};
 use crate::errors::exception;
 
 /// `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow.
@@ -17,10 +17,11 @@ pub struct Texts {
 
 #[pymethods]
 impl Texts {
-    /// `buffers` as in `CodecChain.native`.
+    /// `is_text` says whether elements are text or bytes, `buffers` are the codecs of bytes in the order of encoding.
     #[new]
-    fn new(text: bool, buffers: &Bound<'_, PyTuple>) -> PyResult<Texts> {
-        Ok(Texts { text, buffers: description::buffers(buffers)? })
+    #[pyo3(signature = (*, is_text, buffers))]
+    fn new(py: Python<'_>, is_text: bool, buffers: Vec<CodecParts<'_>>) -> PyResult<Texts> {
+        Ok(Texts { text: is_text, buffers: description::buffers(py, &buffers)? })
     }
 
     /// Make the list of `count` elements of a chunk's bytes; none of the codecs may make more than `most` bytes.

@@ -17,7 +17,7 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
-    Native,
+    NativeElements,
     Serializer,
     Shape,
     exportable,
@@ -64,16 +64,18 @@ class Bytes(Serializer):
                 self.memory = self.stored = dtype
         self.buffer = exportable(self.stored)
         self.padded = packed(dtype).itemsize != dtype.itemsize
+        if self.stored == dtype and not any(True for _ in _text_fields(dtype)):
+            self.plain = self.stored
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeElements | None:
         dtype, swaps = self.dtype, self.stored != self.dtype
         if dtype.itemsize == 0:
             return None
         if dtype.names is not None and (swaps or self.padded or any(_text_fields(dtype))):
             return None
         parts = {"c": 2, "U": dtype.itemsize // 4}.get(dtype.kind, 1)
-        return "bytes", dtype.itemsize, dtype.itemsize // parts if swaps else 0, dtype.kind == "U"
+        return NativeElements(dtype.itemsize, dtype.itemsize // parts if swaps else 0, is_text=dtype.kind == "U")
 
     def size(self, shape: Shape) -> int:
         return nbytes(shape, self.dtype)

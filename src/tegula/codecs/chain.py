@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from math import prod
 from typing import Any, Final
+
+import numpy as np
 
 from tegula import config
 from tegula.codecs.native import describe
@@ -21,11 +24,12 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
-    Native,
+    NativeChain,
     Serializer,
     Shape,
     flat,
     library,
+    wrong_size,
 )
 from tegula.errors import CodecError, MetadataError, TegulaError, UnsupportedError, out_of_memory
 from tegula.metadata.data_types import DataType
@@ -65,7 +69,7 @@ class CodecChain:
         The shard codec, if the chain consists of nothing else, so that parts of a shard can be read on their own.
     """
 
-    __slots__ = ("_arrays", "_buffers", "_encoders", "_names", "_plans", "_serializer", "sharding")
+    __slots__ = ("_arrays", "_buffers", "_encoders", "_names", "_plain", "_plans", "_serializer", "sharding")
 
     def __init__(self, arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]) -> None:
         self._arrays = tuple(arrays)
@@ -74,12 +78,13 @@ class CodecChain:
         codecs: list[Codec] = [*arrays, serializer, *buffers]
         self._names = tuple(codec.name for codec in codecs)
         self._encoders = tuple(codec.encode for codec in codecs)
+        self._plain = None if arrays else serializer.plain
         self._plans: dict[Shape, tuple[Decoder, ...]] = {}
         self.sharding = serializer.sharding if not arrays and not buffers else None
 
     @property
-    def native(self) -> Native | None:
-        """The chain for tegula's compiled kernel: order, serializer, buffers; ``None`` if it can't do all of it.
+    def native(self) -> NativeChain | None:
+        """The chain for tegula's compiled kernel; ``None`` if it can't do all of it.
 
         See `tegula.codecs.native.describe`.
         """
@@ -148,9 +153,11 @@ class CodecChain:
         CodecError
             If the bytes are damaged, or not those of a chunk of that shape.
         """
-        plan = self._plans.get(shape) or self._plan(shape)
+        plan = self._plans.get(shape)
+        if plan is None:
+            plan = self._plan(shape)
         value: Any = data if type(data) is bytes else flat(data)
-        step = plan[0]
+        step: Any = None
         try:
             for step in plan:
                 value = step(value)
@@ -161,6 +168,11 @@ class CodecChain:
         except Exception as error:
             name = self._names[-1 - plan.index(step)]
             raise CodecError(f"a chunk could not be decoded: {error}", codec=name) from error
+        if self._plain is not None:
+            size = prod(shape) * self._plain.itemsize
+            if len(value) != size:
+                raise wrong_size(len(value), size, "bytes")
+            value = np.ndarray(shape, self._plain, value)
         result: Chunk = value
         return result
 
@@ -217,7 +229,8 @@ class CodecChain:
         steps: list[Decoder] = [
             codec.decoder(size, limit) for codec, size, limit in reversed([*zip(self._buffers, sizes, limits)])
         ]
-        steps.append(self._serializer.decoder(inner, most))
+        if self._plain is None:
+            steps.append(self._serializer.decoder(inner, most))
         shapes = [shape]
         for codec in self._arrays[:-1]:
             shapes.append(codec.shape(shapes[-1]))

@@ -1,4 +1,4 @@
-"""What tegula's compiled kernel is told of a chain: plain tuples, which name each codec as the kernel does.
+"""What tegula's compiled kernel is told of a chain: named structures, which name each codec as the kernel does.
 
 The kernel has what moves bytes: the order of axes, byte order, shards, and codecs of bytes to bytes. A chain is
 described exactly or not at all; where it is not, the reference executor does the work.
@@ -7,11 +7,21 @@ described exactly or not at all; where it is not, the reference executor does th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import ArrayCodec, BufferCodec, Native, Serializer
+from tegula.codecs.stages import (
+    ArrayCodec,
+    BufferCodec,
+    Native,
+    NativeChain,
+    NativeCodec,
+    NativeElements,
+    NativeSerializer,
+    Serializer,
+)
 from tegula.codecs.transpose import Transpose
 
 __all__ = ["describe", "filter_native", "runs_in_kernel"]
@@ -29,21 +39,13 @@ _CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
 
 def describe(
     arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]
-) -> tuple[tuple[int, ...] | None, Native, tuple[Native, ...]] | None:
+) -> NativeChain | None:
     """Describe the codecs of a chain.
 
     Returns
     -------
-    tuple or None
-        ``None`` if the kernel can't do all of it. Otherwise three things. The order of axes: axis `i` of what is stored
-        is axis ``order[i]`` of the chunk, ``None`` where it is the same. How elements become bytes, one of
-
-        - ``("bytes", itemsize, swap, is_text)``: `swap` is the size of what has its bytes reversed, 0 if nothing has;
-          text must consist of Unicode code points;
-        - ``("vlen", is_text)``: text or bytes of any length;
-        - ``("sharding", inner_shape, inner, index, index_at_start)``, where `inner` and `index` are such triples again.
-
-        And the codecs of bytes to bytes, in the order of encoding.
+    NativeChain or None
+        ``None`` if the kernel can't do all of it.
 
     Examples
     --------
@@ -51,8 +53,9 @@ def describe(
     >>> from tegula.metadata.data_types import as_data_type
     >>> from tegula.metadata.nodes import CodecSpec
     >>> specs = [CodecSpec("bytes", {"endian": "big"}), CodecSpec("gzip", {"level": 1})]
-    >>> build_chain(specs, as_data_type("<c16"), None, ndim=1).native
-    (None, ('bytes', 16, 8, False), (('gzip', 1),))
+    >>> native = build_chain(specs, as_data_type("<c16"), None, ndim=1).native
+    >>> native.serializer, native.buffers
+    (NativeElements(itemsize=16, swap=8, is_text=False), (NativeCodec(name='gzip', options=(1,)),))
     """
     order: tuple[int, ...] | None = None
     filters: list[Native | None] = []
@@ -69,7 +72,11 @@ def describe(
         return None
     if filters:
         middle = _before_filters(arrays, middle)
-    return None if middle is None else (order, middle, tuple(codec for codec in rest if codec is not None))
+    if middle is None:
+        return None
+    return NativeChain(
+        order, middle, tuple([NativeCodec(name, tuple(options)) for name, *options in filter(None, rest)])
+    )
 
 
 def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
@@ -84,14 +91,13 @@ def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
     return name in _STRUCTURE or (known in kernel and (known != name or name in _CORE))
 
 
-def _before_filters(arrays: Sequence[ArrayCodec], middle: Native) -> Native | None:
+def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> NativeElements | None:
     """Return how elements become the bytes that filters work on, if they also work on these as elements."""
-    name, *options = middle
     first = next(codec for codec in arrays if not isinstance(codec, Transpose))
     dtype = first.before.numpy
-    if name != "bytes" or options[1:] != [0, False] or dtype.kind == "U":
+    if not isinstance(middle, NativeElements) or middle.swap or middle.is_text or dtype.kind == "U":
         return None
-    return name, dtype.itemsize, 0, False
+    return replace(middle, itemsize=dtype.itemsize)
 
 
 def filter_native(codec: Any, given: np.dtype[Any] | None) -> Native | None:

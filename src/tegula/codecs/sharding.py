@@ -22,7 +22,8 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
-    Native,
+    NativeChain,
+    NativeShards,
     Serializer,
     Shape,
     known_options,
@@ -54,7 +55,7 @@ class InnerChain(Protocol):
         """The codec of shards inside of the shard."""
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeChain | None:
         """The chain for the kernel, if it has all of it."""
 
     def load(self) -> None:
@@ -112,11 +113,11 @@ class Sharding(Serializer):
         self.sharding = self
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeShards | None:
         inner, index = self.inner.native, self.index.native
         if inner is None or index is None:
             return None
-        return "sharding", self.inner_shape, inner, index, self.index_at_start
+        return NativeShards(self.inner_shape, inner, index, self.index_at_start)
 
     def grid_shape(self, shard_shape: Shape) -> Shape:
         """Return how many inner chunks a shard has along each axis.

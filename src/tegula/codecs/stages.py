@@ -22,8 +22,9 @@ from tegula.metadata.nodes import CodecSpec
 from tegula.optional import library
 
 __all__ = [
-    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Native", "Serializer",
-    "Shape", "between", "exportable", "flat", "known_options", "library", "nbytes", "option", "wrong_size",
+    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Native", "NativeChain",
+    "NativeCodec", "NativeElements", "NativeSerializer", "NativeShards", "NativeTexts", "Serializer", "Shape",
+    "between", "exportable", "flat", "known_options", "library", "nbytes", "option", "wrong_size",
 ]  # fmt: skip
 
 Shape: TypeAlias = tuple[int, ...]
@@ -32,10 +33,63 @@ Data: TypeAlias = Any
 """Bytes or a one-dimensional array; when decoding, bytes or a flat memoryview of bytes."""
 Decoder: TypeAlias = Callable[[Any], Any]
 Native: TypeAlias = tuple[Any, ...]
-"""A codec as tegula's compiled kernel takes it: the name it has there, and its options in that codec's order."""
+"""A codec of bytes for tegula's compiled kernel: the name it has there, and its options in that codec's order."""
 
 REQUIRED: Final = object()
 _EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCodec:
+    """A codec of bytes to bytes, for the kernel: its name there, and its options in that codec's order."""
+
+    name: str
+    options: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeElements:
+    """Elements of one size one after the other, for the kernel.
+
+    `swap` is the size of what has its bytes reversed, 0 if nothing has; text must consist of Unicode code points.
+    """
+
+    itemsize: int
+    swap: int
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTexts:
+    """Text or bytes of any length, for the kernel."""
+
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NativeShards:
+    """Shards, for the kernel: the chains of inner chunks and of the index, and where the index is."""
+
+    inner_shape: Shape
+    inner: NativeChain
+    index: NativeChain
+    index_at_start: bool
+
+
+NativeSerializer: TypeAlias = NativeElements | NativeTexts | NativeShards
+
+
+@dataclass(frozen=True, slots=True)
+class NativeChain:
+    """A chain of codecs as the kernel takes it.
+
+    Axis ``i`` of what is stored is axis ``order[i]`` of the chunk; ``None`` where they are the same. The codecs of
+    bytes are in the order of encoding.
+    """
+
+    order: tuple[int, ...] | None
+    serializer: NativeSerializer
+    buffers: tuple[NativeCodec, ...]
 
 
 @dataclass(slots=True)
@@ -90,9 +144,11 @@ class Serializer(ABC):
     name: str
     buffer: np.dtype[Any] | None = None
     sharding: Any = None
+    plain: np.dtype[Any] | None = None
+    """Type of the elements, if a chunk is stored as it lies in memory in C order; then the chain needs no decoder."""
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeSerializer | None:
         """The codec for the kernel; ``None`` if it has none that does exactly the same."""
         return None
 

@@ -19,7 +19,7 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
-    Native,
+    NativeTexts,
     Serializer,
     Shape,
     known_options,
@@ -61,10 +61,10 @@ class Vlen(Serializer):
         self.from_bytes = from_bytes
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeTexts | None:
         """For tegula's kernel: ``("vlen", is_text)``."""
         kind = _KERNEL.get(self.from_bytes)
-        return None if kind is None else ("vlen", kind)
+        return None if kind is None else NativeTexts(kind)
 
     def encode(self, chunk: Chunk) -> bytes:
         parts = [_pack(chunk.size)]

@@ -10,12 +10,12 @@ from tegula.engine.documents import (
     read_metadata,
     update_documents,
 )
-from tegula.engine.executors import read, write
+from tegula.engine.executors import empty, read, write
 from tegula.engine.futures import Future, load, start, wait_for
-from tegula.engine.kernel import empty, get
+from tegula.engine.opening import stored_array
 from tegula.engine.resizing import cut_off, grown, make_room, resize
 from tegula.engine.rows import append_rows, complete_rows, level_rows, resize_rows
-from tegula.engine.stored import StoredArray, physical_memory, stored_array
+from tegula.engine.stored import StoredArray, physical_memory
 from tegula.engine.verifying import verify_chunk
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "cut_off",
     "empty",
     "fetch_documents",
-    "get",
     "grown",
     "has_node",
     "implicit_group",

@@ -1,4 +1,4 @@
-"""Which executor carries out a plan: the kernel where it is there and can, the reference otherwise."""
+"""Reads and writes of a stored array: the executor that carries them out, and what is done around that."""
 
 from __future__ import annotations
 
@@ -13,16 +13,49 @@ from tegula.codecs import equals_fill
 from tegula.engine import kernel, reference
 from tegula.engine.lengths import as_it_is_now
 from tegula.engine.pool import for_each
-from tegula.engine.stored import StoredArray
-from tegula.engine.texts import with_kernel
+from tegula.engine.stored import Box, Executor, StoredArray
 from tegula.engine.visiting import batches, check_number
 from tegula.errors import CodecError, StoreError
 from tegula.indexing import Plan
 
-__all__ = ["helped", "read", "write"]
+__all__ = ["PREFERRED", "empty", "read", "write"]
 
 Array = npt.NDArray[Any]
 _FEW = 2**12  # chunks that are written one by one, whatever is stored
+
+
+class Preferred:
+    """The executor that the setting asks for: its functions are those of `kernel` or of `reference`.
+
+    Arrays keep the executor that they were opened with, and the setting may change after that. So this one changes with
+    the setting, and no operation has to ask for it. What it does is described by `Executor`.
+    """
+
+    __slots__ = ("delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
+
+    get: Callable[[StoredArray, Any], Any]
+    read: Callable[[StoredArray, Plan, Array], None]
+    write: Callable[[StoredArray, Plan, Array], None]
+    empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
+    load: Callable[[StoredArray], None]
+    may_hold_chunks: Callable[[StoredArray, Box], bool]
+    delete_chunks: Callable[[StoredArray, Box, Callable[[], bool]], bool]
+
+    def follow(self, setting: str, by_kernel: Executor = kernel, by_reference: Executor = reference) -> None:
+        """Take over the functions of the executor that the setting asks for."""
+        executor = by_reference if setting == "reference" else by_kernel
+        for name in self.__slots__:
+            setattr(self, name, getattr(executor, name))
+
+
+PREFERRED = Preferred()
+PREFERRED.follow(config.current().executor)
+executors.follow(PREFERRED.follow)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Make an array that holds anything, for a result; a large one may lie in memory that is used again."""
+    return PREFERRED.empty(shape, dtype)
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
@@ -34,14 +67,9 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
         If an array whose every chunk is stored has been shortened, and rows of the plan are gone.
     """
     try:
-        _read(array, plan, out)
+        array.executor.read(array, plan, out)
     except (MemoryError, CodecError, StoreError) as error:
-        _recover(_read, array, plan, out, error)
-
-
-def _read(array: StoredArray, plan: Plan, out: Array) -> None:
-    if not kernel.read(array, plan, out):
-        reference.read(helped(array), plan, out)
+        _recover(lambda now: now.executor.read(now, plan, out), array, plan, error)
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
@@ -58,25 +86,13 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     try:
         _write(array, plan, values)
     except (MemoryError, CodecError, StoreError) as error:
-        _recover(_write, array, plan, values, error)
-
-
-def _write(array: StoredArray, plan: Plan, values: Array) -> None:
-    number = plan.nchunks
-    if number > _FEW and 0 not in plan.work_shape:
-        if _deletes(array, plan, values) and array.is_sparse(number):
-            _write_stored(helped(array), plan, values)
-            return
-        check_number(array, number, "writing")
-    if not kernel.write(array, plan, values):
-        reference.write(helped(array), plan, values)
+        _recover(lambda now: _write(now, plan, values), array, plan, error)
 
 
 def _recover(
-    act: Callable[[StoredArray, Plan, Array], None],
+    act: Callable[[StoredArray], None],
     array: StoredArray,
     plan: Plan,
-    values: Array,
     error: MemoryError | CodecError | StoreError,
 ) -> None:
     """Try again where others have changed the array's length, and raise an error of ours otherwise."""
@@ -84,7 +100,17 @@ def _recover(
         raise array.out_of_memory(error) from error
     if not array.metadata.dense:
         raise error
-    as_it_is_now(array, plan, lambda now: act(now, plan, values), error)
+    as_it_is_now(array, plan, act, error)
+
+
+def _write(array: StoredArray, plan: Plan, values: Array) -> None:
+    number = plan.nchunks
+    if number > _FEW and 0 not in plan.work_shape:
+        if _deletes(array, plan, values) and array.is_sparse(number):
+            _write_stored(array, plan, values)
+            return
+        check_number(array, number, "writing")
+    array.executor.write(array, plan, values)
 
 
 def _deletes(array: StoredArray, plan: Plan, values: Array) -> bool:
@@ -107,14 +133,3 @@ def _write_stored(array: StoredArray, plan: Plan, values: Array) -> None:
 
     for batch in batches(coords for coords, _ in array.stored_chunks()):
         for_each(work, batch, len(batch) > 1, [array.chain])
-
-
-def helped(array: StoredArray) -> StoredArray:
-    """Return the array for the reference executor, with the kernel's help if it holds texts."""
-    library = executors.choose(config.current().executor) if array.metadata.data_type.variable else None
-    if library is None:
-        return array
-    if array.kernel is None:
-        object.__setattr__(array, "kernel", with_kernel(library, array) or array)
-    found: StoredArray = array.kernel
-    return found

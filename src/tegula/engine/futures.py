@@ -9,7 +9,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from tegula.engine import kernel
 from tegula.engine.pool import in_background
 from tegula.engine.stored import StoredArray
 from tegula.errors import TegulaError
@@ -82,8 +81,7 @@ def load(array: StoredArray) -> None:
     See `CodecChain.load` for the reason. A library that can't be imported is reported when it is used.
     """
     with suppress(TegulaError):
-        if kernel.handle(array) is None:
-            array.chain.load()
+        array.executor.load(array)
 
 
 def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:

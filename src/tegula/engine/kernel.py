@@ -10,76 +10,75 @@ import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula import config, executors
-from tegula.engine.stored import StoredArray
+from tegula.engine import reference
+from tegula.engine.stored import Box, StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.indexing import Plan
-from tegula.indexing.arrays import Lookup, Points
-from tegula.indexing.runs import Runs
-from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 from tegula.stores import LocalStore
 
-__all__ = ["any_stored", "delete", "empty", "get", "handle", "read", "write"]
+if TYPE_CHECKING:
+    from tegula._kernel import Array as KernelArray
+
+__all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write"]
 
 Array = npt.NDArray[Any]
-Box = tuple[tuple[int, int], ...]
 _LARGE = 2**18  # from here on results lie in memory that is used again
 
 
-def handle(array: StoredArray) -> Any:
-    """Return the kernel's own description of an array, ``None`` if the array is not for it.
-
-    It is made when first asked for, and kept as long as the array's metadata hold.
-    """
+def _described(array: StoredArray) -> KernelArray | None:
+    """Return the kernel's description of an array, made when first needed; ``None`` if the kernel can't do this."""
+    if array.kernel is not None:
+        return array.kernel
     library = executors.choose(config.current().executor)
-    if library is None or array.metadata.data_type.variable:
+    if library is None:
         return None
-    found = array.kernel
-    if found is None:
-        found = _describe(library, array)
-        if found is _LATER:
-            return None
-        object.__setattr__(array, "kernel", found or False)
-    return found or None
-
-
-_LATER: Any = object()
-"""Stands for an array of which it is not known yet whether its store is one for the kernel."""
-
-
-def _describe(library: ModuleType, array: StoredArray) -> Any:
-    metadata = array.metadata
     chain = array.chain.native
     if chain is None or not array.fill.dtype.itemsize:
+        _leave(array)
         return None
+    store = _kept_store(library, array)
+    if store is None:
+        return None
+    metadata = array.metadata
+    try:
+        described: KernelArray = library.Array(
+            store,
+            shape=metadata.shape,
+            axes=metadata.grid.axes,
+            prefix=array.prefix,
+            keys=metadata.keys,
+            chain=chain,
+            fill=array.fill.tobytes(),
+            dtype=array.fill.dtype,
+            dense=metadata.dense,
+        )
+    except UnsupportedError:  # options that the kernel's codecs do not know
+        _leave(array)
+        return None
+    object.__setattr__(array, "kernel", described)
+    return described
+
+
+def _leave(array: StoredArray) -> None:
+    """Leave an array to the reference executor, from now on."""
+    object.__setattr__(array, "executor", reference)
+
+
+def _kept_store(library: ModuleType, array: StoredArray) -> Any:
+    """Return the kernel's side of the store; ``None`` if it is not known yet whether the kernel opens its files."""
     of, store = array.shared.get("store", (None, None))
     if of is not array.store:
         store = _store(library, array)
-        if store is None:
-            return _LATER
-        array.shared["store"] = array.store, store
-    keys = metadata.keys
-    names = (array.prefix + keys.prefix, keys.separator, keys.suffix, keys.scalar and array.prefix + keys.scalar)
-    cuts = [_cut(axis, size) for axis, size in zip(metadata.grid.axes, metadata.shape)]
-    try:
-        return library.Array(
-            store,
-            metadata.shape,
-            cuts,
-            (*names, keys.first_only),
-            chain,
-            array.fill.tobytes(),
-            array.fill.dtype,
-            metadata.dense,
-        )
-    except UnsupportedError:  # options that the kernel's codecs do not know
-        return None
+        if store is not None:
+            array.shared["store"] = array.store, store
+    return store
 
 
 def _store(library: ModuleType, array: StoredArray) -> Any:
@@ -95,92 +94,94 @@ def _store(library: ModuleType, array: StoredArray) -> Any:
     return library.PythonStore(store, array.chain.sharding is not None, store.concurrency)
 
 
-def _cut(axis: ChunkAxis, size: int) -> Any:
-    if isinstance(axis, RegularAxis):
-        return axis.chunk
-    count = axis.count(size)
-    return [axis.start(number) for number in range(count + 1)] if count else [0, 1]
-
-
 def get(array: StoredArray, selection: Any) -> Any:
-    """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go the usual way."""
-    kernel = handle(array)
-    if kernel is None:
-        return None
+    """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go by a plan."""
+    described = array.kernel or _described(array)
+    if described is None:
+        return reference.get(array, selection)
     try:
-        return kernel.get(selection, config.current().threads, array.check_exists)
+        return described.get(selection, config.current().threads, array.check_exists)
     except MemoryError:
-        return None  # the usual way says what there is no room for
+        return None  # reading by a plan reports what there is no memory for
     except TegulaError as error:
         if array.metadata.dense and isinstance(error, (CodecError, StoreError)):
-            return None  # which looks whether the length has changed
+            return None  # reading by a plan looks whether the length has changed
         array.locate(error)
         raise
 
 
-def read(array: StoredArray, plan: Plan, out: Array) -> bool:
-    """Fill `out` as `tegula.engine.reference.read` does; return whether that is done, which it is not if it can't be.
+def read(array: StoredArray, plan: Plan, out: Array) -> None:
+    """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects.
 
     Raises
     ------
     CodecError, StoreError
         If a chunk can't be read or decoded; says which.
     """
-    kernel = handle(array)
-    offset = _offset(array)
-    if kernel is None or offset is None or 0 in plan.work_shape:
-        return kernel is not None and 0 in plan.work_shape
-    try:
-        done: bool = kernel.read(*_tables(plan), out, offset, config.current().threads, array.check_exists)
-    except TegulaError as error:
-        array.locate(error)
-        raise
-    return done
+    described, offset = array.kernel or _described(array), _offset(array)
+    if described is not None and 0 in plan.work_shape:
+        return
+    done = False
+    if described is not None and offset is not None:
+        try:
+            done = described.read(plan, out, offset, config.current().threads, array.check_exists)
+        except TegulaError as error:
+            array.locate(error)
+            raise
+    if not done:
+        reference.read(array, plan, out)
 
 
-def write(array: StoredArray, plan: Plan, values: Array) -> bool:
-    """Store `values` as `tegula.engine.reference.write` does; return whether that is done.
+def write(array: StoredArray, plan: Plan, values: Array) -> None:
+    """Store `values`, an array of the plan's ``work_shape``, where the plan says.
 
     Raises
     ------
     CodecError, StoreError
         If a chunk can't be encoded, read or written; says which. Other chunks of the selection may have been written.
     """
-    kernel = handle(array)
-    offset = _offset(array)
-    if kernel is None or offset is None or 0 in plan.work_shape:
-        return kernel is not None and 0 in plan.work_shape
+    described, offset = array.kernel or _described(array), _offset(array)
+    if described is None or offset is None:
+        reference.write(array, plan, values)
+        return
+    if 0 in plan.work_shape:
+        return
+    values = _cast(values, array.dtype)
     try:
-        kernel.write(*_tables(plan), _cast(values, array.dtype), offset, config.current().threads, array.keeps_empty)
+        described.write(plan, values, offset, config.current().threads, array.keeps_empty)
     except TegulaError as error:
         array.locate(error)
         raise
-    return True
 
 
-def any_stored(array: StoredArray, box: Box) -> bool | None:
-    """Return whether any chunk of a box of grid coordinates may be stored; ``None`` if that has to be looked for."""
-    kernel = None if array.metadata.dense else handle(array)
-    if kernel is None:
-        return None
+def load(array: StoredArray) -> None:
+    """Import what reading and writing the array need, so that no other thread has to."""
+    if _described(array) is None:
+        reference.load(array)
+
+
+def may_hold_chunks(array: StoredArray, box: Box) -> bool:
+    """Return ``False`` if no chunk of a box is stored; files are looked for at one go, other stores are not asked."""
+    described = None if array.metadata.dense else _described(array)
+    if described is None:
+        return True
     try:
-        answer: bool | None = kernel.any_stored(box)
+        return described.any_stored(box) is not False
     except TegulaError as error:
         array.locate(error)
         raise
-    return answer
 
 
-def delete(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
-    """Delete the chunks of a box of grid coordinates; return whether that is done, which it is not if it can't be.
+def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
+    """Delete the chunks of a box if they are files; return whether all are deleted.
 
-    `holds` is called again and again while other writers are kept out, and ends it where it says no.
+    `holds` is called again and again while other writers are kept out, and ends it when it returns false.
     """
-    kernel = None if array.metadata.dense else handle(array)
-    if kernel is None:
+    described = None if array.metadata.dense else _described(array)
+    if described is None:
         return False
     try:
-        return bool(kernel.delete(box, holds))
+        return bool(described.delete(box, holds))
     except TegulaError as error:
         array.locate(error)
         raise
@@ -215,22 +216,6 @@ def _offset(array: StoredArray) -> int | None:
     fields = array.metadata.data_type.numpy.fields
     dtype, offset = fields[array.field][:2] if fields else (array.dtype, 0)
     return None if dtype.subdtype is not None or dtype.names is not None else int(offset)
-
-
-def _tables(plan: Plan) -> tuple[list[Any], Any, list[int]]:
-    """Return the plan in plain lists and tuples: a table for each axis, the points, what dimensions stand for."""
-    tables = [None if table is None else _table(table) for table in plan.axes]
-    return tables, None if plan.points is None else _points(plan.points), [*plan.work_axes]
-
-
-def _table(table: Runs | Lookup) -> tuple[Any, ...]:
-    if isinstance(table, Lookup):
-        return table.numbers, table.bounds, table.consecutive, table.whole, table.offsets, table.positions
-    return (table.start,) if table.length is None else (table.start, table.step, table.count)
-
-
-def _points(points: Points) -> tuple[Any, ...]:
-    return points.axes, points.numbers, points.bounds, [*points.offsets], points.positions
 
 
 def _after_fork() -> None:

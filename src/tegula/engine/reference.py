@@ -5,6 +5,8 @@ It is the definition of what reading and writing do; any other executor returns 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,40 @@ import numpy.typing as npt
 from tegula.engine.chunks import copy_out, fill_out, merge_chunk, read_inner_chunks
 from tegula.engine.documents import back_off
 from tegula.engine.pool import for_each
-from tegula.engine.stored import StoredArray
+from tegula.engine.stored import Box, StoredArray
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, UnsupportedError
-from tegula.indexing import Plan
+from tegula.indexing import Plan, Projection
+from tegula.indexing.plan import plain
 from tegula.stores import ByteRange, Generation
 
-__all__ = ["read", "write", "write_chunk"]
+__all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
 
 Array = npt.NDArray[Any]
+_LARGE = 2**26  # bytes of a result, before which it is not asked how large the memory is
 _PARALLEL_BYTES = 2**18  # below this the threads cost more than they save
 _RETRIES = 10_000
 _MISSING = "the chunk is missing"
+
+
+def get(array: StoredArray, selection: Any) -> Any:
+    """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go by a plan made elsewhere."""
+    metadata, dtype = array.metadata, array.metadata.data_type.numpy
+    plan = plain(selection, metadata.shape, metadata.grid)
+    if plan is None or prod(plan.work_shape) * dtype.itemsize > _LARGE:
+        return None
+    try:
+        out = np.empty(plan.work_shape, dtype)
+    except (MemoryError, ValueError):
+        return None  # reading by a plan reports that it is too large
+    try:
+        read(array, plan, out)
+    except MemoryError:
+        return None  # reading by a plan reports what there is no memory for
+    except (CodecError, StoreError):
+        if metadata.dense:
+            return None  # reading by a plan looks whether the length has changed
+        raise
+    return out[()] if plan.is_point else out
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
@@ -36,45 +61,57 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     NotFoundError
         If chunks are absent because the array is.
     """
-    absent: list[bool] = []
+    absent = False
+    if not array.key_template:
+        array.look_up()
 
-    def work(item: Any) -> None:
-        if not _read_chunk(array, item, out) and not absent:
-            absent.append(True)
+    def work(item: Projection) -> None:
+        nonlocal absent
+        absent = not _read_chunk(array, item, out) or absent
 
-    for_each(work, plan, plan.nchunks > 1 and _is_parallel(array, plan), [array.chain])
+    if _is_parallel(array, plan):
+        for_each(work, plan, parallel=True, chains=[array.chain])
+    else:
+        for item in plan:
+            absent = not _read_chunk(array, item, out) or absent
     if absent:
         array.check_exists()
 
 
-def _is_parallel(array: StoredArray, plan: Plan) -> bool:
-    return plan.nchunks * array.chunk_nbytes >= _PARALLEL_BYTES or array.metadata.data_type.variable != ""
-
-
-def _read_chunk(array: StoredArray, item: Any, out: Array) -> bool:
-    """Read part of a chunk; return whether the store has it, which it has not if the fill value stands for it."""
-    coords, selection, work, _ = item
-    key = array.key(coords)
-    chain, field = array.chain, array.field
+def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
+    """Read part of a chunk; return whether it is stored, which it is not if the fill value stands for it."""
+    coords, selection, place, _ = item
+    key = array.key_template.format(*coords)
     try:
-        if chain.sharding is not None:
+        # the bytes that are stored under the chunk's key, decoded and copied to their place
+        if array.chain.sharding is not None:
             if _read_shard(array, key, item, out):
                 return True
-        else:
-            data = array.store.get(key) if key else None
-            if data is not None:
-                chunk = chain.decode(data, array.stored_shape(coords, data))
-                copy_out(out, work, chunk, selection, field)
-                return True
-        if key and (obstacle := array.store.obstruction(key)):
-            raise StoreError(f"the chunk can't be read: {obstacle}")
+        elif key and (data := array.store.get(key)) is not None:
+            shape = array.one_shape or array.stored_shape(coords, data)
+            chunk = array.chain.decode(data, shape)
+            if array.is_plain:
+                out[place] = chunk[selection]
+            else:
+                copy_out(out, place, chunk, selection, array.field)
+            return True
+
+        # nothing is stored: the fill value, unless the chunk had to be there
+        if key and (obstruction := array.store.obstruction(key)):
+            raise StoreError(f"the chunk can't be read: {obstruction}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
-        fill_out(out, work, array.fill if field is None else array.fill[field])
+        fill_out(out, place, array.fill if array.field is None else array.fill[array.field])
         return False
     except TegulaError as error:
         array.locate(error, key)
         raise
+
+
+def _is_parallel(array: StoredArray, plan: Plan) -> bool:
+    number = plan.nchunks
+    large = number * array.chunk_nbytes >= _PARALLEL_BYTES or array.metadata.data_type.variable != ""
+    return large and number > 1
 
 
 def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
@@ -127,7 +164,27 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         coords, selection, place, covers = item
         write_chunk(array, coords, (selection, values[place] if place else values, covers))
 
-    for_each(work, plan, plan.nchunks > 1 and _is_parallel(array, plan), [array.chain])
+    for_each(work, plan, _is_parallel(array, plan), [array.chain])
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Make an array that holds anything, for a result."""
+    return np.empty(shape, dtype)
+
+
+def load(array: StoredArray) -> None:
+    """Import what reading and writing the array need, so that no other thread has to."""
+    array.chain.load()
+
+
+def may_hold_chunks(array: StoredArray, box: Box) -> bool:
+    """Return ``True``: that is found out by asking the store for each chunk of the box, not at one go."""
+    return True
+
+
+def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
+    """Return ``False``: the chunks of a box are deleted one by one, not at one go."""
+    return False
 
 
 def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, Array, bool]) -> None:
@@ -150,8 +207,8 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
             return
         for attempt in range(_RETRIES):
             old, generation = store.get(key, with_generation=True)
-            if old is None and (obstacle := store.obstruction(key)):
-                raise StoreError(f"the chunk can't be written: {obstacle}")
+            if old is None and (obstruction := store.obstruction(key)):
+                raise StoreError(f"the chunk can't be written: {obstruction}")
             if old is None and array.metadata.dense and not covers:
                 raise StoreError(_MISSING)
             new = _merged(array, old, coords, (selection, values, covers))

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from tegula.codecs import equals_fill
-from tegula.engine import kernel
 from tegula.engine.chunks import merge_chunk
 from tegula.engine.documents import back_off, read_metadata
-from tegula.engine.executors import read
+from tegula.engine.executors import empty, read
 from tegula.engine.pool import for_each
-from tegula.engine.stored import StoredArray
+from tegula.engine.stored import Box, StoredArray
 from tegula.engine.visiting import batches, cells
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
 from tegula.indexing import basic
@@ -27,7 +26,6 @@ __all__ = ["cut_off", "grown", "make_room", "resize"]
 
 Coords = tuple[int, ...]
 Shape = tuple[int, ...]
-Box = tuple[tuple[int, int], ...]
 Holds = Callable[[], bool]
 Change = Callable[[ArrayMetadata], ArrayMetadata]
 _RETRIES = 10_000
@@ -113,7 +111,7 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
     if _is_listed(array, boxes, grid.counts(before)):
         cut_off(array, path, holds=holds)
         return
-    boxes = {part: box for part, box in boxes.items() if kernel.any_stored(grown, part) is not False}
+    boxes = {part: box for part, box in boxes.items() if grown.executor.may_hold_chunks(grown, part)}
     small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
     if boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
         keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
@@ -146,7 +144,8 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
     outside = [*_difference(tuple(_counts(grid, before)), grid.counts(shape))]
     number = _number(outside)
     listed = number > _MANY and array.is_sparse(number)
-    if not listed and all(kernel.delete(array, part, lambda: _shape_holds(array, path, holds)) for part in outside):
+    still_holds = partial(_shape_holds, array, path, holds)
+    if not listed and all(array.executor.delete_chunks(array, part, still_holds) for part in outside):
         outside = []
     edges = [_chunks(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
     parts = [*outside, *edges]
@@ -208,7 +207,7 @@ def _is_listed(array: StoredArray, parts: Iterable[Box], counts: Shape) -> bool:
 def _is_blank(array: StoredArray, box: Box) -> bool:
     """Return whether nothing but the fill value can be read in a box."""
     plan = basic(tuple(slice(*bounds) for bounds in box), array.metadata.shape, array.metadata.grid)
-    work = kernel.empty(plan.work_shape, array.dtype)
+    work = empty(plan.work_shape, array.dtype)
     try:
         read(array, plan, work)
     except (CodecError, StoreError):

@@ -5,29 +5,31 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs import CodecChain
-from tegula.codecs.sharding import InnerChain
-from tegula.engine.chains import chain_of
-from tegula.errors import CodecError, MetadataError, NotFoundError, StoreError, TegulaError, out_of_memory
-from tegula.formats import find_format
-from tegula.metadata.fill_values import undefined_fill
+from tegula.errors import CodecError, NotFoundError, StoreError, TegulaError, out_of_memory
+from tegula.indexing import Plan
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
-__all__ = ["StoredArray", "physical_memory", "stored_array"]
+if TYPE_CHECKING:
+    from tegula._kernel import Array as KernelArray
 
-_MAX_INDEX_BYTES = 2**28
+__all__ = ["Box", "Executor", "StoredArray", "physical_memory"]
+
+Array = npt.NDArray[Any]
+Box = tuple[tuple[int, int], ...]
+"""Of grid coordinates: the first and the end along each axis."""
+
 _FEW = 2**12  # chunks that are looked for one by one, however few are stored
 _SHARE = 4  # asking for a chunk takes longer than finding it in a listing
 
@@ -39,6 +41,35 @@ def physical_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 2**48
+
+
+class Executor(Protocol):
+    """What carries out the reads and writes of stored arrays: the modules `reference` and `kernel`.
+
+    Both give the same results. Callers go through `tegula.engine.read` and `write`, which know arrays whose length
+    changes under the operation; `get` is the short way of a whole read.
+    """
+
+    def get(self, array: StoredArray, selection: Any, /) -> Any:
+        """Read a selection of ints, slices and an ellipsis; ``None`` if it has to go by a plan."""
+
+    def read(self, array: StoredArray, plan: Plan, out: Array, /) -> None:
+        """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects."""
+
+    def write(self, array: StoredArray, plan: Plan, values: Array, /) -> None:
+        """Store `values`, an array of the plan's ``work_shape``, where the plan says."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array:
+        """Make an array that holds anything, for a result."""
+
+    def load(self, array: StoredArray, /) -> None:
+        """Import what reading and writing the array need, so that no other thread has to."""
+
+    def may_hold_chunks(self, array: StoredArray, box: Box, /) -> bool:
+        """Return ``False`` if it is found at one go that no chunk of a box is stored, else ``True``."""
+
+    def delete_chunks(self, array: StoredArray, box: Box, holds: Callable[[], bool], /) -> bool:
+        """Delete the chunks of a box at one go, as long as `holds` returns true; return whether all are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +92,25 @@ class StoredArray:
         Bytes of the largest chunk in memory.
     document : str or None
         Key of the document that the array exists by; ``None`` if it was opened without one.
+    executor : Executor
+        What reads and writes it, chosen when the array is opened.
+    write_empty : bool or None
+        Whether chunks equal to the fill value are stored; ``None`` for what the configuration says.
     field : str or list of str, optional
         The fields of a structured type that an operation is about.
-    kernel : object
-        What the compiled kernel keeps of the array; see `tegula.engine.kernel`.
     shared : dict
         What the kernel and `target` keep of the store; all descriptions of the array made of each other share it.
+
+    Attributes
+    ----------
+    kernel : tegula._kernel.Array or None
+        The kernel's description of the array, made by `tegula.engine.kernel` when it is first needed.
+    key_template : str
+        A format string that makes the store's key of a chunk's grid coordinates; ``""`` if the format has no key.
+    one_shape : tuple of int or None
+        The shape of all chunks, if it is one and known without their bytes.
+    is_plain : bool
+        Whether elements are copied between a chunk and a result by assignment: neither objects nor structures.
     """
 
     store: Store
@@ -76,10 +120,23 @@ class StoredArray:
     fill: npt.NDArray[Any]
     chunk_nbytes: int
     document: str | None
+    executor: Executor = dataclasses.field(compare=False, repr=False)
     write_empty: bool | None = None
     field: str | list[str] | None = None
-    kernel: Any = dataclasses.field(default=None, init=False, compare=False, repr=False)
     shared: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    kernel: KernelArray | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
+    key_template: str = dataclasses.field(default="", init=False, compare=False, repr=False)
+    one_shape: tuple[int, ...] | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
+    is_plain: bool = dataclasses.field(default=False, init=False, compare=False, repr=False)
+
+    def look_up(self) -> None:
+        """Look up `key_template`, `one_shape` and `is_plain`, as is done before the first chunk is read."""
+        metadata, dtype = self.metadata, self.fill.dtype
+        template = metadata.keys.template(metadata.ndim)
+        prefix = self.prefix if template else ""
+        object.__setattr__(self, "one_shape", None if metadata.dense else metadata.grid.one_shape)
+        object.__setattr__(self, "is_plain", self.field is None and dtype.names is None and not dtype.hasobject)
+        object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
 
     @property
     def target(self) -> Store:
@@ -109,8 +166,9 @@ class StoredArray:
 
     def key(self, coords: tuple[int, ...]) -> str:
         """Return the store's key of a chunk; ``""`` if the format has none for it (that of a 0-d array of Zarr v1)."""
-        name = self.metadata.keys.encode(coords)
-        return self.prefix + name if name else ""
+        if not self.key_template:
+            self.look_up()
+        return self.key_template.format(*coords)
 
     def stored_shape(self, coords: tuple[int, ...], data: bytes | None) -> tuple[int, ...]:
         """Return the shape of a chunk as its bytes hold it; of a missing one, as it has to be.
@@ -184,71 +242,3 @@ class StoredArray:
             count += 1
             size += self.store.size(key) or 0
         return count, size
-
-
-def stored_array(
-    store: Store,
-    path: str,
-    metadata: ArrayMetadata,
-    *,
-    allow_pickle: bool = False,
-    write_empty: bool | None = None,
-    document: str | None = None,
-) -> StoredArray:
-    """Look up what an array needs, and refuse what can't be read or is larger than the limits.
-
-    Parameters
-    ----------
-    store, path, metadata
-        Where the array is, and what it is.
-    allow_pickle, write_empty
-        Whether a codec may pickle, and whether chunks equal to the fill value are stored.
-    document : str, optional
-        Key of the document that the array exists by; by default that of its own documents which says the shape.
-
-    Raises
-    ------
-    MetadataError, UnsupportedError
-        If the codecs are not known or do not fit the data type and chunks, or a chunk exceeds ``max_chunk_bytes``.
-    """
-    prefix = f"{path}/" if path else ""
-    dtype = metadata.data_type.numpy
-    chunk = metadata.grid.largest_chunk()
-    chunk_nbytes = prod(chunk) * dtype.itemsize
-    limit = config.current().max_chunk_bytes
-    if chunk_nbytes > limit:
-        place = f"{store.url}/{path}".rstrip("/")
-        raise MetadataError(
-            f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=place, field="chunks"
-        )
-    fill = metadata.fill_value
-    if fill is None:
-        fill = undefined_fill(metadata.data_type)
-        if metadata.data_type.variable:
-            fill[()] = None
-    try:
-        chain = chain_of(
-            metadata,
-            fill,
-            allow_pickle=allow_pickle,
-            chunk_shape=chunk if metadata.grid.is_regular else None,
-            keep_empty=write_empty,
-        )
-        if not metadata.grid.is_regular:
-            _check_indexes(chain, chunk)
-    except TegulaError as error:
-        error.within(path=f"{store.url}/{path}".rstrip("/"))
-        raise
-    if document is None and (own := find_format(metadata.format).shape_key) in metadata.documents:
-        document = prefix + own
-    return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, document, write_empty)
-
-
-def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> None:
-    """Refuse shards with a huge index, as the codec itself does where all shards have one shape."""
-    while chain.sharding is not None:
-        if (size := chain.sharding.index_nbytes(shard)) > _MAX_INDEX_BYTES:
-            raise MetadataError(
-                f"a shard's index of {size} bytes is larger than {_MAX_INDEX_BYTES}", field="chunk_shape"
-            )
-        shard, chain = chain.sharding.inner_shape, chain.sharding.inner

@@ -15,7 +15,7 @@ from tegula.codecs import EMPTY, CodecChain, Sharding
 from tegula.codecs.sharding import InnerChain
 from tegula.engine.copying import part_of
 from tegula.engine.documents import back_off
-from tegula.engine.executors import helped, read
+from tegula.engine.executors import read
 from tegula.engine.stored import StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import basic
@@ -80,12 +80,11 @@ def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
     if data is None:
         return None
     verdict = Verdict(stored=len(data))
-    with_help = helped(array)
     try:
-        shape = with_help.metadata.grid.chunk_shape(coords)
+        shape = array.metadata.grid.chunk_shape(coords)
         if array.metadata.dense:
             shape = array.stored_shape(coords, data)
-        _decode(with_help.chain, data, shape, verdict, "")
+        _decode(array.chain, data, shape, verdict, "")
         if not verdict.faults and array.metadata.dense:
             _look_behind(array, coords, data, shape, verdict)
     except CodecError as error:

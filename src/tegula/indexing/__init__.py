@@ -16,8 +16,7 @@ Costs follow the selection, never the size of the array.
 
 from tegula.indexing.arrays import Lookup, Points
 from tegula.indexing.normalise import split_fields
-from tegula.indexing.plan import Plan, Projection
-from tegula.indexing.runs import Runs
+from tegula.indexing.plan import Plan, Projection, Runs
 from tegula.indexing.selections import basic, blocks, numpy_like, orthogonal, refine, vectorized
 
 __all__ = [

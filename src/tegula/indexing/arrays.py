@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.indexing.runs import LONG, Column, Entry
 from tegula.metadata.chunk_grids import ChunkAxis
 
-__all__ = ["IntArray", "Lookup", "Points", "lookup", "points"]
+__all__ = ["LONG", "Column", "Entry", "IntArray", "Lookup", "Points", "lookup", "points"]
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+
+Entry: TypeAlias = tuple[int, Any, Any, bool]
+"""Of a chunk along one axis: its number, what to select of it, where that is in the work buffer, and `whole`."""
+
+Column: TypeAlias = Iterable[Entry]
+"""The entries of an axis: a list, or where that would be long an iterable that makes them one after the other."""
+
+LONG: Final = 2**12
+"""More rows than this are not kept in memory."""
 
 
 class Lookup:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tegula.errors import SelectionError
 from tegula.indexing.arrays import IntArray
-from tegula.indexing.runs import out_of_bounds
+from tegula.indexing.plan import out_of_bounds
 
 __all__ = ["Item", "itemise", "split_fields", "too_many"]
 

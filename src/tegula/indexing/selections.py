@@ -14,13 +14,10 @@ import numpy as np
 from tegula.errors import SelectionError
 from tegula.indexing.arrays import IntArray, Lookup, Points, lookup, points
 from tegula.indexing.normalise import Item, itemise
-from tegula.indexing.plan import Plan
-from tegula.indexing.runs import Runs, fixed, runs
+from tegula.indexing.plan import Plan, Runs, fixed, plain, runs
 from tegula.metadata.chunk_grids import ChunkGrid
 
 __all__ = ["basic", "blocks", "numpy_like", "orthogonal", "refine", "vectorized"]
-
-_FULL = slice(None)
 
 
 def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
@@ -48,7 +45,7 @@ def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     >>> basic((..., None, slice(4, None, -2)), (10, 6), regular_grid((4, 4))).shape
     (10, 1, 3)
     """
-    plan = _plain_basic(selection, shape, grid)
+    plan = plain(selection, shape, grid)
     if plan is not None:
         return plan
     items = itemise(selection, shape)
@@ -84,7 +81,7 @@ def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     >>> numpy_like(([0, 5, 5], slice(1, 3), [1, 1, 0]), (10, 4, 2), regular_grid((4, 4, 1))).shape
     (3, 2)
     """
-    plan = _plain_basic(selection, shape, grid)
+    plan = plain(selection, shape, grid)
     return _compose(itemise(selection, shape), shape, grid) if plan is None else plan
 
 
@@ -219,35 +216,6 @@ def refine(chunk_selection: tuple[Any, ...], shape: tuple[int, ...], grid: Chunk
      ((1, 0), (1, slice(0, 1, 1)), (slice(1, 2, 1),), False)]
     """
     return numpy_like(chunk_selection, shape, grid)
-
-
-def _plain_basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan | None:
-    """Plan a selection of nothing but ints and slices; ``None`` if it is not that."""
-    if type(selection) is not tuple:
-        selection = () if selection is ... and shape else (selection,)
-    missing = len(shape) - len(selection)
-    if missing:
-        if missing < 0:
-            return None
-        selection += (_FULL,) * missing
-    tables = []
-    work_axes = []
-    work_shape = []
-    cuts = grid.axes
-    for axis, item in enumerate(selection):
-        if type(item) is int:
-            tables.append(fixed(item, axis, shape[axis], cuts[axis]))
-        elif type(item) is slice:
-            table = runs(item, axis, shape[axis], cuts[axis])
-            tables.append(table)
-            work_axes.append(axis)
-            work_shape.append(table.length)
-        elif isinstance(item, np.integer):
-            tables.append(fixed(int(item), axis, shape[axis], cuts[axis]))
-        else:
-            return None
-    lengths: Any = tuple(work_shape)
-    return Plan(tuple(tables), tuple(work_axes), lengths, lengths, is_point=not work_axes)
 
 
 def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: bool = False) -> Plan:

@@ -126,11 +126,12 @@ class ChunkGrid:
     """
 
     axes: tuple[ChunkAxis, ...]
-    _only: tuple[int, ...] | None = field(init=False, repr=False, compare=False)  # the one shape of a regular grid
+    one_shape: tuple[int, ...] | None = field(init=False, repr=False, compare=False)
+    """The shape of all chunks of a regular grid."""
 
     def __post_init__(self) -> None:
         regular = all(isinstance(axis, RegularAxis) for axis in self.axes)
-        object.__setattr__(self, "_only", tuple(axis.longest() for axis in self.axes) if regular else None)
+        object.__setattr__(self, "one_shape", tuple(axis.longest() for axis in self.axes) if regular else None)
 
     @property
     def ndim(self) -> int:
@@ -140,7 +141,7 @@ class ChunkGrid:
     @property
     def is_regular(self) -> bool:
         """Whether all chunks have one shape."""
-        return self._only is not None
+        return self.one_shape is not None
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the number of chunks along each axis of an array of `shape`."""
@@ -148,8 +149,8 @@ class ChunkGrid:
 
     def chunk_shape(self, coords: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of the chunk at grid coordinates `coords` as stored, overhang included."""
-        if self._only is not None:
-            return self._only
+        if self.one_shape is not None:
+            return self.one_shape
         return tuple(axis.length(number) for axis, number in zip(self.axes, coords))
 
     def largest_chunk(self) -> tuple[int, ...]:

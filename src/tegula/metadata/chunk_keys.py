@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["BCOLZ_KEYS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
 
@@ -44,11 +45,17 @@ class ChunkKeyEncoding:
 
     def encode(self, coords: Sequence[int]) -> str:
         """Return the key of the chunk at `coords`."""
-        if not coords:
-            return self.scalar
-        if self.first_only:
-            return f"{self.prefix}{coords[0]}{self.suffix}"
-        return self.prefix + self.separator.join(map(str, coords)) + self.suffix
+        return _template(self, len(coords)).format(*coords)
+
+    def template(self, ndim: int) -> str:
+        """Return the format string that makes keys of the coordinates of an array of `ndim` axes.
+
+        Examples
+        --------
+        >>> default_keys().template(2), default_keys().template(2).format(0, 3)
+        ('c/{0}/{1}', 'c/0/3')
+        """
+        return _template(self, ndim)
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
         """Return the coordinates that `key` stands for, or ``None`` if it is no chunk's key."""
@@ -60,6 +67,20 @@ class ChunkKeyEncoding:
         if len(parts) != (1 if self.first_only else ndim) or not all(map(_NUMBER, parts)):
             return None
         return (*map(int, parts), *(0,) * (ndim - len(parts)))
+
+
+@lru_cache(64)
+def _template(keys: ChunkKeyEncoding, ndim: int) -> str:
+    if not ndim:
+        return _literal(keys.scalar)
+    separator = _literal(keys.separator)
+    numbers = "{0}" if keys.first_only else separator.join([f"{{{axis}}}" for axis in range(ndim)])
+    return _literal(keys.prefix) + numbers + _literal(keys.suffix)
+
+
+def _literal(text: str) -> str:
+    """Return text as a format string that makes it."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def default_keys(separator: str = "/") -> ChunkKeyEncoding:

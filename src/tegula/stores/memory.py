@@ -70,7 +70,10 @@ class MemoryStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        value, generation = self._values.get(self._check_key(key), (None, ABSENT))
+        found = self._values.get(key) if type(key) is str else None
+        if found is None:
+            self._check_key(key)
+        value, generation = found or (None, ABSENT)
         if value is not None and byte_range is not None:
             start, stop = clip_range(byte_range, len(value))
             value = value[start:stop]

@@ -37,6 +37,8 @@ class Root:
         The path, ending in a separator.
     ignores_case : bool or None
         Whether the file system does; ``None`` until a name that tells is met.
+    known : dict
+        Path of each directory that keys may lie in, ending in a separator, by the prefix of these keys.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow_symlinks: bool) -> None:
@@ -47,7 +49,7 @@ class Root:
         self.base = os.path.join(self.name, "")
         self.follow_symlinks = follow_symlinks
         self.ignores_case: bool | None = None
-        self._checked = {"": self.base}
+        self.known = {"": self.base}
         try:
             mode = os.stat(self.name).st_mode
         except FileNotFoundError as error:
@@ -77,7 +79,7 @@ class Root:
         """
         self.check(key)
         parent, _, name = key.rpartition("/")
-        directory = self._checked.get(parent) or self.directory(parent)
+        directory = self.known.get(parent) or self.directory(parent)
         if _WINDOWS and directory is not None and os.path.islink(directory + name):
             self.resolve(directory + name)  # opening a file follows links there
         return None if directory is None else directory + name
@@ -87,7 +89,7 @@ class Root:
 
         It is given as a prefix without the slash. A link is followed; raises as `path` does.
         """
-        found = self._checked.get(name)
+        found = self.known.get(name)
         if found is not None:
             return found
         end = -1
@@ -95,7 +97,7 @@ class Root:
             end = name.find("/", end + 1)
             end = len(name) if end < 0 else end
             above = name[:end]
-            if above in self._checked:
+            if above in self.known:
                 continue
             path = self.base + above
             try:
@@ -114,9 +116,9 @@ class Root:
     def forget(self, name: str) -> None:
         """Check a directory, and those below it, again when they are met next."""
         if name:
-            self._checked.pop(name, None)
+            self.known.pop(name, None)
         else:
-            self._checked = {"": self.base}
+            self.known = {"": self.base}
 
     def resolve(self, path: str) -> str:
         """Return where a symbolic link leads, or raise `StoreError` if that is nowhere or out of the root."""
@@ -171,6 +173,6 @@ class Root:
         return None
 
     def _remember(self, name: str, path: str) -> None:
-        if len(self._checked) >= _REMEMBERED:
-            self._checked = {"": self.base}
-        self._checked[name] = path + os.sep
+        if len(self.known) >= _REMEMBERED:
+            self.known = {"": self.base}
+        self.known[name] = path + os.sep

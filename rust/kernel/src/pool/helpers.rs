@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::INSIDE;
-use super::job::Job;
+use super::job::{INSIDE, Job, leave_parent};
 
 /// How long a helper looks out for more before it sleeps.
 const LOOK_OUT: Duration = Duration::from_micros(10);
@@ -189,5 +188,6 @@ impl Pool {
 /// Forget the threads, in a child process after `fork`: they do not exist there. New ones start when needed.
 pub fn after_fork() {
     INSIDE.set(false);
+    leave_parent();
     POOL.store(std::ptr::null_mut(), Ordering::Release);
 }

@@ -1,23 +1,28 @@
 //! One call of [`run`](super::run): what its threads share.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::helpers::Pool;
-use super::{Duration, POLL};
 use crate::{Error, Result};
 
+/// How much time lies between two polls.
+pub(super) const POLL: Duration = Duration::from_millis(50);
 /// The bit of [`Job::inside`] that lets nobody in any more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 /// How long the caller looks out for the last helpers before it sleeps.
 const LOOK_OUT: Duration = Duration::from_micros(20);
 
+/// How many forks lie between the first process and this one.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
 thread_local! {
+    /// Whether this thread is carrying out a task already.
+    pub(super) static INSIDE: Cell<bool> = const { Cell::new(false) };
     /// The job that this thread helps with.
     static HELPED: RefCell<Option<Arc<Job>>> = const { RefCell::new(None) };
 }
@@ -43,19 +48,18 @@ pub(super) struct Job {
     /// Whether there is a failure.
     failed: AtomicBool,
     caller: Thread,
-    /// The pool of the process in which this job was begun.
-    pool: *const Pool,
+    /// What [`FORKS`] was in the process in which this job was begun.
+    forks: usize,
 }
 
-// SAFETY: the task may be shared (`Sync`), and is called only while the caller keeps it, as said above. The pool's
-// address is compared only.
+// SAFETY: the task may be shared (`Sync`), and is called only while the caller keeps it, as said above.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
 
 impl Job {
     /// Make the job; the caller must close it and wait before `task` ends.
-    pub fn new(task: &Task<'_>, count: usize, helpers: usize, pool: &'static Pool) -> Arc<Job> {
+    pub fn new(task: &Task<'_>, count: usize, helpers: usize) -> Arc<Job> {
         // SAFETY: only the lifetime changes; what is said above sees to it.
         let task = unsafe { std::mem::transmute::<*const Task<'_>, *const Task<'static>>(task) };
         Arc::new(Job {
@@ -67,7 +71,7 @@ impl Job {
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
             caller: std::thread::current(),
-            pool,
+            forks: FORKS.load(Ordering::Relaxed),
         })
     }
 
@@ -117,11 +121,9 @@ impl Job {
         entered.is_ok().then(|| Guest(Arc::clone(self)))
     }
 
-    /// Let no helper in any more.
-    pub fn close(self: &Arc<Job>, pool: &Pool) {
-        if self.inside.fetch_or(CLOSED, Ordering::Acquire) & CLOSED == 0 && !self.orphaned() {
-            pool.withdraw(self);
-        }
+    /// Let no helper in any more; return whether the pool may still offer the job.
+    pub fn close(&self) -> bool {
+        self.inside.fetch_or(CLOSED, Ordering::Acquire) & CLOSED == 0 && !self.orphaned()
     }
 
     /// Wait until no helper is inside.
@@ -144,7 +146,7 @@ impl Job {
 
     /// Return whether this is a child process of the one in which the job was begun: nobody helps here.
     fn orphaned(&self) -> bool {
-        !std::ptr::eq(self.pool, Pool::get())
+        self.forks != FORKS.load(Ordering::Relaxed)
     }
 
     /// Return what has become of the job.
@@ -177,6 +179,11 @@ impl Drop for Guest {
             self.0.caller.unpark();
         }
     }
+}
+
+/// Note that this is a child process, in which no job was begun yet.
+pub(super) fn leave_parent() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Whether this thread helps with a job that has failed elsewhere, so that it is to wait for nothing any more.

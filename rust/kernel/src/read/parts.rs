@@ -1,6 +1,6 @@
 //! Parts of a chunk: the ranges or blocks that are asked for, and no more.
 
-use super::{Reading, SMALL};
+use super::chunk::{Reading, SMALL};
 use crate::array::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
 use crate::memory::{gathered, push, with_scratch};

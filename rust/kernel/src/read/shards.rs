@@ -1,6 +1,6 @@
 //! Parts of a shard: the inner chunks that are asked for.
 
-use super::{Reading, fill};
+use super::chunk::{Reading, fill};
 use crate::array::{EMPTY, Sharding};
 use crate::memory::{push, reserved, with_scratch};
 use crate::plan::{Item, Plan};

@@ -1,6 +1,24 @@
 //! The dimensions of a copy, brought into the order and the number that suits the machine.
 
-use super::{Dim, Walk};
+/// How one dimension of a copy walks through memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Walk<'a> {
+    /// The same distance each time; negative where it runs backwards, zero where one element is for all.
+    Even(isize),
+    /// Element `i` lies at `list[i] * stride`.
+    Listed(&'a [i64], isize),
+}
+
+/// One dimension of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Dim<'a> {
+    /// How many elements.
+    pub count: usize,
+    /// The way through the source.
+    pub source: Walk<'a>,
+    /// The way through the target.
+    pub target: Walk<'a>,
+}
 
 /// How many axes find room without an allocation.
 const ROOM: usize = 8;

@@ -1,7 +1,9 @@
 //! Loops over single elements, made for each size of element.
 
 use super::axes::Axis;
-use super::{Job, rows, swaps};
+use super::job::Job;
+use super::swaps::Word;
+use super::{rows, swaps};
 
 /// How one element gets from one place to another.
 pub(super) trait Mover: Copy {
@@ -12,19 +14,6 @@ pub(super) trait Mover: Copy {
     /// The element may be read at `source`, written at `target`.
     unsafe fn put(self, source: *const u8, target: *mut u8);
 }
-
-/// A number whose bytes can be reversed.
-pub(super) trait Word: Copy {
-    fn reversed(self) -> Self;
-}
-
-macro_rules! words {
-    ($($word:ty)*) => { $(impl Word for $word {
-        #[inline(always)]
-        fn reversed(self) -> Self { self.swap_bytes() }
-    })* };
-}
-words!(u8 u16 u32 u64 u128);
 
 /// Elements of the size of a number, as they are or reversed.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Copies of rows: many bytes that lie next to each other on both sides.
 
-use super::Job;
+use super::job::Job;
 
 /// Rows shorter than this are not streamed: too little of them would be whole cache lines.
 #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,23 @@
 //! Reversing the bytes of elements that lie next to each other.
 
-use super::elements::Word;
-use super::{Job, rows};
+use super::job::Job;
+use super::rows;
 
 /// Bytes that are reversed before they are streamed.
 const PART: usize = 4096;
+
+/// A number whose bytes can be reversed.
+pub(super) trait Word: Copy {
+    fn reversed(self) -> Self;
+}
+
+macro_rules! words {
+    ($($word:ty)*) => { $(impl Word for $word {
+        #[inline(always)]
+        fn reversed(self) -> Self { self.swap_bytes() }
+    })* };
+}
+words!(u8 u16 u32 u64 u128);
 
 /// Make `$name`, which runs `$body` with the widest instructions that the machine has.
 macro_rules! wide {

@@ -2,8 +2,9 @@
 
 use super::axes::Axis;
 use super::elements::{self, Mover, with_mover};
+use super::job::Job;
 use super::rows::LINE;
-use super::{Job, rows, squares, swaps};
+use super::{rows, squares, swaps};
 
 /// Elements along each side of a tile that is copied from place to place.
 const SIDE: usize = 32;

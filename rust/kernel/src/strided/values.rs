@@ -1,14 +1,15 @@
 //! Whole runs of memory: filling them, reversing bytes in them, comparing them with one value.
 
-use super::axes::Axis;
-use super::{Axes, Dim, Job, Walk, elements, rows, swaps};
+use super::axes::{Axes, Axis, Dim, Walk};
+use super::job::Job;
+use super::{elements, rows, swaps};
 
 /// Runs up to this length are filled without a call.
 const SHORT: usize = 256;
 /// Bytes of a pattern that is copied over and over.
 const PATTERN: usize = 1024;
 
-/// Put `value` everywhere; `dims` as for [`copy`](super::copy), their `source` is not looked at.
+/// Put `value` everywhere; `dims` as for `strided::copy`, their `source` is not looked at.
 ///
 /// # Safety
 ///

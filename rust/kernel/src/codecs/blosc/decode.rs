@@ -1,42 +1,13 @@
 //! From frames to content.
 
-use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::frame::{Header, SIZE, damaged};
+use super::scratch::{copy, with_scratch};
 use super::shuffle::{Filter, as_uninit, moved, unshuffle_part};
 use super::streams::decompress_start;
 use crate::{Error, Result};
-
-/// A buffer for blocks that are shuffled is kept if it is no longer than this.
-const KEPT: usize = 4 << 20;
-
-/// What registers are loaded from fastest: as many bytes as the processor takes at a time.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "room for bytes")] [u8; LINE]);
-
-const LINE: usize = 64;
-
-thread_local! {
-    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
-}
-
-/// Call a function with so many bytes of memory, in which may be anything.
-pub(super) fn with_scratch<T>(size: usize, function: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<T>) -> Result<T> {
-    let mut buffer = SCRATCH.take();
-    buffer.clear();
-    buffer.try_reserve_exact(size.div_ceil(LINE)).map_err(|_| Error::Memory { bytes: size })?;
-    let lines = buffer.spare_capacity_mut();
-    // SAFETY: a line is bytes and nothing else, and there are enough lines; whatever is in them
-    let bytes = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size) };
-    let result = function(bytes);
-    if buffer.capacity() <= KEPT / LINE {
-        SCRATCH.set(buffer);
-    }
-    result
-}
 
 /// Decode a frame into exactly `out`; all of it is initialised unless there is an error.
 pub(super) fn frame(header: &Header, data: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<()> {
@@ -164,11 +135,4 @@ fn next_stream(data: &[u8]) -> Result<(&[u8], &[u8])> {
         rest.split_at_checked(length)
     });
     stream.ok_or_else(|| damaged("a block of the frame goes on past its end"))
-}
-
-/// Copy all of `from` to `to`, which is as long.
-pub(super) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    assert!(from.len() == to.len(), "lengths were compared before");
-    // SAFETY: both are that long, and one of them is borrowed for good
-    unsafe { to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from.as_ptr(), from.len()) }
 }

@@ -3,11 +3,14 @@
 //! Options: the compressor's name, the level, the shuffle (0 none, 1 of bytes, 2 of bits, -1 of bits for elements of one
 //! byte and else of bytes), the size of blocks (0 for the usual one), the bytes of an element.
 
+mod block;
 mod decode;
 mod encode;
 mod frame;
+mod options;
 mod prefix;
 mod replace;
+mod scratch;
 pub(super) mod shuffle;
 mod slots;
 mod streams;
@@ -18,6 +21,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use self::frame::Header;
+use self::options::Blosc;
 use self::replace::Changes;
 use self::shuffle::Filter;
 use self::streams::Compressor;
@@ -27,15 +31,6 @@ use crate::{Error, Result};
 
 /// Bytes from the start of a frame that are read together with its header: less than this is not read any faster.
 const HEAD: usize = 4096;
-
-/// Blosc 1 with what it takes to write.
-pub(super) struct Blosc {
-    compressor: Compressor,
-    level: i64,
-    filter: Option<Filter>,
-    block: usize,
-    typesize: u8,
-}
 
 pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
     let unusable = || Error::unsupported("blosc", format!("there is no use for the options {options:?}"));

@@ -5,6 +5,8 @@
 
 use std::mem::MaybeUninit;
 
+use super::scratch::copy as copy_all;
+
 /// What is copied at once, whether it is that long or not, where there is room for it.
 const STRIDE: usize = 16;
 
@@ -30,7 +32,7 @@ fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usiz
         } else {
             let source = from.get(at..at.checked_add(literals)?)?;
             let target = to.get_mut(done..done.checked_add(literals)?)?;
-            super::decode::copy(source, target);
+            copy_all(source, target);
         }
         (at, done) = (at + literals, done + literals);
         if done >= wanted || at == from.len() {

@@ -1,8 +1,9 @@
 //! Frames of which some blocks change: the others stay as they are encoded.
 
-use super::encode::plan;
+use super::block::plan;
 use super::frame::{Header, SIZE, STORED, VERSION};
-use super::{Blosc, slots};
+use super::options::Blosc;
+use super::slots;
 use crate::codecs::BlockTable;
 use crate::memory::{push, reserved};
 use crate::{Error, Result};

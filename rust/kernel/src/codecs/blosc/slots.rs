@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use super::Blosc;
-use super::encode::{Plan, block, streams_of};
+use super::block::{Plan, block, streams_of};
+use super::options::Blosc;
 use crate::memory::{repeated, reserved};
 use crate::{Error, Result, pool};
 

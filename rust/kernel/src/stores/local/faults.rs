@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::system::{Errno, Outcome};
+use super::errno::{Errno, Outcome};
 
 /// What is to become of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! the old one, and its values for missing ones.
 
 mod bulk;
+mod errno;
 pub mod faults;
 mod reading;
 mod system;

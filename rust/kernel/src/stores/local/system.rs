@@ -5,15 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+pub use super::errno::{Errno, Outcome};
 use super::faults::{Subject, ask, clock};
 use crate::stores::Generation;
-
-/// What the system says went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errno(pub i32);
-
-/// The result of a system call.
-pub type Outcome<T> = std::result::Result<T, Errno>;
 
 /// How `open_beneath` walks a path: below the place where it starts, and through no link.
 pub const BENEATH: u64 = libc::RESOLVE_BENEATH | THROUGH_NO_LINK;
@@ -24,25 +18,6 @@ pub const THROUGH_NO_LINK: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MA
 const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 const PIECES: usize = 32;
 const PATH_ON_STACK: usize = 512;
-
-impl Errno {
-    /// Return what the last call of this thread left.
-    fn last() -> Errno {
-        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
-    }
-
-    /// Return what the system calls it, as C and Python do.
-    pub fn text(self) -> String {
-        let mut text = [0 as libc::c_char; 256];
-        // SAFETY: the buffer is as long as said, and the call ends what it puts there with a NUL.
-        let code = unsafe { libc::strerror_r(self.0, text.as_mut_ptr(), text.len()) };
-        if code != 0 {
-            return format!("error {}", self.0);
-        }
-        // SAFETY: see above; the buffer lives until the end of this function.
-        unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
-    }
-}
 
 /// What is known of a file that is open, or stands at a path.
 #[derive(Clone, Copy, Debug)]

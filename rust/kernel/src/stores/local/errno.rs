@@ -1,0 +1,29 @@
+//! What the system says went wrong.
+
+use std::ffi::CStr;
+
+/// What the system says went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// The result of a system call.
+pub type Outcome<T> = std::result::Result<T, Errno>;
+
+impl Errno {
+    /// Return what the last call of this thread left.
+    pub(super) fn last() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    /// Return what the system calls it, as C and Python do.
+    pub fn text(self) -> String {
+        let mut text = [0 as libc::c_char; 256];
+        // SAFETY: the buffer is as long as said, and the call ends what it puts there with a NUL.
+        let code = unsafe { libc::strerror_r(self.0, text.as_mut_ptr(), text.len()) };
+        if code != 0 {
+            return format!("error {}", self.0);
+        }
+        // SAFETY: see above; the buffer lives until the end of this function.
+        unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
+    }
+}

@@ -1,0 +1,94 @@
+"""How an array is opened for the engine: its codecs are built, its limits checked, its executor chosen."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tegula import config
+from tegula.codecs import CodecChain
+from tegula.codecs.sharding import InnerChain
+from tegula.engine import reference
+from tegula.engine.chains import chain_of
+from tegula.engine.executors import PREFERRED
+from tegula.engine.stored import Executor, StoredArray
+from tegula.engine.texts import TextChain
+from tegula.errors import MetadataError, TegulaError
+from tegula.formats import find_format
+from tegula.metadata.fill_values import undefined_fill
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+
+__all__ = ["stored_array"]
+
+_MAX_INDEX_BYTES = 2**28
+
+
+def stored_array(
+    store: Store,
+    path: str,
+    metadata: ArrayMetadata,
+    *,
+    allow_pickle: bool = False,
+    write_empty: bool | None = None,
+    document: str | None = None,
+) -> StoredArray:
+    """Look up what an array needs, and refuse what can't be read or is larger than the limits.
+
+    Parameters
+    ----------
+    store, path, metadata
+        Where the array is, and what it is.
+    allow_pickle, write_empty
+        Whether a codec may pickle, and whether chunks equal to the fill value are stored.
+    document : str, optional
+        Key of the document that the array exists by; by default that of its own documents which says the shape.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If the codecs are not known or do not fit the data type and chunks, or a chunk exceeds ``max_chunk_bytes``.
+    """
+    prefix = f"{path}/" if path else ""
+    dtype = metadata.data_type.numpy
+    chunk = metadata.grid.largest_chunk()
+    chunk_nbytes = prod(chunk) * dtype.itemsize
+    limit = config.current().max_chunk_bytes
+    if chunk_nbytes > limit:
+        place = f"{store.url}/{path}".rstrip("/")
+        raise MetadataError(
+            f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=place, field="chunks"
+        )
+    fill = metadata.fill_value
+    if fill is None:
+        fill = undefined_fill(metadata.data_type)
+        if metadata.data_type.variable:
+            fill[()] = None
+    try:
+        chain = chain_of(
+            metadata,
+            fill,
+            allow_pickle=allow_pickle,
+            chunk_shape=chunk if metadata.grid.is_regular else None,
+            keep_empty=write_empty,
+        )
+        if not metadata.grid.is_regular:
+            _check_indexes(chain, chunk)
+    except TegulaError as error:
+        error.within(path=f"{store.url}/{path}".rstrip("/"))
+        raise
+    if document is None and (own := find_format(metadata.format).shape_key) in metadata.documents:
+        document = prefix + own
+    executor: Executor = PREFERRED
+    if metadata.data_type.variable:  # Python makes objects; the kernel helps with the bytes of text
+        chain, executor = TextChain(chain), reference
+    return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, document, executor, write_empty)
+
+
+def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> None:
+    """Refuse shards with a huge index, as the codec itself does where all shards have one shape."""
+    while chain.sharding is not None:
+        if (size := chain.sharding.index_nbytes(shard)) > _MAX_INDEX_BYTES:
+            raise MetadataError(
+                f"a shard's index of {size} bytes is larger than {_MAX_INDEX_BYTES}", field="chunk_shape"
+            )
+        shard, chain = chain.sharding.inner_shape, chain.sharding.inner
