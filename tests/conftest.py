@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +32,48 @@ def pytest_report_header() -> str:
         return f"tegula: the kernel, {kernel.__file__}"
     reason = "as TEGULA_EXECUTOR says" if setting == "reference" else f"the kernel {executors.obstacle()}"
     return f"tegula: the reference executor ({reason})"
+
+
+# tests that no executor takes part in; that none does is checked while they run
+_WITHOUT_EXECUTORS = """
+indexing metadata formats/test_documents.py formats/test_splicing.py
+test_errors.py test_expressions.py test_floors.py test_public_api.py
+tensorstore/test_chunk_layout.py tensorstore/test_chunk_shapes.py tensorstore/test_codec_spec.py
+tensorstore/test_context.py tensorstore/test_dim.py tensorstore/test_dtypes.py tensorstore/test_fill_values.py
+tensorstore/test_json_pointer.py tensorstore/test_schema.py tensorstore/test_transform.py tensorstore/test_unit.py
+tensorstore/test_zarr3_codecs.py
+""".split()
+# tests that run each executor themselves
+_WITH_BOTH = ["engine/test_coarse_times.py", "engine/test_executors.py"]
+_CHECKED = pytest.StashKey[bool]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need not run once more with the other executor."""
+    here = Path(__file__).parent
+    alone, both = ({here / name for name in names} for names in (_WITHOUT_EXECUTORS, _WITH_BOTH))
+    for item in items:
+        item.stash[_CHECKED] = not alone.isdisjoint([item.path, item.path.parent])
+        if item.stash[_CHECKED] or item.path in both:
+            item.add_marker("once")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that is marked as one without executors where it asks for one."""
+    asked: list[str] = []
+    choose = executors.choose
+
+    def note(executor: str) -> ModuleType | None:
+        asked.append(executor)
+        return choose(executor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if item.stash.get(_CHECKED, False):
+            patch.setattr(executors, "choose", note)
+        result = yield
+    assert not asked, "this test reads or writes arrays: take its file from _WITHOUT_EXECUTORS in tests/conftest.py"
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tegula
 from tegula import bcolz
 from tegula.errors import MetadataError
-from tegula.expressions import _LARGE, compile_expression
+from tegula.expressions import compile_expression
 
 REFUSED = {
     "price > 10 & i < 5": "(price > 10) & (i < 5)",
@@ -68,7 +68,7 @@ def by_python(text: str) -> list[bool]:
 
 @pytest.mark.parametrize("text", ALLOWED)
 def test_what_is_clear_is_computed_as_python_does(text: str) -> None:
-    for vm in (None, "python", "numexpr"):
+    for vm in ("python", "numexpr"):
         assert np.asarray(compile_expression(text).evaluate(COLUMNS, vm=vm)).tolist() == by_python(text)
 
 
@@ -135,12 +135,11 @@ def test_rows_are_those_of_pandas_with_the_parentheses_that_are_shown(terms: lis
 @settings(deadline=None, max_examples=50)
 @given(st.sampled_from([*ALLOWED, *COLUMNS]), st.sampled_from(ALLOWED), st.sampled_from(["&", "|", "and", "or"]))
 def test_both_ways_of_computing_agree(one: str, two: str, sign: str) -> None:
-    large = {name: np.tile(values, _LARGE // 40 + 1) for name, values in COLUMNS.items()}
+    large = {name: np.tile(values, 100) for name, values in COLUMNS.items()}
     text = f"({one}) {sign} ({two})"
     try:
         expected = compile_expression(text).evaluate(large, vm="python")
     except MetadataError:
         return  # NumPy has no & of floats
-    for vm in (None, "numexpr"):
-        found = compile_expression(text).evaluate(large, vm=vm)
-        np.testing.assert_array_equal(np.asarray(found).astype(bool), np.asarray(expected).astype(bool))
+    found = compile_expression(text).evaluate(large, vm="numexpr")
+    np.testing.assert_array_equal(np.asarray(found).astype(bool), np.asarray(expected).astype(bool))

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
-from tegula.numexprs import Rewritten, is_exact, rewrite, terms_of
+from tegula.numexprs import Rewritten, rewrite, terms_of
 from tegula.optional import library
 from tegula.precedence import check_precedence
 
@@ -25,7 +25,6 @@ __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compi
 _MAX_LENGTH = 20_000
 _MAX_DEPTH = 100
 _MAX_BITS = 1024  # of a whole number that constants form
-_LARGE = 1 << 15  # as many elements repay the cost of starting numexpr
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -184,18 +183,17 @@ class Expression:
         self.reduction: str | None = outermost if outermost in REDUCTIONS else None
         """The reduction that is the whole expression, if it is one."""
 
-    def evaluate(self, variables: Mapping[str, Any], vm: Literal["numexpr", "python"] | None = None) -> Any:
+    def evaluate(self, variables: Mapping[str, Any], vm: Literal["numexpr", "python"] = "python") -> Any:
         """Compute the expression.
 
         Parameters
         ----------
         variables : mapping of str to array_like
             Values of the names; others are not looked at.
-        vm : {None, "numexpr", "python"}
+        vm : {"python", "numexpr"}
             ``"python"`` is NumPy, with its rules for dtypes. ``"numexpr"`` is numexpr with its own rules wherever it
             can do it, else NumPy: it computes in int32, int64, float32 and float64, and constants count as numbers
-            of these. ``None`` chooses numexpr, if it is installed, for large arrays where both give the same, but for
-            the last bits of functions such as ``sin``.
+            of these.
 
         Raises
         ------
@@ -206,12 +204,12 @@ class Expression:
         UnsupportedError
             If numexpr is asked for and not installed.
         """
-        if vm not in (None, "numexpr", "python"):
-            raise MetadataError(f"vm must be 'numexpr', 'python' or None, not {vm!r:.80}", field="vm")
+        if vm not in ("numexpr", "python"):
+            raise MetadataError(f"vm must be 'numexpr' or 'python', not {vm!r:.80}", field="vm")
         values = {name: self._variable(name, variables) for name in self.names}
         try:
-            if vm != "python":
-                done, result = self._by_numexpr(values, asked_for=vm is not None)
+            if vm == "numexpr":
+                done, result = self._by_numexpr(values)
                 if done:
                     return result
             with np.errstate(all="ignore"):
@@ -236,26 +234,20 @@ class Expression:
             raise MetadataError(f"the variable {name!r:.80} is no array: {error}", field="expression") from error
         return array if array.ndim else array[()]
 
-    def _by_numexpr(self, values: Mapping[str, Any], *, asked_for: bool) -> tuple[bool, Any]:
+    def _by_numexpr(self, values: Mapping[str, Any]) -> tuple[bool, Any]:
         """Compute it with numexpr, if it can; what it can't is noted by the types of the variables."""
-        if not asked_for and max((getattr(value, "size", 1) for value in values.values()), default=0) < _LARGE:
-            return False, None
-        kinds = tuple((type(value), getattr(value, "dtype", value)) for value in values.values())
-        key = (asked_for, kinds)
+        key = tuple((type(value), getattr(value, "dtype", value)) for value in values.values())
         if key not in self._rewritten:
             if len(self._rewritten) > 16:
                 self._rewritten.clear()
-            able = asked_for or is_exact(self._tree, values)
-            self._rewritten[key] = rewrite(self._tree, values) if able else None
+            self._rewritten[key] = rewrite(self._tree, values)
         rewritten = self._rewritten[key]
         if rewritten is None:
             return False, None
         try:
             numexpr: Any = library("numexpr")
         except UnsupportedError as error:
-            if asked_for:
-                raise error.within(field="vm") from error.__cause__
-            return False, None
+            raise error.within(field="vm") from error.__cause__
         local = {new: values[name] for name, new in rewritten.names.items()}
         try:
             return True, numexpr.evaluate(rewritten.text, local_dict=local, global_dict={}, truediv=True)

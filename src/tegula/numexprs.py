@@ -1,4 +1,4 @@
-"""Checked expressions in the words of numexpr, and whether it would give exactly what NumPy gives."""
+"""Checked expressions in the words of numexpr."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
-__all__ = ["Rewritten", "is_exact", "rewrite", "terms_of"]
+__all__ = ["Rewritten", "rewrite", "terms_of"]
 
 _ELEMENTARY = """
 sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sqrt exp expm1 log log10 log1p arctan2
@@ -144,102 +142,3 @@ def _number(value: Any) -> ast.expr:
         raise _NoWordError
     negative = type(value) in (int, float) and (value < 0 or math.copysign(1, value) < 0)
     return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if negative else ast.Constant(value)
-
-
-# --- whether the results are the same
-
-_KINDS = {"?": "b", "i4": "i", "i8": "l", "f8": "f", "i1": "n", "i2": "n", "u1": "n", "u2": "n", "u4": "n"}
-_KIND_OF = {np.dtype(code): kind for code, kind in _KINDS.items()}
-
-
-def is_exact(tree: ast.expr, values: Mapping[str, Any]) -> bool:
-    """Tell whether numexpr computes an expression as NumPy does: in the same types, to a result of the same type.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> tree = ast.parse("2 * a > 1", mode="eval").body
-    >>> is_exact(tree, {"a": np.zeros(2, "f8")}), is_exact(tree, {"a": np.zeros(2, "i1")})
-    (True, False)
-    """
-    try:
-        _expect(_kind(tree, values), "bilf")
-    except _NoWordError:
-        return False
-    return True
-
-
-def _kind(node: ast.expr, values: Mapping[str, Any]) -> str:
-    """Return b(ool), i(nt32), l(ong, int64), f(loat64), or n for numbers that are the same in comparisons only."""
-    if isinstance(node, ast.Name):
-        value = values[node.id]
-        if isinstance(value, np.ndarray) and value.ndim:
-            kind = _KIND_OF.get(value.dtype)
-            if kind is None:
-                raise _NoWordError
-            return kind
-        return _kind_of_constant(value)
-    if isinstance(node, ast.Constant):
-        return _kind_of_constant(node.value)
-    if isinstance(node, ast.UnaryOp):
-        kind = _kind(node.operand, values)
-        return _expect(
-            kind, "b" if isinstance(node.op, ast.Not) else "bil" if isinstance(node.op, ast.Invert) else "ilf"
-        )
-    if isinstance(node, ast.BinOp):
-        return _kind_of_chain(node, values)
-    if isinstance(node, ast.BoolOp):
-        return "".join({_expect(_kind(value, values), "b") for value in node.values})
-    if isinstance(node, ast.Compare):
-        for part in (node.left, *node.comparators):
-            for item in part.elts if isinstance(part, ast.List) else [part]:
-                _kind(item, values)
-        return "b"
-    call = cast(ast.Call, node)
-    name = cast(ast.Name, call.func).id
-    if name in _ELEMENTARY:
-        for argument in call.args:
-            _expect(_kind(argument, values), "ilf")
-        return "f"
-    if name in ("abs", "absolute", "floor", "ceil"):
-        return _expect(_kind(call.args[0], values), "f")
-    raise _NoWordError
-
-
-def _kind_of_constant(value: Any) -> str:
-    if type(value) is bool:
-        return "b"
-    if type(value) is int and abs(value) < 2**63:
-        return "i" if abs(value) < 2**31 else "n"
-    if type(value) is float:
-        return "f"
-    raise _NoWordError
-
-
-def _kind_of_chain(node: ast.BinOp, values: Mapping[str, Any]) -> str:
-    first, others = terms_of(node)
-    kind = _kind(first, values)
-    for op, operand in others:
-        kind = _kind_of_operation(op, kind, _kind(operand, values))
-    return kind
-
-
-def _kind_of_operation(op: ast.operator, left: str, right: str) -> str:
-    if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
-        if left == right == "b":
-            return "b"
-        return max(_expect(left, "il"), _expect(right, "il"))
-    if isinstance(op, ast.Div):
-        _expect(left, "ilf")
-        _expect(right, "ilf")
-        return "f"
-    if isinstance(op, (ast.Add, ast.Sub, ast.Mult)):
-        kinds = {_expect(left, "ilf"), _expect(right, "ilf")}
-        return "f" if "f" in kinds else max(kinds)
-    raise _NoWordError
-
-
-def _expect(kind: str, allowed: str) -> str:
-    if kind not in allowed:
-        raise _NoWordError
-    return kind

@@ -165,8 +165,8 @@ def test_what_another_appends_while_files_are_deleted_is_kept(
     def look(*args: Any) -> Any:
         known = read_metadata(*args)
         if appending.ident is None:
-            appending.start()  # which takes room now, but can't fill it as long as the directory is locked
-            deadline = time.monotonic() + 10
+            appending.start()  # which waits for as long as the directory is locked
+            deadline = time.monotonic() + 1
             while tegula.open(tmp_path).shape == (5,) and time.monotonic() < deadline:
                 time.sleep(0.01)
             return known if when == "before" else read_metadata(*args)

@@ -7,6 +7,8 @@
 //! The text is looked at in blocks of 64 bytes. Of each, a few masks tell where tokens begin and which bytes are inside
 //! strings; the grammar then goes from token to token and never sees white space or what strings hold.
 
+use crate::codecs::crc32;
+
 /// Containers in each other that are followed; deeper ones are the caller's.
 const MAX_DEPTH: u32 = 60;
 /// Digits of a number; Python's parser refuses whole numbers of more than 4300.
@@ -421,26 +423,6 @@ mod masks {
     }
 }
 
-const CRC_TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut value = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            value = if value & 1 == 1 { (value >> 1) ^ 0xEDB8_8320 } else { value >> 1 };
-            bit += 1;
-        }
-        table[byte] = value;
-        byte += 1;
-    }
-    table
-};
-
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0u32, |crc, byte| CRC_TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -531,6 +513,28 @@ mod tests {
     }
 
     #[test]
+    fn brackets_in_strings_are_no_levels() {
+        for inner in [r#""[{[{""#, r#""\"[""#, r#""\\",[]"#, "[[]]", "{\"[\":[]}"] {
+            let flat = vec![inner; 100].join(",");
+            assert!(index_members(format!("{{\"v\":[{flat}]}}").as_bytes(), &[]).is_some(), "{inner}");
+            let deep = format!("{{\"v\":[{flat},{}{}]}}", "[".repeat(60), "]".repeat(60));
+            assert!(index_members(deep.as_bytes(), &[]).is_none(), "{inner}");
+        }
+    }
+
+    #[test]
+    fn words_for_numbers_are_words_of_their_own() {
+        let text = r#"{"a NaN b":[ NaN,-Infinity ,Infinity],"m":{"c, NaN ":"[NaN]"}}"#;
+        let root = pairs(&[("a NaN b", "[ NaN,-Infinity ,Infinity]"), ("m", r#"{"c, NaN ":"[NaN]"}"#)]);
+        assert_eq!(keys(text, &["m"]), Some(vec![root, pairs(&[("c, NaN ", "\"[NaN]\"")])]));
+        assert_eq!(index_members(b"{\"123456789\":0}", &[]).map(|levels| levels[0][4]), Some(0xCBF4_3926)); // zlib's
+        for bad in ["1NaN", "NaN1", "1 NaN", "NaN NaN", "-NaN", "+Infinity", "- Infinity", "NaN\u{b}"] {
+            assert_eq!(keys(&format!("{{\"v\":{bad}}}"), &[]), None, "{bad}");
+        }
+        assert_eq!(keys("{ NaN :1}", &[]), None);
+    }
+
+    #[test]
     fn blocks_of_bytes_miss_nothing() {
         for length in 0..140 {
             let inner = "x".repeat(length);
@@ -542,10 +546,5 @@ mod tests {
                 assert_eq!(index_members(format!("{{\"k\":\"{inner}{bad}{inner}\"}}").as_bytes(), &[]), None);
             }
         }
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_zlib() {
-        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
     Ok(Box::new(Resized(Checksum { name, sum, at_start })))
 }
 
-fn crc32(data: &[u8]) -> u32 {
+pub(crate) fn crc32(data: &[u8]) -> u32 {
     // SAFETY: the function reads the data, nothing else.
     unsafe { libdeflate_sys::libdeflate_crc32(0, data.as_ptr().cast(), data.len()) }
 }

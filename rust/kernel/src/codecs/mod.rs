@@ -17,6 +17,8 @@ mod zstd;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+pub(crate) use self::checksums::crc32;
+
 use crate::{Error, Result};
 
 /// One member of a codec's configuration; the module of each codec says which it takes, in which order.

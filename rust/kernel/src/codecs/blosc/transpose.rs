@@ -36,32 +36,6 @@ unsafe fn rotate<V: Vector, const N: usize>(registers: [V; N], times: u32) -> [V
     now
 }
 
-/// Sort the bytes of elements of `P` bytes, lane by lane, into a register for each place.
-#[inline(always)]
-unsafe fn sort<V: Vector, const P: usize>(registers: [V; P]) -> [V; P] {
-    let mut sorted = registers;
-    // SAFETY: the caller vouches for what the processor has
-    unsafe {
-        match P {
-            1 => return registers,
-            2 => {
-                if let Some(pair) = V::sort_two([registers[0], registers[1]]) {
-                    sorted.copy_from_slice(&pair);
-                    return sorted;
-                }
-            }
-            4 => {
-                if let Some(four) = V::sort_four([registers[0], registers[1], registers[2], registers[3]]) {
-                    sorted.copy_from_slice(&four);
-                    return sorted;
-                }
-            }
-            _ => {}
-        }
-        rotate::<V, P>(registers, LANE.ilog2())
-    }
-}
-
 /// Store registers so that all of their first lanes come one after the other, then all of their second lanes.
 #[inline(always)]
 unsafe fn store_all<V: Vector, const P: usize>(registers: [V; P], to: *mut u8) {
@@ -139,7 +113,7 @@ unsafe fn split<V: Vector, const P: usize>(from: *const u8, stride: usize, to: *
             start = buffer;
         }
         let registers: [V; P] = std::array::from_fn(|index| V::load(start.add(index * LANE), LANE * P));
-        let registers = sort::<V, P>(registers);
+        let registers = if P == 1 { registers } else { rotate::<V, P>(registers, LANE.ilog2()) };
         for (index, register) in registers.into_iter().enumerate() {
             register.store(to.add(index * plane), LANE);
         }

@@ -29,18 +29,6 @@ pub(super) trait Vector: Copy {
     /// Interleave the second halves of each lane.
     unsafe fn high(self, other: Self) -> Self;
 
-    /// Sort bytes that alternate into two registers, if there is a way to do it that is faster than interleaving.
-    #[inline(always)]
-    unsafe fn sort_two(_pair: [Self; 2]) -> Option<[Self; 2]> {
-        None
-    }
-
-    /// Sort bytes that come in fours into four registers, if there is a way to do it that is faster than interleaving.
-    #[inline(always)]
-    unsafe fn sort_four(_four: [Self; 4]) -> Option<[Self; 4]> {
-        None
-    }
-
     /// Exchange bits in every byte: those of `mask` in the second, with those `SHIFT` places higher in the first.
     unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self);
 }
@@ -133,40 +121,6 @@ pub(super) mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn sort_two(pair: [Self; 2]) -> Option<[Self; 2]> {
-            // SAFETY: the caller vouches for AVX2
-            unsafe {
-                let order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-                let order = _mm256_broadcastsi128_si256(order);
-                let [first, second] = [_mm256_shuffle_epi8(pair[0].0, order), _mm256_shuffle_epi8(pair[1].0, order)];
-                Some([Avx2(_mm256_unpacklo_epi64(first, second)), Avx2(_mm256_unpackhi_epi64(first, second))])
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn sort_four(four: [Self; 4]) -> Option<[Self; 4]> {
-            // SAFETY: the caller vouches for AVX2
-            unsafe {
-                let order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-                let order = _mm256_broadcastsi128_si256(order);
-                let [a, b, c, d] = [
-                    _mm256_shuffle_epi8(four[0].0, order),
-                    _mm256_shuffle_epi8(four[1].0, order),
-                    _mm256_shuffle_epi8(four[2].0, order),
-                    _mm256_shuffle_epi8(four[3].0, order),
-                ];
-                let [ab, cd] = [_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d)];
-                let [more_ab, more_cd] = [_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d)];
-                Some([
-                    Avx2(_mm256_unpacklo_epi64(ab, cd)),
-                    Avx2(_mm256_unpackhi_epi64(ab, cd)),
-                    Avx2(_mm256_unpacklo_epi64(more_ab, more_cd)),
-                    Avx2(_mm256_unpackhi_epi64(more_ab, more_cd)),
-                ])
-            }
-        }
-
-        #[inline(always)]
         unsafe fn low(self, other: Self) -> Self {
             // SAFETY: the caller vouches for AVX2
             Avx2(unsafe { _mm256_unpacklo_epi8(self.0, other.0) })
@@ -235,44 +189,5 @@ pub(super) mod arm {
                 (Neon(veorq_u8(first.0, vshlq_n_u8::<SHIFT>(moved))), Neon(veorq_u8(second.0, moved)))
             }
         }
-    }
-}
-
-/// One lane in plain arithmetic, for processors that nothing is known of.
-#[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), allow(dead_code))]
-#[derive(Clone, Copy)]
-pub(super) struct Plain([u8; 16]);
-
-impl Vector for Plain {
-    const LANES: usize = 1;
-
-    #[inline(always)]
-    unsafe fn load(from: *const u8, _step: usize) -> Self {
-        // SAFETY: the caller vouches for the sixteen bytes; an array of bytes is aligned anywhere
-        Plain(unsafe { from.cast::<[u8; 16]>().read() })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8, _step: usize) {
-        // SAFETY: as in `load`
-        unsafe { to.cast::<[u8; 16]>().write(self.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn low(self, other: Self) -> Self {
-        Plain(std::array::from_fn(|index| if index % 2 == 0 { self.0[index / 2] } else { other.0[index / 2] }))
-    }
-
-    #[inline(always)]
-    unsafe fn high(self, other: Self) -> Self {
-        Plain(std::array::from_fn(|index| if index % 2 == 0 { self.0[8 + index / 2] } else { other.0[8 + index / 2] }))
-    }
-
-    #[inline(always)]
-    unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
-        let mask = u128::from_ne_bytes([mask; 16]);
-        let (first, second) = (u128::from_le_bytes(first.0), u128::from_le_bytes(second.0));
-        let moved = ((first >> SHIFT) ^ second) & mask;
-        (Plain((first ^ (moved << SHIFT)).to_le_bytes()), Plain((second ^ moved).to_le_bytes()))
     }
 }
