@@ -38,10 +38,11 @@ def pytest_report_header() -> str:
 _WITHOUT_EXECUTORS = """
 indexing metadata formats/test_documents.py formats/test_splicing.py
 test_errors.py test_expressions.py test_floors.py test_public_api.py
-tensorstore/test_chunk_layout.py tensorstore/test_chunk_shapes.py tensorstore/test_codec_spec.py
-tensorstore/test_context.py tensorstore/test_dim.py tensorstore/test_dtypes.py tensorstore/test_fill_values.py
-tensorstore/test_json_pointer.py tensorstore/test_schema.py tensorstore/test_transform.py tensorstore/test_unit.py
-tensorstore/test_zarr3_codecs.py
+tensorstore/test_context.py tensorstore/index/test_dim.py tensorstore/index/test_transform.py
+tensorstore/constraints/test_chunk_layout.py tensorstore/constraints/test_chunk_shapes.py
+tensorstore/constraints/test_codec_spec.py tensorstore/constraints/test_dtypes.py
+tensorstore/constraints/test_fill_values.py tensorstore/constraints/test_schema.py
+tensorstore/constraints/test_unit.py tensorstore/constraints/test_zarr3_codecs.py
 """.split()
 # tests that run each executor themselves
 _WITH_BOTH = ["engine/test_coarse_times.py", "engine/test_executors.py"]

@@ -85,6 +85,24 @@ def test_converting_visits_what_is_stored(
     assert copy[place] == 1
 
 
+def test_few_but_large_chunks_are_visited_where_they_are_stored() -> None:
+    looked_for: set[str] = set()
+
+    class Watched(MemoryStore):
+        def get(self, key: str, *args: Any, **options: Any) -> Any:
+            looked_for.add(key)
+            return super().get(key, *args, **options)
+
+    array = tegula.create_array(store := Watched(), shape=(64, 32 * MIB), chunks=(1, 32 * MIB), dtype="i1")
+    array[40, :5] = 3
+    looked_for.clear()
+    report = tegula.convert(store, target := MemoryStore(), chunks=(2, 16 * MIB), verify=True)
+    assert (report.arrays[0].verified, report.chunks_stored) == (True, 1)
+    assert tegula.open_array(target)[40, 4:6].tolist() == [3, 0]
+    assert {key for key in looked_for if key.startswith("c/")} <= {"c/40/0", "c/41/0"}
+    assert (2 in array, 3 in array) == (False, True)
+
+
 def test_verifying_sees_what_only_the_target_has_stored(vast: tegula.Array) -> None:
     axes: list[Any] = [(0, 1, size) for size in vast.shape]
     copy = tegula.create_array(MemoryStore(), shape=vast.shape, chunks=1, dtype="i1", codecs=None)

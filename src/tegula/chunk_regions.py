@@ -91,8 +91,9 @@ def stored_regions(array: StoredArray) -> tuple[Iterator[Region], bool]:
 
     Where few chunks are stored those are the stored ones; elsewhere all of them, and then no others are left.
     """
-    number = prod(array.metadata.grid.counts(array.metadata.shape))
-    if array.is_sparse(number):
+    metadata = array.metadata
+    number, size = prod(metadata.grid.counts(metadata.shape)), prod(metadata.shape)
+    if array.is_sparse(number, size * metadata.data_type.numpy.itemsize):
         stored = (coords for coords, _ in array.stored_chunks() if is_inside(array, coords))
         return (part_of(array, coords) for coords in stored), True
-    return regions(array.metadata.shape, array.metadata.grid), False
+    return regions(metadata.shape, metadata.grid), False

@@ -64,7 +64,7 @@ def _blocks(
     counts = grid.counts(target.shape)
     number = prod(counts)
     stored = [source._stored, *([target._stored] if compared else [])]
-    sparse = sparse and _same_fill(source, target) and all(array.is_sparse(number) for array in stored)
+    sparse = sparse and _same_fill(source, target) and all(array.is_sparse(number, target.nbytes) for array in stored)
 
     def found() -> Iterator[Coords]:
         same: list[Axis | int] = [(0, 1, size) for size in target.shape]

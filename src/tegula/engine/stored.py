@@ -31,6 +31,7 @@ Box = tuple[tuple[int, int], ...]
 """Of grid coordinates: the first and the end along each axis."""
 
 _FEW = 2**12  # chunks that are looked for one by one, however few are stored
+_LITTLE = 2**26  # bytes of elements that take no longer to go through than a listing
 _SHARE = 4  # asking for a chunk takes longer than finding it in a listing
 
 
@@ -217,12 +218,13 @@ class StoredArray:
         # the one chunk of a 0-d array stands beside the documents
         return self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
 
-    def is_sparse(self, number: int) -> bool:
+    def is_sparse(self, number: int, nbytes: int = 0) -> bool:
         """Return whether far fewer chunks are stored than `number`, so that listing them is less work than many looks.
 
-        No more are listed than a quarter of `number`, and none where that is small or the format stores every chunk.
+        No more are listed than a quarter of `number`. None are where the format stores every chunk, or where `number`
+        is small and so are the `nbytes` of elements that would be looked at besides.
         """
-        if number <= _FEW or self.metadata.dense:
+        if (number <= _FEW and nbytes <= _LITTLE) or self.metadata.dense:
             return False
         most = min(number // _SHARE, sys.maxsize)
         return next(islice(self.stored_chunks(), most, None), None) is None
