@@ -31,25 +31,25 @@ _FOREIGN: Final = {
     "name": "path=",
     "attrs": "attributes=",
     "config": "order= and write_empty_chunks=",
-    "chunk_store": "nothing: documents and chunks are in one store",
-    "synchronizer": "nothing: writers that share a chunk never lose anything",
-    "cache_metadata": "nothing: call refresh() to see what others have changed",
-    "cache_attrs": "nothing: call refresh() to see what others have changed",
-    "storage_options": "nothing: pass a store, or a mapping such as fsspec.get_mapper(url, ...)",
+    "chunk_store": "leave it out: documents and chunks are in one store",
+    "synchronizer": "leave it out: writers that share a chunk never lose anything",
+    "cache_metadata": "leave it out: call refresh() to see what others have changed",
+    "cache_attrs": "leave it out: call refresh() to see what others have changed",
+    "storage_options": "leave it out: pass a store, or a mapping such as fsspec.get_mapper(url, ...)",
     "use_consolidated": "consolidated=, of tegula.open_group",
     "read_only": 'mode="r", of tegula.open',
     "mode": "the mode of tegula.open; what creates takes overwrite=True to replace what is there",
     "data": "data=, of tegula.create_array and Group.create_array",
-    "meta_array": "nothing: arrays are read as those of NumPy",
+    "meta_array": "leave it out: arrays are read as those of NumPy",
     # h5py
     "compression": "codecs=, such as codecs=\"gzip\"",
     "compression_opts": 'codecs=, such as codecs={"name": "gzip", "configuration": {"level": 5}}',
     "shuffle": 'codecs=, such as codecs=["numcodecs.shuffle", "gzip"]',
     "fletcher32": "checksum=True",
     "fillvalue": "fill_value=",
-    "maxshape": "nothing: every array can be resized",
-    "track_order": "nothing: members are sorted by name",
-    "driver": "nothing: pass a store",
+    "maxshape": "leave it out: every array can be resized",
+    "track_order": "leave it out: members are sorted by name",
+    "driver": "leave it out: pass a store",
     # TensorStore, N5 and bcolz
     "kvstore": "the first argument: a path, a URL or a store",
     "create": 'mode="a" or "w-", of tegula.open',
@@ -123,7 +123,7 @@ def check_keywords(function: str, given: Collection[str], known: Collection[str]
         return
     ours = _FOREIGN.get(unknown)
     if ours is not None:
-        hint = f"in tegula that is {ours}"
+        hint = ours if ours.startswith("leave it out") else f"in tegula that is {ours}"
     elif close := import_module("difflib").get_close_matches(unknown, known, 1):
         hint = f"did you mean {close[0]}=?"
     else:
