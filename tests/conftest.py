@@ -37,7 +37,7 @@ def pytest_report_header() -> str:
 # tests that no executor takes part in; that none does is checked while they run
 _WITHOUT_EXECUTORS = """
 indexing metadata formats/test_documents.py formats/test_splicing.py
-test_errors.py test_expressions.py test_floors.py test_public_api.py
+test_expressions.py test_floors.py test_public_api.py
 tensorstore/test_context.py tensorstore/index/test_dim.py tensorstore/index/test_transform.py
 tensorstore/constraints/test_chunk_layout.py tensorstore/constraints/test_chunk_shapes.py
 tensorstore/constraints/test_codec_spec.py tensorstore/constraints/test_dtypes.py

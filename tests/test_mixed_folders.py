@@ -73,7 +73,7 @@ def test_the_command_line_lists_all_with_their_formats(tmp_path: Path) -> None:
         return result.stdout
 
     assert run("ls").split() == [*MEMBERS]
-    assert [line.split()[1] for line in run("ls", "-l").splitlines()] == [*MEMBERS.values()]
+    assert [line.split()[1] for line in run("ls", "-l").splitlines()[1:]] == [*MEMBERS.values()]
     assert {item["name"]: item["format"] for item in json.loads(run("ls", "--json"))} == MEMBERS
     assert {item["name"]: item["format"] for item in json.loads(run("tree", "--json"))["members"]} == MEMBERS
     found = json.loads(run("info", "--json"))

@@ -7,7 +7,7 @@
 //! The text is looked at in blocks of 64 bytes. Of each, a few masks tell where tokens begin and which bytes are inside
 //! strings; the grammar then goes from token to token and never sees white space or what strings hold.
 
-use crate::codecs::crc32;
+use crate::codecs::checksums::crc32;
 
 /// Containers in each other that are followed; deeper ones are the caller's.
 const MAX_DEPTH: u32 = 60;

@@ -4,7 +4,7 @@
 mod blosc;
 mod blpk;
 mod bz2;
-mod checksums;
+pub(crate) mod checksums;
 mod deflate;
 mod filters;
 mod lz4;
@@ -16,8 +16,6 @@ mod zstd;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-pub(crate) use self::checksums::crc32;
 
 use crate::{Error, Result};
 
