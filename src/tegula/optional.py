@@ -18,6 +18,7 @@ RELEASED: Final = False
 """Whether the package index has tegula. A release sets it; until then tegula is installed from a clone."""
 
 _REQUIREMENTS: Final = {
+    "dask": "'dask[array]>=2024.8'",
     "google_crc32c": "google-crc32c",
     "zfpy": "'zfpy>=1.0.1,!=1.0.1.post0'",  # numcodecs can't read the version 1.0.1.post0, and fails as a whole
     "pcodec": "'pcodec>=0.3,<0.4'",

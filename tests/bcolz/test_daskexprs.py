@@ -167,7 +167,7 @@ def test_without_dask_it_is_said_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("NotInstalledError dask is not installed: pip install")
+    assert done.stdout.startswith("NotInstalledError the package dask is not installed: python -m pip install")
 
 
 def test_the_default_is_refused_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from itertools import chain, count
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from tegula.bcolz.errors import NotInstalledError
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.expressions import REDUCTIONS, Expression, compile_tree
+from tegula.optional import library
 
 __all__ = ["blocks_of", "dask_array", "lazy_result"]
 
@@ -30,11 +30,9 @@ def dask_array() -> Any:
         If dask is not installed, or can't be imported.
     """
     try:
-        return import_module("dask.array")
-    except ModuleNotFoundError as error:
-        raise NotInstalledError("dask is not installed: pip install 'dask[array]'", field="vm") from error
-    except Exception as error:  # some versions do not work with some of NumPy
-        raise NotInstalledError(f"dask can't be imported: {type(error).__name__}: {error}", field="vm") from error
+        return library("dask.array")
+    except UnsupportedError as error:
+        raise NotInstalledError(error.message, field="vm") from error.__cause__
 
 
 def lazy_result(expression: Expression, text: str, variables: Mapping[str, Any], rows: int) -> Any:
