@@ -157,7 +157,7 @@ def test_nothing_is_stored_of_what_fails(tmp_path: Path) -> None:
 
 def test_without_dask_it_is_said_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "dask").mkdir()
-    (tmp_path / "dask" / "__init__.py").write_text("raise ModuleNotFoundError('No module named dask')")
+    (tmp_path / "dask" / "__init__.py").write_text("raise ModuleNotFoundError('No dask', name='dask')")
     code = (
         "from tegula import bcolz\n"
         "try:\n    bcolz.eval('c', vm='dask', user_dict={'c': bcolz.carray([1])})\n"
