@@ -18,7 +18,7 @@ from tegula.codecs.equivalence import decode_alike
 from tegula.engine.copying import part_of
 from tegula.engine.visiting import cells
 from tegula.metadata.data_types import DataType
-from tegula.units import Box, block_grid, blocks_of, box_of, in_order, is_mostly_absent
+from tegula.units import Box, block_grid, blocks_of, in_order, is_mostly_absent
 
 __all__ = [
     "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values",
@@ -98,7 +98,7 @@ def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
     every = cells([(0, count) for count in counts])
     number = prod(counts)
     if not (other.ndim and is_mostly_absent(one, number) and is_mostly_absent(other, number)):
-        yield from (box_of(grid, coords, other.shape) for coords in every)
+        yield from (grid.region(coords, other.shape) for coords in every)
         return
 
     def found() -> Iterator[tuple[int, ...]]:
@@ -111,12 +111,12 @@ def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
         if skipped is None:
             expected = next(every)
             skipped = expected if expected != coords else None
-        box = box_of(grid, coords, other.shape)
+        box = grid.region(coords, other.shape)
         left -= prod(part.stop - part.start for part in box)
         yield box
     if left:
         skipped = next(every) if skipped is None else skipped
-        gap.number, gap.index = left, tuple(part.start for part in box_of(grid, skipped, other.shape))
+        gap.number, gap.index = left, tuple(part.start for part in grid.region(skipped, other.shape))
 
 
 def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool) -> Differing:

@@ -16,7 +16,7 @@ from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.table import Table
 
 __all__ = [
-    "BLOCK_BYTES", "Box", "arrays_below", "block_grid", "blocks_of", "box_of", "boxes", "in_order", "is_mostly_absent",
+    "BLOCK_BYTES", "Box", "arrays_below", "block_grid", "blocks_of", "boxes", "in_order", "is_mostly_absent",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -90,13 +90,6 @@ def block_grid(source: Array, target: Array) -> ChunkGrid:
 
 def _itemsize(array: Array) -> int:
     return _OBJECT_BYTES if array.dtype.hasobject else array.dtype.itemsize
-
-
-def box_of(grid: ChunkGrid, coords: Coords, shape: tuple[int, ...]) -> Box:
-    """Return the part of an array that a block of a grid covers."""
-    starts = [axis.start(number) for axis, number in zip(grid.axes, coords)]
-    ends = [start + axis.length(number) for axis, number, start in zip(grid.axes, coords, starts)]
-    return tuple(slice(start, min(end, size)) for start, end, size in zip(starts, ends, shape))
 
 
 def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
@@ -192,7 +185,7 @@ def boxes(array: Array) -> Iterator[Box]:
         return
     grid = block_grid(array, array)
     for coords in cells([(0, count) for count in grid.counts(array.shape)]):
-        yield from _cut(array, box_of(grid, coords, array.shape))
+        yield from _cut(array, grid.region(coords, array.shape))
 
 
 def _cut(array: Array, box: Box) -> Iterator[Box]:
@@ -207,5 +200,5 @@ def _cut(array: Array, box: Box) -> Iterator[Box]:
         piece[axis] = min(piece[axis] * room, -(-shape[axis] // piece[axis]) * piece[axis])
     grid = regular_grid(piece)
     for coords in cells([(0, count) for count in grid.counts(shape)]):
-        inner = box_of(grid, coords, shape)
+        inner = grid.region(coords, shape)
         yield tuple(slice(outer.start + part.start, outer.start + part.stop) for outer, part in zip(box, inner))

@@ -13,7 +13,7 @@ from tegula.arrays import Array
 from tegula.conversion.targets import Axis
 from tegula.engine.visiting import cells, check_number
 from tegula.metadata.data_types import DataType
-from tegula.units import block_grid, blocks_of, box_of, in_order
+from tegula.units import block_grid, blocks_of, in_order
 
 __all__ = ["check_amount", "rewrite", "same_values"]
 
@@ -73,7 +73,7 @@ def _blocks(
             yield from blocks_of(target, same, grid)
 
     for coords in in_order(found) if sparse else cells([(0, count) for count in counts]):
-        yield box_of(grid, coords, target.shape)
+        yield grid.region(coords, target.shape)
 
 
 def _same_fill(source: Array, target: Array) -> bool:

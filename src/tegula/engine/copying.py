@@ -136,12 +136,7 @@ def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
 
 def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
     """Return the part of an array that a chunk holds."""
-    axes, shape = array.metadata.grid.axes, array.metadata.shape
-    starts = [axis.start(number) for axis, number in zip(axes, coords)]
-    return tuple(
-        slice(start, min(size, start + axis.length(number)))
-        for axis, number, start, size in zip(axes, coords, starts, shape)
-    )
+    return array.metadata.grid.region(coords, array.metadata.shape)
 
 
 class _Mover:

@@ -153,6 +153,20 @@ class ChunkGrid:
             return self.one_shape
         return tuple(axis.length(number) for axis, number in zip(self.axes, coords))
 
+    def region(self, coords: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+        """Return the part of an array of `shape` that the chunk at grid coordinates `coords` holds.
+
+        Examples
+        --------
+        >>> regular_grid((4, 3)).region((1, 0), (6, 3))
+        (slice(4, 6, None), slice(0, 3, None))
+        """
+        starts = [axis.start(number) for axis, number in zip(self.axes, coords)]
+        return tuple(
+            slice(start, min(start + axis.length(number), size))
+            for axis, number, start, size in zip(self.axes, coords, starts, shape)
+        )
+
     def largest_chunk(self) -> tuple[int, ...]:
         """Return the elementwise largest chunk shape."""
         return tuple(axis.longest() for axis in self.axes)
