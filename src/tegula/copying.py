@@ -153,7 +153,7 @@ def move(
     """Move an array, a table, or a group with everything below it to another place, as it is stored.
 
     Within one local file system it is renamed, in one step. Elsewhere it is copied as by `copy`, and the source is
-    deleted when the copy is complete; what others write to the source meanwhile is lost. Consolidated metadata of
+    deleted when the copy is complete; what others write to the source during the copy is lost. Consolidated metadata of
     groups above the source or the target are left as they are, as by every change of members: consolidate them again.
 
     Parameters
@@ -422,7 +422,7 @@ def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyPr
             copier.undo()
         raise
     if not copier.values:
-        raise NotFoundError("the source has been deleted meanwhile", path=place(store, old))
+        raise NotFoundError("the source was deleted during the copy", path=place(store, old))
     return CopyReport(copier.arrays, copier.groups, copier.values, copier.nbytes)
 
 

@@ -53,7 +53,7 @@ def badge(kind: str, value: Any) -> str:
 
 
 def more(number: int | None, what: str) -> str:
-    """Say that some are left out; ``None`` if nobody has counted how many.
+    """Say that some are left out; ``None`` if they have not been counted.
 
     Examples
     --------

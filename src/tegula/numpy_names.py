@@ -1,4 +1,4 @@
-"""NumPy's names for new arrays: `array`, `zeros`, `ones`, `full`, `empty`, and those that are made like another."""
+"""NumPy's names for new arrays: `array`, `zeros`, `ones`, `full`, `empty`, and their ``_like`` variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiled kernel is told of a chain."""
+"""Descriptions of codec chains for the compiled kernel."""
 
 from dataclasses import fields
 
@@ -18,7 +18,7 @@ KINDS = {NativeElements: "bytes", NativeTexts: "vlen", NativeShards: "sharding"}
 
 
 def plain(native):
-    """Return what the kernel is told as tuples."""
+    """Return the description for the kernel as tuples."""
     if native is None:
         return None
     serializer, kind = native.serializer, KINDS[type(native.serializer)]

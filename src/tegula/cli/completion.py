@@ -36,7 +36,7 @@ def _members(target: str, inner: str) -> list[str]:
         node = import_module("tegula.opening").open(target, path=above)
         with node.store:
             names = [*getattr(node, "names", node)]
-    except Exception:  # noqa: BLE001 (there is no place for a message while somebody types)
+    except Exception:  # noqa: BLE001 (the shell has no place for a message while a user types)
         return []
     return [f"{target}::{above}{slash}{item}" for item in names if item.startswith(name)]
 

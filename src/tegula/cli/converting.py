@@ -83,7 +83,7 @@ def convert(
 ) -> None:
     """Copy an array, or a group or table with all that is in it, into another format, chunk shape or codec.
 
-    Values, attributes and names are kept; what the format can't hold as it was is told. Compressed chunks are copied as
+    Values, attributes and names are kept; a note says what the format can't hold. Compressed chunks are copied as
     they are where nothing about them changes. The exit code is 1 if an array was left out, or is found different by
     --verify.
     """

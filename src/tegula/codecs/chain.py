@@ -344,7 +344,7 @@ def _steps(specs: Sequence[CodecSpec], context: Context) -> Iterator[tuple[Codec
             codec = _builder(spec.name, (position > middle) - (position < middle))(spec, context)
         except UnsupportedError as error:
             if error.codec is None and not spec.must_understand:
-                yield spec, None, before, ndim  # nobody knows that name
+                yield spec, None, before, ndim  # an unknown codec that may be ignored
                 continue
             raise error.within(codec=spec.name) from error.__cause__
         if isinstance(codec, ArrayCodec):

@@ -1,4 +1,4 @@
-"""What tegula's compiled kernel is told of a chain: named structures, which name each codec as the kernel does.
+"""Descriptions of codec chains for the compiled kernel: structures that name each codec as the kernel does.
 
 The kernel has what moves bytes: the order of axes, byte order, shards, and codecs of bytes to bytes. A chain is
 described exactly or not at all; where it is not, the reference executor does the work.

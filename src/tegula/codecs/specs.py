@@ -166,7 +166,7 @@ def _as_json(specs: Sequence[CodecSpec]) -> list[dict[str, Any]]:
 
 
 def _check_needed(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse a codec that nobody knows, and one that lacks an option which nothing can stand for."""
+    """Refuse an unknown codec, and one that lacks an option without a default."""
     if name in _NEEDED or name in _USUAL or name in _OF_ZARR3 or name in _FREE:
         needed: Sequence[str] = _NEEDED.get(name, ())
     else:
@@ -280,7 +280,7 @@ def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> 
         inner = complete(inner_specs(spec, "codecs"), before, ndim=ndim, chunk_shape=shape)
         index = complete(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=ndim + 1)
         return {**options, "codecs": _as_json(inner), "index_codecs": _as_json(index)}
-    made = getattr(codec, "codec", None)  # of numcodecs, which has been told the type of its elements
+    made = getattr(codec, "codec", None)  # numcodecs' own object, which knows the type of its elements
     lacks = any(options.get(name) is None for name in _STATED.get(spec.name, ()))
     return {**options, **_stated_by(made)} if lacks and made is not None else options
 

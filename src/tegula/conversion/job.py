@@ -90,7 +90,7 @@ class Job:
             except TegulaError as error:
                 if isinstance(error, MetadataError) and error.field == "shards":
                     raise error.within(path=name) from None
-                # any other is told when the array's turn comes
+                # others are reported when this array is converted
 
     def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
         return target_metadata(source, axes, self._options, self._names(source, name), _label(source, name))

@@ -430,7 +430,7 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType, typesize: int) -> CodecS
 
 
 def _typesize(data_type: DataType) -> int:
-    """Return what Blosc is told of the elements' size: 1 if it has no room for that."""
+    """Return Blosc's ``typesize``: the elements' size, or 1 if Blosc's header has no room for that."""
     return data_type.itemsize if data_type.is_fixed and 0 < data_type.itemsize <= _MAX_TYPESIZE else 1
 
 

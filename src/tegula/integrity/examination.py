@@ -17,7 +17,7 @@ __all__ = ["Examination", "Progress", "Repair"]
 
 Progress = Callable[[str, int, int], None]
 
-_EXAMPLES = 3  # of files that are told of in one finding
+_EXAMPLES = 3  # of files that one finding names
 
 _HIDES = frozenset({"metadata", "missing-document", "unreadable", "unsupported"})
 """Kinds after which it is not known of all nodes what they are."""
@@ -107,7 +107,7 @@ class Examination:
             self.unread += kind in _HIDES
 
     def pass_over(self, *keys: str) -> None:
-        """Take keys that a system has left among others, to be told of in one finding."""
+        """Collect keys of system files, to report them in one finding."""
         with self._lock:
             self._number_of_system_files += len(keys)
             self._system_files += keys[: _EXAMPLES - len(self._system_files)]

@@ -1,4 +1,4 @@
-"""Files that other libraries and systems leave among the keys, told by their names."""
+"""Files that other libraries and systems leave among the keys, recognised by their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SYSTEM = re.compile(r"(?:\A|/)(?:\._[^/]*|\.DS_Store)\Z").search
 
 
 def is_system_file(key: str) -> bool:
-    """Return whether a key is a file that macOS leaves beside others, which nobody has put there on purpose.
+    """Return whether a key is a file that macOS leaves beside others by itself.
 
     Examples
     --------

@@ -377,7 +377,7 @@ class LocalStore(Store):
             there = (target._root.base + place).rstrip(os.sep)
             above = os.path.dirname(there)
             made = make_directories(above, sync=target._sync)
-            with suppress(OSError):  # a directory that is empty is in nobody's way
+            with suppress(OSError):  # an empty directory does no harm
                 os.rmdir(there)
             try:
                 os.rename(path[:-1], there)
@@ -600,7 +600,7 @@ class LocalStore(Store):
 
 
 class _Turn(Held):
-    """The file of a key, locked; for ``with``, which is told whether it is."""
+    """The file of a key, locked, as a context manager; its value says whether the lock is held."""
 
     def __init__(self, root: Root, key: str) -> None:
         super().__init__()

@@ -77,7 +77,7 @@ class Held(io.IOBase):
 
     @property
     def mark(self) -> int:
-        """What `release` is to be told to keep what is held now."""
+        """The argument with which `release` keeps what is held now."""
         return len(self._held)
 
     def release(self, mark: int) -> None:

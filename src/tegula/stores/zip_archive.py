@@ -273,7 +273,7 @@ class _Appender:
         self._buffer.clear()
 
 
-_warned: set[str] = set()  # archives whose odd members were told of
+_warned: set[str] = set()  # archives whose odd names a warning has reported
 
 
 def _warn_of(path: str, odd: Sequence[Member]) -> None:

@@ -207,7 +207,7 @@ class Array:
             try:
                 value = np.asarray(value)
             except ValueError:
-                return  # it will be told what is wrong with it
+                return  # the array reports what is wrong with it
         given = tuple(value.shape)
         if given and given != shape:
             raise ShapeError(f"values of shape {given} do not fit a selection of shape {shape}")
@@ -223,7 +223,7 @@ class Array:
             # elements of no bytes: nothing is booked, however large the array is
             shape: tuple[int, ...] = np.broadcast_to(np.empty((), "V0"), self.shape)[selection].shape
         except (IndexError, TypeError, ValueError):
-            return None  # it will be told what is wrong with it
+            return None  # the array reports what is wrong with it
         return shape
 
     def resize(self, *args: Any) -> None:

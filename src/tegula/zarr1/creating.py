@@ -363,7 +363,7 @@ def open(
         try:
             _put(kept, metadata, mode == "w")
         except ExistsError:
-            if mode != "a":  # with "a", whoever came first has created it
+            if mode != "a":  # with "a", another process has created it first
                 raise
     return _array(store, mode == "r", synchronizer)
 

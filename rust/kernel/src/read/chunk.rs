@@ -122,7 +122,7 @@ impl Reading<'_> {
     }
 }
 
-/// Undo the buffer codecs around a shard of `content` bytes of elements, of which nobody knows how long it is.
+/// Undo the buffer codecs around a shard of `content` bytes of elements, whose encoded length is not known.
 pub(crate) fn decode_shard(chain: &Chain, data: &[u8], content: usize, out: &mut Vec<u8>) -> Result<()> {
     // an index, and room that is not used any more, take as much as the elements at the very most
     let most = content.saturating_mul(16).saturating_add(1 << 20);

@@ -116,7 +116,7 @@ enum Piece {
         offset: u64,
         length: u64,
     },
-    /// Among those that have been encoded.
+    /// A chunk that this write has encoded.
     Fresh {
         buffer: u32,
         offset: u32,

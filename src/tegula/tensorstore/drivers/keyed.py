@@ -2,7 +2,7 @@
 
 A format says how a document is read (`KeyedSpec.parse`), what a new one says (`new_metadata`), what the ``metadata``
 member of a spec means for the schema, and whether a stored document fits a spec (`check`). Which part of the elements a
-spec shows, when to do what, and what users are told, is here.
+spec shows, the order of steps, and the messages for users are here.
 """
 
 from __future__ import annotations
