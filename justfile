@@ -57,6 +57,10 @@ torture *args:
 fuzz *args:
     python -m tests.fuzzing {{args}}
 
+# Draw the chart of the home page from the table in docs/benchmarks.md
+chart:
+    python docs/assets/chart.py
+
 # Take the screenshots of the documentation; needs Chromium, and is no part of CI
 screenshots:
     python docs/screenshots/take.py

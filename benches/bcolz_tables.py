@@ -121,7 +121,7 @@ Operation = Callable[[Any, Any], Any]
 
 
 def operations(columns: dict[str, Values]) -> dict[str, Operation]:
-    """What is timed: functions of a contender and its table."""
+    """Return the functions that are timed, of a contender and its table."""
     rows = len(columns["i"])
     random = np.random.default_rng(2)
     few = random.integers(0, rows, 100).tolist()

@@ -1,4 +1,4 @@
-"""What is stored: the arrays that the regimes work on, and the documents that say so."""
+"""The arrays that the regimes work on, and their metadata documents."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Case:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """128 MiB; where it is to be quick 32 MiB, and 8 MiB in files of 8 KiB."""
+        """Lengths of the axes: 128 MiB in all; 32 MiB for a quick run, and then 8 MiB in files of 8 KiB."""
         side = 8192
         if self.quick and self.chunk != "32m":
             side = 2048 if self.chunk == "8k" and not self.sharded else 4096
@@ -96,7 +96,7 @@ class Case:
         return OPERATIONS[self.chunk]
 
     def values(self) -> Values:
-        """A random walk, which compresses two to three times, or noise."""
+        """Return a random walk, which compresses two to three times, or noise."""
         return _values(self.dtype, self.shape)
 
     def documents(self, rows: int | None = None) -> dict[str, bytes]:
@@ -145,20 +145,20 @@ class Case:
         return [tuple(point) for point in rng.integers(0, self.shape, (count, len(self.shape))).tolist()]
 
     def windows(self, count: int, side: int = 32) -> list[Box]:
-        """Squares anywhere."""
+        """Return squares anywhere."""
         rng = np.random.default_rng(3)
         corners = rng.integers(0, np.array(self.shape) - side, (count, 2)).tolist()
         return [(row, row + side, column, column + side) for row, column in corners]
 
     def updates(self, count: int, side: int = 32) -> list[Box]:
-        """Squares within chunks."""
+        """Return squares within chunks."""
         rng = np.random.default_rng(4)
         cells = rng.integers(0, np.array(self.shape) // self.chunks, (count, 2))
         corners = (cells * self.chunks + rng.integers(0, np.array(self.chunks) - side + 1, (count, 2))).tolist()
         return [(row, row + side, column, column + side) for row, column in corners]
 
     def fours(self, count: int) -> list[Box]:
-        """Two by two whole chunks."""
+        """Return boxes of two by two whole chunks."""
         rng = np.random.default_rng(5)
         height, width = self.chunks
         cells = rng.integers(0, np.array(self.shape) // self.chunks - 1, (count, 2)).tolist()
@@ -168,7 +168,7 @@ class Case:
         return np.random.default_rng(6).integers(0, self.shape[-1], count).tolist()
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Rows from and to of what is appended: eight times as much, if chunks are not larger."""
+        """Return the first and last row of each append: an eighth of the array, or a row of chunks if that is more."""
         step = max(self.shape[0] // 8, SHARD[0] if self.sharded else self.chunks[0])
         return [(start, start + step) for start in range(0, self.shape[0], step)]
 
@@ -178,7 +178,7 @@ def box_key(box: Box) -> tuple[slice, slice]:
 
 
 def all_cases() -> list[Case]:
-    """Every case of the benchmark."""
+    """Return every case of the benchmark."""
     codecs = ["none", "lz4", "bzstd", "zstd", "zlib"]
     found = [Case("zarr2", chunk, codec) for chunk in CHUNKS for codec in codecs]
     found += [Case("zarr2", chunk, codec, "f4") for chunk in ("128k", "2m") for codec in ("lz4", "zstd")]

@@ -3,7 +3,7 @@
 All contenders take their turn in every round, so that whatever else the machine does hits them alike. Each one's result
 is compared with what it has to be before it is timed. The table gives tegula's minimum and median, the fastest peer
 on the same files, the ratio to it (above 1: tegula is faster), the share of the limit, and the fastest library that
-keeps the values in a format of its own. ``docs/performance.md`` says more.
+keeps the values in a format of its own. ``docs/benchmarks.md`` says more.
 
     python benches/compare.py --quick                      a few cases with smaller arrays
     python benches/compare.py --json all.json              all cases
@@ -32,7 +32,7 @@ import report
 from contenders import IN_A_WORKER, IN_PROCESS, LIMIT
 from places import Place
 from regimes import REGIMES
-from seats import take_seats
+from runners import make_runners
 from timing import Effort, Row, measure
 
 FRESH = ("first open", "memory")
@@ -70,8 +70,8 @@ def filesystem(path: Path) -> str:
 class Run:
     """The rows of one run, printed as they come."""
 
-    def __init__(self, seats: list[Any], root: Path, effort: Effort, regimes: list[str], verbose: bool) -> None:
-        self.seats, self.root, self.effort, self.regimes, self.verbose = seats, root, effort, regimes, verbose
+    def __init__(self, runners: list[Any], root: Path, effort: Effort, regimes: list[str], verbose: bool) -> None:
+        self.runners, self.root, self.effort, self.regimes, self.verbose = runners, root, effort, regimes, verbose
         self.rows: list[Row] = []
 
     def add(self, row: Row) -> None:
@@ -94,9 +94,9 @@ class Run:
         try:
             place.prepare()
             for name in wanted:
-                self.add(measure(self.seats, name, case, place, self.effort))
+                self.add(measure(self.runners, name, case, place, self.effort))
             for name in fresh:
-                self.add(processes.measure_fresh(self.seats, name, case, place, self.effort))
+                self.add(processes.measure_fresh(self.runners, name, case, place, self.effort))
         finally:
             place.remove()
 
@@ -114,28 +114,28 @@ def main() -> None:
     why: dict[str, str] = {}
     wanted = [name for name in ORDER if re.search(chosen.contenders, name) or name == "tegula"]
     assert set(ORDER) == {*IN_PROCESS, *IN_A_WORKER, LIMIT}
-    seats, versions = take_seats(wanted, why)
+    runners, versions = make_runners(wanted, why)
     effort = Effort(chosen.rounds or (3 if chosen.quick else 5), chosen.seconds or (0.5 if chosen.quick else 6))
     about = report.surroundings(versions, root, filesystem(root), f"just bench {shlex.join(sys.argv[1:])}".strip())
     print(*about, sep="\n")
     for name, reason in why.items():
         print(f"without {name}: {reason}")
-    run = Run(seats, root, effort, regimes, chosen.verbose)
+    run = Run(runners, root, effort, regimes, chosen.verbose)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for case in table:
             run.case(case)
         members = [name for name in groups.REGIMES if name in regimes]
         if members and re.search(chosen.cases, "group"):
-            for row in groups.measure_groups(seats, root, 2000 if chosen.quick else 10_000, members, effort):
+            for row in groups.measure_groups(runners, root, 2000 if chosen.quick else 10_000, members, effort):
                 run.add(row)
         if "import" in regimes and re.search(chosen.cases, "import"):
-            run.add(processes.measure_imports([seat.name for seat in seats], effort))
+            run.add(processes.measure_imports([runner.name for runner in runners], effort))
     except KeyboardInterrupt:
         print("stopped; what was measured so far:")
     finally:
-        for seat in seats:
-            seat.stop()
+        for runner in runners:
+            runner.stop()
         shutil.rmtree(root, ignore_errors=True)
     print("\n".join(report.summary(run.rows)))
     if chosen.json:

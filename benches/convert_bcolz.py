@@ -33,7 +33,7 @@ Work = Callable[[Path], Any]
 
 
 def write_source(root: Path) -> None:
-    """80 MB of a random walk, as bcolz compresses it by default."""
+    """Write 80 MB of a random walk, as bcolz compresses it by default."""
     values = np.random.default_rng(1).integers(-3, 4, ROWS).cumsum()
     params = bcolz.cparams(cname="lz4", clevel=5, shuffle=1)
     bcolz.carray(values, rootdir=str(root / "carray"), chunklen=CHUNKLEN, cparams=params).flush()

@@ -1,4 +1,4 @@
-"""What needs a fresh process each time: importing, the first read after it, and the memory that a read takes.
+"""Measurements that need a fresh process each time: importing, the first read, and the memory of a read.
 
 ``fresh.py import MODULE`` prints the seconds of importing a module; ``fresh.py first NAME CASE PATH`` those of a
 contender's import, first opening and element, and those of the second opening and element; ``fresh.py memory NAME CASE

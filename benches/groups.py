@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -58,20 +59,30 @@ def write_group(path: Path, format: str, count: int) -> None:
         (path / "zarr.json").write_text(json.dumps(group))
 
 
-def _ask(seat: Any, regime: str, path: Path, format: str, count: int) -> float:
-    """Return the seconds that a seat takes, in whatever process it sits."""
-    if seat.name == "limit":
-        document = ".zarray" if format == "zarr2" else "zarr.json"
-        if regime == "member":
-            consolidated = ".zmetadata" if format == "zarr2" else "zarr.json"
-            key = f"{WANTED}/.zarray" if format == "zarr2" else WANTED
-            return seat.group(do="member", path=str(path), document=consolidated, name=key)
-        return seat.group(do="list", path=str(path), document=document if regime == "arrays" else None)
-    if hasattr(seat, "process"):
+def _ask(runner: Any, regime: str, path: Path, format: str, count: int) -> float:
+    """Return the seconds that a contender takes, in its process."""
+    if runner.name == "limit":
+        return _limit(regime, path, format)
+    if hasattr(runner, "process"):
         if format != "zarr2":
             raise Lacking("it knows Zarr v2 only")
-        return float(seat.process.ask(do="group", regime=regime, path=str(path), count=count)["seconds"])
-    return ask_contender(seat.contender, regime, path, count)
+        return float(runner.process.ask(do="group", regime=regime, path=str(path), count=count)["seconds"])
+    return ask_contender(runner.contender, regime, path, count)
+
+
+def _limit(regime: str, path: Path, format: str) -> float:
+    """Return the seconds of listing a group, of reading all documents, or of finding a member in one."""
+    document, consolidated = (".zarray", ".zmetadata") if format == "zarr2" else ("zarr.json", "zarr.json")
+    start = time.perf_counter()
+    if regime == "member":
+        (path / consolidated).read_bytes().find(f'"{WANTED}'.encode())
+    else:
+        for name in [entry.name for entry in os.scandir(path) if entry.name[0] == "a"]:
+            if regime == "arrays":
+                file = os.open(f"{path}/{name}/{document}", os.O_RDONLY)
+                os.pread(file, 4096, 0)
+                os.close(file)
+    return time.perf_counter() - start
 
 
 def ask_contender(contender: Any, regime: str, path: Path, count: int) -> float:
@@ -93,7 +104,7 @@ def ask_contender(contender: Any, regime: str, path: Path, count: int) -> float:
     return seconds
 
 
-def measure_groups(seats: list[Any], root: Path, count: int, regimes: list[str], effort: Effort) -> list[Row]:
+def measure_groups(runners: list[Any], root: Path, count: int, regimes: list[str], effort: Effort) -> list[Row]:
     """Time the regimes on a group of each format."""
     rows = []
     for format in ("zarr2", "zarr3"):
@@ -101,19 +112,19 @@ def measure_groups(seats: list[Any], root: Path, count: int, regimes: list[str],
         write_group(path, format, count)
         for regime in regimes:
             row = Row(f"group-{format}-{count}", regime, "ms", 1)
-            spent = dict.fromkeys((seat.name for seat in seats), 0.0)
+            spent = dict.fromkeys((runner.name for runner in runners), 0.0)
             for _ in range(min(3, effort.rounds)):
-                for seat in seats:
-                    if seat.name in row.why or spent[seat.name] > effort.seconds:
+                for runner in runners:
+                    if runner.name in row.why or spent[runner.name] > effort.seconds:
                         continue
                     try:
-                        seconds = _ask(seat, regime, path, format, count)
+                        seconds = _ask(runner, regime, path, format, count)
                     except Exception as error:  # noqa: BLE001 - whatever a library raises says that it can't do this
-                        row.why[seat.name] = str(error) or type(error).__name__
-                        row.samples.pop(seat.name, None)
+                        row.why[runner.name] = str(error) or type(error).__name__
+                        row.samples.pop(runner.name, None)
                         continue
-                    spent[seat.name] += seconds
-                    row.samples.setdefault(seat.name, []).append(seconds)
+                    spent[runner.name] += seconds
+                    row.samples.setdefault(runner.name, []).append(seconds)
             rows.append(row)
         shutil.rmtree(path)
     return rows

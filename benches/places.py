@@ -1,4 +1,4 @@
-"""Directories with the files of cases: one that all read, and private ones for those who write."""
+"""Directories with the files of cases: one that all read, and a private one for each writer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Place:
         self.values_file = self.root / "values"
 
     def prepare(self) -> None:
-        """Write what all read, by a library that is none of ours where it can be."""
+        """Write the shared files, with a library other than tegula where possible."""
         self.root.mkdir(parents=True)
         values = self.case.values()
         values.tofile(self.values_file)
@@ -79,7 +79,7 @@ class Place:
         return path
 
     def linked(self, name: str) -> Path:
-        """Return a copy whose chunks may be deleted, but not changed."""
+        """Return a copy made of hard links: its chunks may be deleted, but not changed."""
         path = self.private(name)
         self.discard(name)
         documents = self.case.documents()
@@ -113,6 +113,6 @@ class Place:
         return path
 
     def stored(self, path: Path) -> Values:
-        """Return what is in an array that somebody wrote in the case's format."""
+        """Return what is in an array that a contender wrote in the case's format."""
         reader = make("bcolz" if self.case.format == "bcolz" else "ts")
         return reader.reader(reader.open(self.case, path))(...)

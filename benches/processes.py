@@ -12,7 +12,7 @@ from contenders.interface import Contender, Lacking
 from fresh import MODULES, ask
 from places import Place
 from regimes import REGIMES, Regime, Task
-from seats import python_of
+from runners import python_of
 from timing import Effort, Row
 
 
@@ -36,17 +36,17 @@ def measure_imports(names: list[str], effort: Effort) -> Row:
     return row
 
 
-def measure_fresh(seats: list[Any], regime: str, case: Case, place: Place, effort: Effort) -> Row:
+def measure_fresh(runners: list[Any], regime: str, case: Case, place: Place, effort: Effort) -> Row:
     """Measure the first opening, or the growth of memory, in fresh processes."""
     row = Row(case.name, regime, "MB" if regime == "memory" else "ms", 1)
     paths = {}
-    for seat in seats:
-        if seat.name == "limit":
+    for runner in runners:
+        if runner.name == "limit":
             continue
         try:
-            paths[seat.name] = _path(seat, regime, case, place)
+            paths[runner.name] = _path(runner, regime, case, place)
         except Lacking as error:
-            row.why[seat.name] = str(error)
+            row.why[runner.name] = str(error)
     text = json.dumps(case.as_json())
     job = "memory" if regime == "memory" else "first"
     for _ in range(min(2, effort.rounds) if regime == "memory" else effort.rounds):
@@ -61,9 +61,9 @@ def measure_fresh(seats: list[Any], regime: str, case: Case, place: Place, effor
     if regime == "memory":
         chunk = case.nbytes // max(1, _chunks(case))
         row.samples["limit"] = [case.nbytes + 8.0 * chunk]
-    for seat in seats:
-        if seat.name in paths:
-            place.discard(seat.name)
+    for runner in runners:
+        if runner.name in paths:
+            place.discard(runner.name)
     return row
 
 
@@ -74,12 +74,12 @@ def _chunks(case: Case) -> int:
     return count
 
 
-def _path(seat: Any, regime: str, case: Case, place: Place) -> str:
-    if seat.name in IN_A_WORKER:
+def _path(runner: Any, regime: str, case: Case, place: Place) -> str:
+    if runner.name in IN_A_WORKER:
         if case.format != "zarr2":
             raise Lacking("it knows Zarr v2 only")
         return str(place.shared)
-    contender: Contender = seat.contender
+    contender: Contender = runner.contender
     Regime(regime, Task, "", lambda _: True).lacking(contender, case)
     try:
         return str(place.filled(contender))
@@ -90,7 +90,7 @@ def _path(seat: Any, regime: str, case: Case, place: Place) -> str:
 
 
 def applies(regime: str, case: Case) -> bool:
-    """Whether a row of this regime is made of the case."""
+    """Return whether a case has a row of this regime."""
     if regime == "first open":
         return REGIMES["open"].applies(case)
     return case.codec == "lz4" and case.dtype == "u2" and case.format != "bcolz"

@@ -1,4 +1,4 @@
-"""What is timed: each regime makes a task for a contender and a case."""
+"""The operations that are timed: each regime makes a task for a contender and a case."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Task:
         self.array = self.contender.open(self.case, self.place.filled(self.contender))
 
     def before(self) -> None:
-        """What has to be done before a run, untimed."""
+        """Prepare a run; this is not timed."""
 
     @abstractmethod
     def run(self) -> Any:
-        """What is timed."""
+        """Do what is timed."""
 
     def check(self, result: Any) -> None:
         """Raise `AssertionError` if what was read or written is wrong."""
@@ -68,7 +68,7 @@ class Read(Task):
 
 
 class FirstRead(Read):
-    """All of an array into memory that was not used before, as nothing that was read is dropped."""
+    """All of an array into new memory, because every result is kept."""
 
     single = True
 
@@ -106,7 +106,7 @@ class Write(Task):
         self.compare(self.source)
 
     def compare(self, expected: Values) -> None:
-        """Compare what is in the files; each contender reads those of its own format itself."""
+        """Compare the stored values with `expected`; a contender reads files of its own format itself."""
         if not self.contender.makes(self.case):
             try:
                 stored = self.place.stored(self.place.private(self.contender.name))

@@ -1,4 +1,4 @@
-"""The table and what follows from it."""
+"""The table and its summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = ["case", "regime", "unit", "tegula", "best peer", "x peer", "limit", "of 
 
 
 def figure(row: Row, seconds: float) -> str:
-    """A cost in the row's unit."""
+    """Format a time in the unit of a row."""
     match row.unit:
         case "MB/s":
             value = row.amount / seconds / 1e6
@@ -35,14 +35,14 @@ def best_of(row: Row, name: str) -> float | None:
 
 
 def is_peer(row: Row, name: str) -> bool:
-    """Whether a contender works on the same files, in the same format; of importing all are peers."""
+    """Return whether a contender works on the same files, in the same format; for imports all are peers."""
     if row.case.startswith("bcolz"):
         return name == "bcolz"
     return row.regime == "import" or name not in ("blosc2", "bcolz", "h5py")
 
 
 def best_peer(row: Row, *, other_formats: bool = False) -> tuple[str, float] | None:
-    """Return the fastest of the peers, or of those that keep the same values in files of other formats."""
+    """Return the fastest of the peers, or of libraries that keep the same values in files of other formats."""
     others = [(min(s), name) for name, s in row.samples.items() if name not in (*OURS, LIMIT) and s]
     peers = [(seconds, name) for seconds, name in others if is_peer(row, name) is not other_formats]
     return (min(peers)[1], min(peers)[0]) if peers else None
@@ -76,7 +76,7 @@ def line(row: Row) -> list[str]:
 
 
 def everyone(row: Row) -> str:
-    """All contenders of a row, on one line."""
+    """Return all contenders of a row, on one line."""
     return "  ".join(f"{name} {figure(row, min(samples))}" for name, samples in row.samples.items() if samples)
 
 
@@ -89,7 +89,7 @@ def _wanted(row: Row) -> float:
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """Geometric means, and the rows that are not as they should be."""
+    """Return geometric means, and the rows that are slower than they should be."""
     ratios = {row.regime: [] for row in rows}  # type: dict[str, list[float]]
     shares: dict[str, list[float]] = {row.regime: [] for row in rows}
     for row in rows:
@@ -110,7 +110,7 @@ def summary(rows: list[Row]) -> list[str]:
 
 
 def surroundings(versions: dict[str, str], directory: Path, kind: str, command: str) -> list[str]:
-    """What was measured, and on what."""
+    """Describe the machine and the versions."""
     processor = next(
         (text.split(":")[1].strip() for text in _lines("/proc/cpuinfo") if text.startswith("model name")),
         platform.processor(),
@@ -131,7 +131,7 @@ def _lines(path: str) -> list[str]:
 
 
 def markdown(rows: list[Row], about: list[str]) -> str:
-    """The whole report."""
+    """Return the whole report."""
     text = [*about, "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
     text += ["| " + " | ".join(line(row)) + " |" for row in rows]
     return "\n".join([*text, "", *summary(rows)]) + "\n"

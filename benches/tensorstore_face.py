@@ -36,7 +36,7 @@ FORMATS = {"zarr": "zarr2", "zarr3": "zarr3"}
 
 
 def metadata(driver: str, values: Values, chunk: int) -> dict[str, Any]:
-    """Return what a new array is to be, as the drivers want to hear it."""
+    """Return the metadata of a new array for a driver."""
     chunks = [chunk] * values.ndim
     if driver == "zarr":
         return {"shape": values.shape, "chunks": chunks, "dtype": values.dtype.str, "compressor": None}
@@ -116,7 +116,7 @@ class Place:
 
 
 def views(place: Place) -> Iterator[tuple[str, Contenders]]:
-    """What makes a view and reads nothing; the node has none."""
+    """Making a view without reading; nodes have no views."""
     index = np.arange(0, 1000, 7)
 
     def by(make: Callable[[Any, Any], Any]) -> Contenders:
@@ -137,7 +137,7 @@ def views(place: Place) -> Iterator[tuple[str, Contenders]]:
 
 
 def operations(root: Path) -> Iterator[tuple[str, Contenders]]:
-    """What is timed."""
+    """Return the functions that are timed."""
     side = 4096
     values = np.random.default_rng(1).integers(0, 2**32, (side, side), dtype="u4")  # 64 MiB
     for where in ("file", "memory"):

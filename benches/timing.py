@@ -15,7 +15,7 @@ from regimes import REGIMES
 
 @dataclass
 class Row:
-    """What was measured of one regime and case; less is better, whatever the unit."""
+    """The measurements of one regime and case; less is better, whatever the unit."""
 
     case: str
     regime: str
@@ -50,42 +50,42 @@ def amount_of(regime: str, case: Case) -> float:
     return counts.get(regime, case.operations)
 
 
-def measure(seats: list[Any], regime: str, case: Case, place: Place, effort: Effort) -> Row:
+def measure(runners: list[Any], regime: str, case: Case, place: Place, effort: Effort) -> Row:
     """Time one regime on one case."""
     row = Row(case.name, regime, REGIMES[regime].unit, amount_of(regime, case))
     present = []
     times: dict[str, int] = {}
     spent: dict[str, float] = {}
-    for seat in seats:
+    for runner in runners:
         try:
-            seat.begin(regime, case, place)
-            present.append(seat)
-            first = 0.0 if seat.single else seat.sample(1)
+            runner.begin(regime, case, place)
+            present.append(runner)
+            first = 0.0 if runner.single else runner.sample(1)
         except Lacking as error:
-            row.why[seat.name] = str(error)
-            if seat in present:
-                present.remove(seat)
+            row.why[runner.name] = str(error)
+            if runner in present:
+                present.remove(runner)
                 with suppress(Lacking):
-                    seat.end()
+                    runner.end()
             continue
-        times[seat.name] = 1 if seat.single else max(1, min(200, int(effort.sample / max(first, 1e-7))))
-        spent[seat.name] = 0.0
-        row.samples[seat.name] = []
+        times[runner.name] = 1 if runner.single else max(1, min(200, int(effort.sample / max(first, 1e-7))))
+        spent[runner.name] = 0.0
+        row.samples[runner.name] = []
     for _ in range(min(effort.rounds, REGIMES[regime].rounds)):
-        for seat in present:
-            samples = row.samples[seat.name]
-            if spent[seat.name] > effort.seconds and len(samples) >= 2:
+        for runner in present:
+            samples = row.samples[runner.name]
+            if spent[runner.name] > effort.seconds and len(samples) >= 2:
                 continue
-            if seat.name in row.why:
+            if runner.name in row.why:
                 continue
             start = time.perf_counter()
             try:
-                samples.append(seat.sample(times[seat.name]))
+                samples.append(runner.sample(times[runner.name]))
             except Lacking as error:
-                row.why[seat.name] = str(error)
+                row.why[runner.name] = str(error)
                 samples.clear()
-            spent[seat.name] += time.perf_counter() - start
-    for seat in present:
+            spent[runner.name] += time.perf_counter() - start
+    for runner in present:
         with suppress(Lacking):  # a process that has ended
-            seat.end()
+            runner.end()
     return row

@@ -1,6 +1,6 @@
 """A process of its own for a contender: jobs come in as lines of JSON, and answers go out as such.
 
-``worker.py NAME`` imports the contender NAME. The jobs ``begin``, ``sample`` and ``end`` are those of a seat.
+``worker.py NAME`` imports the contender NAME. The jobs ``begin``, ``sample`` and ``end`` are those of a runner.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from contenders import make
 from contenders.interface import Lacking
 from groups import ask_contender
 from places import Place
-from seats import LocalSeat
+from runners import LocalRunner
 
 
-def answer(seat: LocalSeat, job: dict[str, Any]) -> dict[str, Any]:
+def answer(runner: LocalRunner, job: dict[str, Any]) -> dict[str, Any]:
     match job["do"]:
         case "version":
-            return {"version": seat.contender.version()}
+            return {"version": runner.contender.version()}
         case "begin":
             case = Case(**job["case"])
-            seat.begin(job["regime"], case, Place(Path(job["root"]), case))
-            return {"single": seat.single}
+            runner.begin(job["regime"], case, Place(Path(job["root"]), case))
+            return {"single": runner.single}
         case "sample":
-            return {"seconds": seat.sample(job["times"])}
+            return {"seconds": runner.sample(job["times"])}
         case "group":
-            return {"seconds": ask_contender(seat.contender, job["regime"], Path(job["path"]), job["count"])}
+            return {"seconds": ask_contender(runner.contender, job["regime"], Path(job["path"]), job["count"])}
         case "end":
-            seat.end()
+            runner.end()
             return {}
         case other:
             raise Lacking(f"no such job: {other}")
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it by closing its input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it by closing its input
     # what a library prints must not get between the answers
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
-        seat = LocalSeat(make(sys.argv[1]))
+        runner = LocalRunner(make(sys.argv[1]))
     except (ImportError, Lacking) as error:
         print(json.dumps({"error": str(error)}), file=output, flush=True)
         return
     for line in sys.stdin:
         try:
-            found = answer(seat, json.loads(line))
+            found = answer(runner, json.loads(line))
         except Lacking as error:
             found = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - it is the answer

@@ -30,22 +30,36 @@ def pytest_report_header() -> str:
     kernel = executors.kernel()
     if setting != "reference" and kernel is not None:
         return f"tegula: the kernel, {kernel.__file__}"
-    reason = "as TEGULA_EXECUTOR says" if setting == "reference" else f"the kernel {executors.obstacle()}"
+    reason = "as TEGULA_EXECUTOR says" if setting == "reference" else f"the kernel {executors.load_error()}"
     return f"tegula: the reference executor ({reason})"
 
 
-# tests that no executor takes part in; that none does is checked while they run
+# tests that use no executor, by file, folder or function; that they use none is checked while they run
 _WITHOUT_EXECUTORS = """
 indexing metadata formats/test_documents.py formats/test_splicing.py
-test_expressions.py test_floors.py test_public_api.py
-tensorstore/test_context.py tensorstore/index/test_dim.py tensorstore/index/test_transform.py
+typing/test_typing.py::test_a_users_scripts_pass_a_strict_type_check
+codecs/test_rounding.py codecs/test_hostile.py codecs/test_chain.py codecs/test_equivalence.py codecs/test_blosc.py
+codecs/test_scale_offset.py codecs/test_sharding.py codecs/test_cast_value.py codecs/test_native.py
+codecs/test_checksums.py codecs/test_objects.py codecs/test_packbits.py codecs/test_vlen.py
+codecs/test_numcodecs_bridge.py
+stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py
+tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
+jobs/measuring/test_moments.py jobs/measuring/test_histograms.py
+tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py
+tensorstore/test_recorded_golden_schema.py tensorstore/test_recorded_chunk_layout_cases.py
 tensorstore/constraints/test_chunk_layout.py tensorstore/constraints/test_chunk_shapes.py
 tensorstore/constraints/test_codec_spec.py tensorstore/constraints/test_dtypes.py
 tensorstore/constraints/test_fill_values.py tensorstore/constraints/test_schema.py
 tensorstore/constraints/test_unit.py tensorstore/constraints/test_zarr3_codecs.py
+test_rust_modules.py test_packaging.py
+cli/test_process.py::test_help_is_wrapped_and_not_cut_off
+test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
+test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
-# tests that run each executor themselves
-_WITH_BOTH = ["engine/test_coarse_times.py", "engine/test_executors.py"]
+# tests that choose the executor themselves
+_WITH_BOTH = """
+codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
+""".split()
 _CHECKED = pytest.StashKey[bool]()
 
 
@@ -54,8 +68,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     alone, both = ({here / name for name in names} for names in (_WITHOUT_EXECUTORS, _WITH_BOTH))
     for item in items:
-        item.stash[_CHECKED] = not alone.isdisjoint([item.path, item.path.parent])
-        if item.stash[_CHECKED] or item.path in both:
+        function = item.path.with_name(f"{item.path.name}::{item.name.partition('[')[0]}")
+        names = [function, item.path, item.path.parent]
+        item.stash[_CHECKED] = not alone.isdisjoint(names)
+        if item.stash[_CHECKED] or not both.isdisjoint(names):
             item.add_marker("once")
 
 
@@ -82,7 +98,7 @@ def kernel() -> ModuleType:
     """The kernel's module; a test that needs it is skipped where it was not built, but not in CI."""
     module = executors.kernel()
     if module is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"tegula's compiled kernel {executors.obstacle()}")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"tegula's compiled kernel {executors.load_error()}")
     return module
 
 

@@ -1,4 +1,4 @@
-"""The settings: what they may be, and where their first value comes from."""
+"""Settings: valid values, and initial values from environment variables."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ from tegula.errors import MetadataError, TegulaError
         ("thread", 1, "no such setting: 'thread'"),
     ],
 )
-def test_values_that_make_no_sense(name, value, message):
+def test_invalid_values(name, value, message):
     before = config.current()
     with pytest.raises(MetadataError) as caught, config.configure(**{name: value}):
         pass
@@ -60,14 +60,14 @@ def test_settings_hold_until_the_block_ends():
         ("TEGULA_EXECUTOR", "Kernel", "executor must be one of auto, kernel, reference, not 'Kernel'"),
     ],
 )
-def test_variables_that_make_no_sense(monkeypatch, variable, value, message):
+def test_invalid_environment_variables(monkeypatch, variable, value, message):
     monkeypatch.setenv(variable, value)
     with pytest.raises(TegulaError) as caught:
         config._from_environment()
     assert str(caught.value).removeprefix("the environment variable ").startswith(message)
 
 
-def test_variables_give_the_first_value(monkeypatch):
+def test_environment_variables_set_the_initial_values(monkeypatch):
     for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "WRITE_EMPTY", "EXECUTOR"):
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()

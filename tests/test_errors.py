@@ -1,4 +1,4 @@
-"""The tree of errors: as drawn, with its second bases, and carrying its context everywhere."""
+"""The error classes: their tree, their built-in base classes, and the context that they carry."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ texts = st.text(max_size=12)
 places = st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES, texts))
 
 
-def drawn() -> dict[str, list[str]]:
-    """Read names and other bases from the drawing in the module's text."""
+def documented() -> dict[str, list[str]]:
+    """Read the class names and their built-in base classes from the tree in the module's docstring."""
     rows = re.findall(r"[├└]── (\w+) +(?:\(([\w, ]+)\))?", errors.__doc__ or "")
     return {name: bases.split(", ") if bases else [] for name, bases in rows}
 
 
-def test_the_drawing_is_the_tree() -> None:
-    tree = drawn()
+def test_the_documented_tree_is_the_class_hierarchy() -> None:
+    tree = documented()
     children = {cls for cls in CLASSES if cls is not TegulaError}
     assert {cls.__name__ for cls in children} == set(tree)
     for cls in children:
@@ -66,14 +66,14 @@ def test_the_text_says_what_and_where(cls: type[TegulaError], message: str, plac
 
 
 @given(places, places)
-def test_an_outer_floor_adds_only_what_an_inner_one_did_not_know(inner: dict[str, str], outer: dict[str, str]) -> None:
+def test_within_does_not_replace_what_is_known(inner: dict[str, str], outer: dict[str, str]) -> None:
     error = TegulaError("wrong", **inner)
     assert error.within(**outer) is error
     expected = {**outer, **inner}
     assert {name: getattr(error, name) for name in PLACES} == {name: expected.get(name) for name in PLACES}
 
 
-def test_the_second_base_catches() -> None:
+def test_the_built_in_base_class_catches_the_error() -> None:
     with pytest.raises(KeyError):
         raise errors.NotFoundError("nothing")
     with pytest.raises(OSError, match="refused"):
@@ -98,7 +98,7 @@ def test_the_second_base_catches() -> None:
         (errors.ReadOnlyError, errno.EACCES),
     ],
 )
-def test_errors_of_the_system_say_what_those_of_the_system_say(cls: type[OSError], number: int) -> None:
+def test_os_errors_have_errno_strerror_and_filename(cls: type[OSError], number: int) -> None:
     error = cls("something is wrong", path="a/b")  # type: ignore[call-arg]
     for other in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert (other.errno, other.strerror, other.filename) == (number, "something is wrong", "a/b")
@@ -107,7 +107,7 @@ def test_errors_of_the_system_say_what_those_of_the_system_say(cls: type[OSError
         assert other.args == ("something is wrong",)
 
 
-def test_what_a_user_of_files_catches(tmp_path: Path) -> None:
+def test_nodes_raise_the_errors_of_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         tegula.open(tmp_path / "nothing")
     a = tegula.create_array(tmp_path / "a", shape=3, dtype="u1")
@@ -120,7 +120,7 @@ def test_what_a_user_of_files_catches(tmp_path: Path) -> None:
         tegula.create_group({})["x"]
 
 
-def test_what_comes_of_a_file_can_always_be_printed() -> None:
+def test_a_message_with_lone_surrogates_can_be_printed() -> None:
     error = TegulaError("no member '\ud800' of 'naïve'", key="\udcff")
     text = f"{error} {error!r} {error.message}"
     assert text.encode().decode() == text

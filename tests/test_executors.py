@@ -1,4 +1,4 @@
-"""Which executor is used, and what is said where the kernel is missing."""
+"""The choice of the executor, and what is reported if the kernel is missing."""
 
 import logging
 import os
@@ -15,10 +15,10 @@ from tegula.errors import UnsupportedError
 @pytest.fixture(autouse=True)
 def _as_after_the_start():
     executors._load.cache_clear()
-    executors._say_missing.cache_clear()
+    executors._warn_missing.cache_clear()
     yield
     executors._load.cache_clear()
-    executors._say_missing.cache_clear()
+    executors._warn_missing.cache_clear()
 
 
 @pytest.fixture
@@ -41,15 +41,15 @@ def missing(monkeypatch, request):
 
 def test_with_the_kernel(built, caplog):
     assert executors.kernel() is executors.choose("auto") is executors.choose("kernel") is built
-    assert executors.obstacle() is None
+    assert executors.load_error() is None
     assert executors.choose("reference") is None
     with config.configure(executor="kernel") as inside:
         assert inside.executor == "kernel"
     assert not caplog.records
 
 
-def test_without_it_that_is_said_once(missing, caplog):
-    assert executors.obstacle() == missing
+def test_a_missing_kernel_is_reported_once(missing, caplog):
+    assert executors.load_error() == missing
     assert executors.kernel() is None
     assert executors.choose("reference") is None
     assert not caplog.records
@@ -60,7 +60,7 @@ def test_without_it_that_is_said_once(missing, caplog):
     assert record.getMessage().startswith(f"tegula's compiled kernel {missing}: arrays are read and written by the ref")
 
 
-def test_without_it_asking_for_it_is_an_error(missing):
+def test_requesting_a_missing_kernel_is_an_error(missing):
     before = config.current()
     for ask in (lambda: executors.choose("kernel"), config.configure(executor="kernel").__enter__):
         with pytest.raises(UnsupportedError) as caught:
@@ -70,7 +70,7 @@ def test_without_it_asking_for_it_is_an_error(missing):
     assert config.current() is before
 
 
-def test_a_program_that_makes_errors_of_warnings_goes_on_without_it():
+def test_a_program_that_turns_warnings_into_errors_runs_without_the_kernel():
     code = """if True:
         import sys
         sys.modules["tegula._kernel"] = None
@@ -83,11 +83,11 @@ def test_a_program_that_makes_errors_of_warnings_goes_on_without_it():
     command = [sys.executable, "-W", "error", "-c", code]
     environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stderr.count("\n") == 1  # where logging is not set up, it writes the warning there
-    assert "the reference executor, which gives the same results and takes longer" in done.stderr
+    assert done.stderr.count("\n") == 1  # without a handler, logging writes the record to stderr
+    assert "the reference executor, which gives the same results but is slower" in done.stderr
 
 
-def test_a_setting_that_is_in_force_when_the_interpreter_ends_leaves_quietly():
+def test_an_open_configure_block_does_not_disturb_the_exit_of_the_interpreter():
     code = "import tegula\nfrom tegula import config\nkept = config.configure(executor='reference')\nkept.__enter__()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""

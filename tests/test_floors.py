@@ -1,4 +1,4 @@
-"""The floors: imports go down only. Deferred imports and those for typing alone count like any other."""
+"""The rooms: what each may import. Deferred imports and those for typing alone count like any other."""
 
 from __future__ import annotations
 
@@ -13,64 +13,49 @@ import pytest
 import tegula
 
 ROOT = Path(tegula.__file__).parent
-FLOORS = {
-    **dict.fromkeys(["errors", "config", "executors", "optional", "_kernel"], 0),
-    "metadata": 1,
-    **dict.fromkeys(["formats", "codecs", "stores", "indexing"], 2),
-    "engine": 3,
-    **dict.fromkeys(
-        [
-            "arrays",
-            "array_properties",
-            "array_protocols",
-            "chunk_regions",
-            "group",
-            "node",
-            "creation",
-            "creators",
-            "filling",
-            "keywords",
-            "numpy_names",
-            "saving",
-            "opening",
-            "converting",
-            "copying",
-            "checking",
-            "info",
-            "tree",
-            "picture",
-            "markup",
-            "notebook",
-            "chunking",
-            "attributes",
-            "values",
-            "columns",
-            "expressions",
-            "frames",
-            "numexprs",
-            "places",
-            "precedence",
-            "conversion",
-            "integrity",
-            "queries",
-            "foreign",
-            "units",
-            "histograms",
-            "moments",
-            "measuring",
-            "comparing",
-            "comparison",
-            "differences",
-            "rows",
-            "table",
-        ],
-        4,
-    ),
-    **dict.fromkeys(["zarr1", "tensorstore", "bcolz"], 5),
-    **dict.fromkeys(["xarray", "dask", "zarr"], 6),
-    **dict.fromkeys(["cli", "server", "__main__"], 7),
+GROUND = {"errors", "config", "executors", "optional", "_kernel"}
+_BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
+_ENGINE = {*_BYTES, "engine"}
+_ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
+_NODES = {*_ARRAYS, "tables", "hierarchy"}
+_OPERATIONS = {*_NODES, "jobs", ""}
+ROOMS: dict[str, set[str]] = {
+    # floor 0
+    "errors": set(),
+    "optional": {"errors"},
+    "_kernel": {"errors"},
+    "executors": {"errors", "optional", "_kernel"},
+    "config": {"errors", "executors"},
+    # floor 1
+    "metadata": GROUND,
+    # floor 2: four rooms that do not know each other
+    "formats": {*GROUND, "metadata"},
+    "codecs": {*GROUND, "metadata"},
+    "stores": {*GROUND, "metadata"},
+    "indexing": {*GROUND, "metadata"},
+    # floor 3
+    "engine": _BYTES,
+    # floor 4: nodes
+    "display": {*GROUND, "metadata"},
+    "targets": {*GROUND, "metadata", "formats", "stores"},
+    "arrays": _ARRAYS - {"arrays"},
+    "tables": _ARRAYS,
+    "hierarchy": {*_ARRAYS, "tables"},
+    # floor 5: operations on whole nodes
+    "jobs": _NODES,
+    # floor 6: interfaces of other libraries
+    "zarr1": _OPERATIONS,
+    "bcolz": _OPERATIONS,
+    "tensorstore": _OPERATIONS,
+    # floor 7: programs
+    "cli": {*_OPERATIONS, "bcolz"},
+    "__main__": {"cli"},
+    # the package's own face gathers the names that users import
+    "": {*_NODES, "jobs"},
+    # the conformance suite for stores, shipped for the authors of others
+    "testing": {*GROUND, "stores"},
 }
-"""Floor of each room: of each module or package directly below `tegula`."""
+"""What each room, a package or module directly below `tegula`, may import of the others."""
 
 _JSON = {"errors", "json"}
 _FUTURES = {"errors", "resumable", "future"}
@@ -100,9 +85,6 @@ TENSORSTORE: dict[str, set[str]] = {
     "adapters": {*_DRIVERS, "sources", "store"},
 }
 """What each room of `tegula.tensorstore`, a folder or a module at its top, may import of the others."""
-
-TEST_CODE = "testing"
-"""Ships the conformance suite of the stores: stands beside the floors, may import the stores and nothing above them."""
 
 
 def room(module: str) -> str:
@@ -136,41 +118,23 @@ def imports(module: str, path: Path) -> Iterator[tuple[str, int]]:
 IMPORTS = [(module, target, line) for module, path in MODULES.items() for target, line in imports(module, path)]
 
 
-def test_every_module_has_a_floor() -> None:
-    unknown = {room(module) for module in MODULES} - {*FLOORS, TEST_CODE, ""}
-    assert not unknown, f"say in FLOORS on which floor these are: {sorted(unknown)}"
+def test_every_room_has_a_rule() -> None:
+    found = {room(module) for module in MODULES}
+    assert found == {*ROOMS}, f"say in ROOMS what these import: {sorted(found ^ {*ROOMS})}"
     assert len(IMPORTS) > 100  # the reader of imports works
 
 
-def test_imports_go_down_only() -> None:
-    wrong = []
-    for module, target, line in IMPORTS:
-        here, there = room(module), room(target)
-        if here == there or module == "tegula":
-            continue
-        if there == "":  # the package's own face is above all floors but the top ones
-            if FLOORS.get(here, 0) < 5:
-                wrong.append(f"{module}:{line} imports the whole package")
-        elif here == TEST_CODE:
-            if FLOORS.get(there, 9) > 2:
-                wrong.append(f"{module}:{line} imports {target}")
-        elif there == TEST_CODE or FLOORS[there] > FLOORS[here]:
-            wrong.append(f"{module}:{line} imports {target}, which is above it")
-    assert not wrong, "\n".join(wrong)
-
-
-def test_rooms_of_one_floor_do_not_know_each_other() -> None:
-    """But for the floor of the nodes, which is one room of several modules, and the ground."""
+def test_rooms_import_those_below_only() -> None:
     wrong = [
-        f"{module}:{line} imports {target}, which is beside it"
+        f"{module}:{line} imports {target}"
         for module, target, line in IMPORTS
-        if room(module) != room(target)
-        and room(module) in FLOORS
-        and room(target) in FLOORS
-        and FLOORS[room(module)] == FLOORS[room(target)]
-        and FLOORS[room(module)] in (1, 2, 3, 5, 6)
+        if room(module) != room(target) and room(target) not in ROOMS[room(module)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_rule_lets_rooms_import_each_other() -> None:
+    TopologicalSorter({here: there - {here} for here, there in ROOMS.items()}).prepare()
 
 
 def test_no_import_goes_round_in_a_circle() -> None:

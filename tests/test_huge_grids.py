@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tracemalloc
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from allocations import peak
 
 import tegula
 from tegula import config
-from tegula.conversion.rewriting import same_values
 from tegula.engine import resizing, visiting
+from tegula.jobs.converting.rewriting import same_values
 from tegula.stores import MemoryStore, Store
 
 MIB = 2**20
 GRIDS = [((10**6, 10**6), (5, 7)), ((2**62,), (2**61,)), ((10**12,), (10**11,))]
-
-
-def peak(action: Callable[[], Any]) -> int:
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.fixture(params=["memory", "local"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from allocations import peak
 
 import tegula
 from tegula import config
@@ -17,15 +16,6 @@ from tegula.stores import LocalStore
 
 MIB = 2**20
 SIDE = 4096  # an array of 16 MiB in chunks of 256 KiB
-
-
-def peak(action: Callable[[], Any]) -> int:
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.fixture(

@@ -1,4 +1,4 @@
-"""Packages that are not there: what is said, and that all of it is said in one place."""
+"""Messages about optional packages that are not installed, and that all of them come from one module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ in_clone = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="n
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "no_such_package.part"])
-def test_what_is_not_installed(name: str) -> None:
+def test_a_package_that_is_not_installed(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         optional.library(name)
     assert caught.value.message == "the package no_such_package is not installed: python -m pip install no_such_package"
@@ -32,7 +32,9 @@ def test_what_is_not_installed(name: str) -> None:
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )
-def test_what_can_not_be_imported(source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_can_not_be_imported(
+    source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "quarrelsome.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     advice = "python -m pip install --upgrade quarrelsome"
@@ -46,7 +48,7 @@ def test_an_interrupt_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         optional.library("interrupted")
 
 
-def test_how_tegula_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_installs_tegula(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optional, "RELEASED", False)
     assert optional.tegula_command("cli") == "python -m pip install '.[cli]' in a clone of the repository"
     monkeypatch.setattr(optional, "RELEASED", True)
@@ -55,15 +57,15 @@ def test_how_tegula_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @in_clone
-def test_the_requirements_are_those_of_the_extras() -> None:
+def test_requirements_match_the_extras() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     command = optional.how_to_install("zfpy")
     assert command.removeprefix("python -m pip install ").strip("'") in extras["codecs"]
 
 
 @in_clone
-def test_nothing_tells_to_install_a_release_that_is_not_there() -> None:
-    """One constant and one page say how tegula is installed; the rest refers to them."""
+def test_no_page_recommends_to_install_an_unreleased_version() -> None:
+    """One constant and one page say how to install tegula; everything else refers to them."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     sources = [path for path in (ROOT / "src").rglob("*.py") if path.name != "optional.py"]
     for path in [*pages, *sources]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from abc import ABC
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tegula.node import Node
+from tegula.arrays.node import Node
+from tegula.stores import Store
 
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 MODULES = [
@@ -24,7 +26,7 @@ MODULES = [
 INNER = ["tegula.codecs", "tegula.indexing", "tegula.testing"]
 """Rooms whose classes are for the engine and for tests: only their names are held."""
 
-MADE_BY_OTHERS = re.compile(r"; made by `|What `Array.read`").search
+MADE_BY_OTHERS = re.compile(r"; made by `|returned by `").search
 
 
 def module(name: str) -> ModuleType:
@@ -32,17 +34,33 @@ def module(name: str) -> ModuleType:
 
 
 def public_members(cls: type) -> dict[str, Any]:
-    own = [cls, *(base for base in cls.__mro__[1:] if issubclass(base, Node))]  # a node's come from several classes
+    # members of nodes and of stores come from several classes; those of `Store` are not listed again
+    inner = [base for base in cls.__mro__[1:] if base.__module__.startswith("tegula.stores.")]
+    own = [cls, *(base for base in cls.__mro__[1:] if issubclass(base, Node))]
+    own += [base for base in inner if cls is Store or base not in Store.__mro__]
     members = {name: value for base in reversed(own) for name, value in vars(base).items()}
     return {name: value for name, value in members.items() if not name.startswith("_")}
 
 
+def public_bases(cls: type) -> list[type]:
+    """Return the bases of a class, for bases that have no public name theirs."""
+    public = {id(getattr(module(place), name)) for place in MODULES for name in module(place).__all__}
+    found: list[type] = []
+    for base in cls.__bases__:
+        inner = base.__module__.startswith("tegula.stores.") and id(base) not in public
+        found += public_bases(base) if inner else [base]
+    found = [base for base in dict.fromkeys(found) if base is not object]
+    return [base for base in found if base is not ABC or len(found) == 1]
+
+
 def describe(name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value) and value.__module__.startswith("tegula"):
-        bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
+        bases = ", ".join(base.__name__ for base in public_bases(value))
         yield f"{name}: class({bases})"
-        if "__init__" in vars(value) and not MADE_BY_OTHERS(value.__doc__ or ""):
-            yield f"  __init__{inspect.signature(vars(value)['__init__'])}"
+        makers = [base for base in value.__mro__ if base is value or base.__module__ == "tegula.stores.local_base"]
+        maker = next((vars(base)["__init__"] for base in makers if "__init__" in vars(base)), None)
+        if maker is not None and not MADE_BY_OTHERS(value.__doc__ or ""):
+            yield f"  __init__{inspect.signature(maker)}"
         for member, inner in sorted(public_members(value).items()):
             if isinstance(inner, (classmethod, staticmethod)):
                 yield f"  {type(inner).__name__} {member}{inspect.signature(inner.__func__)}"

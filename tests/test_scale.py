@@ -9,18 +9,18 @@ import json
 import os
 import subprocess
 import sys
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from allocations import peak
 from typer.testing import CliRunner
 
 import tegula
 from tegula.cli.program import app
-from tegula.creation import delete_node
+from tegula.engine.deleting import delete_node
 from tegula.stores import LocalStore, MemoryStore
 from tegula.stores.directories import Directory
 
@@ -179,16 +179,6 @@ def test_only_directories_with_temporary_files_are_opened_to_look_for_them(
 
 
 # --- memory
-
-
-def peak(action: Callable[[], object]) -> int:
-    """Return the most bytes that an action has allocated at once."""
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -39,7 +39,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     table.write_text("before\n<!-- torture:begin -->\nold\n<!-- torture:end -->\nafter\n")
     command += ["--json", str(path / "found.json"), "--table", str(table)]
     environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1])}
-    # not below pytest's own directory, which nobody else may enter, as the run does where it is root
+    # not below pytest's own directory, which no other user may enter, as the run does where it is root
     with tempfile.TemporaryDirectory(prefix="tegula-") as files:
         Path(files).chmod(0o711)
         command += ["--dir", files]

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from torture import updates
-from torture.crew import Member
 from torture.libraries import OURS
 from torture.libraries.interface import Lacking
 from torture.outcome import Outcome
+from torture.workers import Worker
 
 CASES = (
     "elements of one chunk, Zarr v2",
@@ -55,10 +55,10 @@ def mounted(place: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(top)], check=True)
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Make so many updates in each case; of tegula, since other libraries lose some on any file system."""
-    if member.name not in OURS:
+    if worker.name not in OURS:
         return []
     with mounted(root) as place:
-        found = [outcome for case in CASES if (outcome := updates.trial(member, place, case, count)) is not None]
+        found = [outcome for case in CASES if (outcome := updates.trial(worker, place, case, count)) is not None]
     return [replace(item, section="coarse", promise=f"{item.promise}, times in whole seconds") for item in found]

@@ -1,4 +1,4 @@
-"""Chunks that are damaged where they are stored: is it an error, or are wrong values read?"""
+"""Chunks that are damaged where they are stored: errors, or wrong values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Failed, Member
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker
 
 _LENGTH = 2**15
 CODECS = {
@@ -24,7 +24,7 @@ CODECS = {
 
 
 def values() -> Any:
-    """Return what is stored: numbers that compress a little."""
+    """Return values that compress a little."""
     noise = np.random.default_rng(0).integers(0, 64, _LENGTH)
     return (np.arange(_LENGTH) // 7 + noise).astype("u2")
 
@@ -49,7 +49,7 @@ def mutated(raw: bytes, number: int) -> bytes:
 
 
 def attempt(library: Library, around: Any, path: str, layout: str, codec: str, first: int, count: int) -> None:
-    """Damage a chunk in so many ways, read it, and write down each time what came of it."""
+    """Damage a chunk `count` times, read it each time, and record the outcomes."""
     wanted = values()
     if codec not in library.codecs:
         raise Lacking(f"it has no {codec}")
@@ -82,27 +82,27 @@ def attempt(library: Library, around: Any, path: str, layout: str, codec: str, f
             print(json.dumps([number, outcome]), file=said, flush=True)
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Damage a chunk of each codec so many times, in the library's first layout."""
     outcomes = []
     for layout in ("zarr3", "zarr2", "bcolz", "own"):
         for codec, title in CODECS.items():
-            outcome = _run(member, root / f"{layout}-{codec}", layout, codec, count)
+            outcome = _run(worker, root / f"{layout}-{codec}", layout, codec, count)
             if outcome is not None:
                 promise = f"A damaged chunk, {title}: wrong values of {count}"
-                outcomes.append(Outcome("corruption", promise, member.name, _text(outcome), outcome))
+                outcomes.append(Outcome("corruption", promise, worker.name, _text(outcome), outcome))
         if outcomes:
             break
     return outcomes
 
 
-def _run(member: Member, path: Path, layout: str, codec: str, count: int) -> dict[str, Any] | None:
+def _run(worker: Worker, path: Path, layout: str, codec: str, count: int) -> dict[str, Any] | None:
     said = Path(f"{path}.json")
     outcomes: dict[int, str] = {}
     while len(outcomes) < count:
         try:
             what = {"path": str(path), "layout": layout, "codec": codec, "first": len(outcomes), "count": count}
-            member.ask("corruption:attempt", **what)
+            worker.ask("corruption:attempt", **what)
         except Lacking:
             return None
         except Failed as error:

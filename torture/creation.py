@@ -1,13 +1,13 @@
-"""Several processes that create one node at the same moment: exactly one is to win."""
+"""Several processes that create one node at the same moment: exactly one wins."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from torture.crew import Member, job
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Worker, job
 
 WORKERS = 4
 CASES = {"Zarr v2": "zarr2", "Zarr v3": "zarr3", "bcolz array": "bcolz", "bcolz table": "table", "own format": "own"}
@@ -30,7 +30,7 @@ def race(library: Library, around: Any, path: str, layout: str, worker: int, rou
 
 
 def check(library: Library, around: Any, path: str, layout: str, won: list[list[int]]) -> dict[str, int]:
-    """Count the rounds that had one winner, and those whose node is that of a winner."""
+    """Count the rounds with one winner, and the rounds whose node is that of a winner."""
     rounds = {number for share in won for number in share}
     one = [number for number in rounds if sum(number in share for share in won) == 1]
     fine = 0
@@ -45,22 +45,22 @@ def check(library: Library, around: Any, path: str, layout: str, won: list[list[
     return {"one": len(one), "fine": fine}
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Create so many nodes of each kind that a library knows."""
-    return [outcome for case in CASES if (outcome := _run(member, root / CASES[case], case, count)) is not None]
+    return [outcome for case in CASES if (outcome := _run(worker, root / CASES[case], case, count)) is not None]
 
 
-def _run(member: Member, path: Path, case: str, rounds: int) -> Outcome | None:
+def _run(worker: Worker, path: Path, case: str, rounds: int) -> Outcome | None:
     what: dict[str, Any] = {"path": str(path), "layout": CASES[case]}
     jobs = [job("creation:race", **what, worker=worker, rounds=rounds) for worker in range(WORKERS)]
     try:
-        answers = member.run(jobs, limit=300)
+        answers = worker.run(jobs, limit=300)
     except Lacking:
         return None
     won = [answer.get("value", {}).get("won", []) for answer in answers]
     facts = {"rounds": rounds, "errors": [answer.get("value", answer).get("errors", answer) for answer in answers]}
-    facts.update(member.ask("creation:check", **what, won=won))
+    facts.update(worker.ask("creation:check", **what, won=won))
     wrong = facts["one"] - facts["fine"]
     text = f"{facts['one']} of {rounds}" + (f", {wrong} not the winner's" if wrong else "")
     promise = f"{WORKERS} processes create one node, {rounds} times, {case}: exactly one wins"
-    return Outcome("creation", promise, member.name, text, facts)
+    return Outcome("creation", promise, worker.name, text, facts)

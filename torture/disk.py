@@ -1,7 +1,7 @@
 """A disk that is full, files that may not be written, and places that can't be read: an error, and the old values stay.
 
 A small file system is mounted in a namespace of its own, which needs no privileges on most Linux systems; where that is
-refused, what is measured is a limit on the length of files (``RLIMIT_FSIZE``). Who is root becomes nobody first.
+refused, what is measured is a limit on the length of files (``RLIMIT_FSIZE``). Root becomes another user first.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Failed, Member
 from torture.kills import leftovers
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker
 
 _CHUNKS = 8
 _LENGTH = 2**15  # elements of a chunk, of two bytes each
 _ROOM = 3  # chunks that there is room for
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
-_NOBODY = 65534
+_OTHER_USER = 65534
 LAYOUTS = ("zarr3", "zarr2", "own", "bcolz")
 
 OBSTACLES = {
@@ -69,7 +69,7 @@ def _mount(path: str, nbytes: int) -> bool:
 
 
 def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any]:
-    """Overwrite chunks by larger ones until there is no room; count those that are new, old, and neither."""
+    """Overwrite chunks by larger ones until there is no room; count how many are new, old, and neither."""
     chunk_bytes = 2 * _LENGTH
     mounted = _mount(path, 64 * chunk_bytes)
     if not mounted:
@@ -106,17 +106,17 @@ def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
     return {**found, **kinds}
 
 
-def _become_nobody() -> None:
+def _drop_root() -> None:
     if os.getuid() == 0:
         os.setgroups([])
-        os.setgid(_NOBODY)
-        os.setuid(_NOBODY)
+        os.setgid(_OTHER_USER)
+        os.setuid(_OTHER_USER)
 
 
 def refuse(library: Library, around: Any, path: str, layout: str) -> dict[str, Any]:
     """Write a chunk in a directory that may not be written."""
     Path(path).parent.chmod(0o777)
-    _become_nobody()
+    _drop_root()
     node = _make(library, path, layout)
     library.close(node)
     places = [Path(path), *(place for place in Path(path).rglob("*"))]
@@ -135,9 +135,9 @@ def refuse(library: Library, around: Any, path: str, layout: str) -> dict[str, A
 
 
 def obstruct(library: Library, around: Any, path: str, layout: str, obstacle: str) -> dict[str, Any]:
-    """Put something in the place of a chunk and read it."""
+    """Put something else in the place of a chunk and read it."""
     Path(path).parent.chmod(0o777)
-    _become_nobody()
+    _drop_root()
     library.close(_make(library, path, layout))
     if Path(path).is_file():
         raise Lacking("its chunks are no files")
@@ -159,13 +159,13 @@ def obstruct(library: Library, around: Any, path: str, layout: str, obstacle: st
 # --- the section
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Try each kind of trouble once, in the library's first layout."""
     outcomes = []
     layout = ""
     for known in LAYOUTS:
         try:
-            member.ask("disk:_known", layout=known)
+            worker.ask("disk:_known", layout=known)
         except Lacking:
             continue
         layout = known
@@ -179,13 +179,13 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
         path = root / f"{number}-{job}" / "x"
         path.parent.mkdir(parents=True)
         try:
-            facts = member.ask(f"disk:{job}", path=str(path), layout=layout, **more)
+            facts = worker.ask(f"disk:{job}", path=str(path), layout=layout, **more)
         except Lacking:
             continue
         except Failed as error:
             facts = {"failed": str(error)}
         outcomes.append(
-            Outcome("disk", promise, member.name, text(facts) if "failed" not in facts else "crash or no answer", facts)
+            Outcome("disk", promise, worker.name, text(facts) if "failed" not in facts else "crash or no answer", facts)
         )
     return outcomes
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import tegula
-from torture.crew import Member
 from torture.libraries import OURS
 from torture.outcome import Outcome
+from torture.workers import Worker
 
 CASES = {"Blosc": "auto", "LZMA": ["lzma"], "a filter of numcodecs": [{"id": "fixedscaleoffset", "offset": 0,
          "scale": 1, "dtype": "<i4", "astype": "<i8"}, "zlib"]}  # fmt: skip
@@ -35,12 +35,12 @@ print({0: "right", -signal.SIGALRM: "hung"}.get(code, "failed"))
 """
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Fork so many times in processes of their own."""
-    if member.name not in OURS:
+    if worker.name not in OURS:
         return []
     outcomes = []
-    executor = "reference" if member.name == "reference" else "auto"
+    executor = "reference" if worker.name == "reference" else "auto"
     environment = {**os.environ, "TEGULA_EXECUTOR": executor, "TEGULA_THREADS": "4"}
     for case, codecs in CASES.items():
         path = root / case.replace(" ", "-")
@@ -53,5 +53,5 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
             found.append(done.stdout.strip() or "failed")
         facts = {"forks": len(found), **{kind: found.count(kind) for kind in ("hung", "failed")}}
         text = f"{facts['hung']} of {facts['forks']} hung" + (f", {facts['failed']} failed" if facts["failed"] else "")
-        outcomes.append(Outcome("forks", f"Forked during the first read, {case}: children", member.name, text, facts))
+        outcomes.append(Outcome("forks", f"Forked during the first read, {case}: children", worker.name, text, facts))
     return outcomes

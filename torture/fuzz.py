@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from torture.crew import Member
 from torture.libraries.interface import Lacking
 from torture.outcome import Outcome
+from torture.workers import Worker
 
 _ROOT = Path(__file__).parents[1]
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Give tegula so many hostile inputs."""
-    if member.entry.module != "tegula_nodes":
+    if worker.entry.module != "tegula_nodes":
         return []
     if not (_ROOT / "tests" / "fuzzing").is_dir():
         raise Lacking("there is no runner in tests/fuzzing")
@@ -27,7 +27,7 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
     command = [sys.executable, "-m", "tests.fuzzing", "--inputs", str(count), "--json", str(result)]
     environment = {
         **os.environ,
-        **member.entry.environment,
+        **worker.entry.environment,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
     }
     done = subprocess.run(command, cwd=root, env=environment, check=False, capture_output=True, text=True)
@@ -39,4 +39,4 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
     facts = {name: sums.get(name) for name in ("inputs", "seconds", "seed")}
     facts.update(violations=violations, refused=refused, findings=sums.get("findings", [])[:10])
     promise = f"{sums['inputs']:,} hostile inputs: crashes, hangs, foreign exceptions"
-    return [Outcome("fuzz", promise, member.name, f"{violations}", facts)]
+    return [Outcome("fuzz", promise, worker.name, f"{violations}", facts)]

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Failed, Member
 from torture.libraries.interface import Library
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker
 
 _ROOM = 2**26  # bytes beyond the values
 _VAST = (((10**6, 10**6), (5, 7)), ((2**62,), (2**61,)), ((10**12,), (10**11,)))  # shapes, and what is stored
@@ -59,7 +59,7 @@ def many(library: Library, around: Any, path: str, number: int) -> dict[str, Any
 
 
 def vast(library: Library, around: Any, path: str, shape: list[int], place: list[int]) -> dict[str, Any]:
-    """Do what can be done with an array of very many chunks, and note how long each operation took."""
+    """Use an array of very many chunks, and record how long each operation took."""
     tegula = import_module("tegula")
     seconds: dict[str, float] = {}
     wrong: dict[str, str] = {}
@@ -105,21 +105,21 @@ def _is_refused(act: Callable[[], Any], error: type[Exception]) -> bool:
 # --- the section
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Use so many one-byte chunks, and each of the vast grids."""
-    if member.entry.module != "tegula_nodes":
+    if worker.entry.module != "tegula_nodes":
         return []
     try:
-        facts = member.ask("grids:many", path=str(root / "many"), number=count)
+        facts = worker.ask("grids:many", path=str(root / "many"), number=count)
     except Failed as error:
         facts = {"wrong": [str(error)]}
     text = ", ".join(facts["wrong"]) or "done"
     promise = "One-byte chunks read, appended and filled with room for the values and 64 MiB"
-    found = [Outcome("grids", promise, member.name, f"{count:,} chunks: {text}", facts)]
+    found = [Outcome("grids", promise, worker.name, f"{count:,} chunks: {text}", facts)]
     done, wrong, slowest = 0, [], 0.0
     for number, (shape, place) in enumerate(_VAST):
         try:
-            facts = member.ask("grids:vast", path=str(root / f"vast-{number}"), shape=shape, place=place)
+            facts = worker.ask("grids:vast", path=str(root / f"vast-{number}"), shape=shape, place=place)
         except Failed as error:
             facts = {"seconds": {}, "wrong": {"all": str(error)}}
         done += len(facts["seconds"])
@@ -127,4 +127,4 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
         slowest = max(slowest, *facts["seconds"].values(), 0.0)
     promise = "Operations on grids of 10¹² to 2⁶² chunks, one stored, with 256 MiB: hang, run out of memory, are wrong"
     facts = {"operations": done, "wrong": wrong, "slowest": slowest}
-    return [*found, Outcome("grids", promise, member.name, f"{len(wrong)} of {done}; slowest {slowest:.1f} s", facts)]
+    return [*found, Outcome("grids", promise, worker.name, f"{len(wrong)} of {done}; slowest {slowest:.1f} s", facts)]

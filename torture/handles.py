@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Failed, Member, job
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker, job
 
 _ROWS = 4000
 _CHUNK = 100
@@ -107,51 +107,51 @@ def move(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
 # --- the section
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Create, shorten and move arrays that others have open."""
     root.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for trial in (_creation, _shortening):
         try:
-            outcomes.append(trial(member, root, count))
+            outcomes.append(trial(worker, root, count))
         except Lacking:
             continue
     for case, layout in MOVED.items():
         try:
-            facts = member.ask("handles:move", path=str(root / f"moved-{layout}"), layout=layout)
+            facts = worker.ask("handles:move", path=str(root / f"moved-{layout}"), layout=layout)
             text = f"read: {facts['read']}, write: {facts['write']}" + (", made anew" if facts["made"] else "")
         except Lacking:
             continue
         except Failed as error:
             facts, text = {"failed": str(error)}, "crash or no answer"
         outcomes.append(
-            Outcome("handles", f"A directory renamed under an open array, {case}", member.name, text, facts)
+            Outcome("handles", f"A directory renamed under an open array, {case}", worker.name, text, facts)
         )
     return outcomes
 
 
-def _creation(member: Member, root: Path, count: int) -> Outcome:
+def _creation(worker: Worker, root: Path, count: int) -> Outcome:
     what: dict[str, Any] = {"path": str(root / "created"), "layout": "bcolz", "rounds": count}
-    _, looked = member.run([job("handles:create", **what), job("handles:look", **what)], limit=300)
+    _, looked = worker.run([job("handles:create", **what), job("handles:look", **what)], limit=300)
     facts = looked.get("value", looked)
     looks = sum(facts.get(name, 0) for name in ("whole", "part", "error"))
     text = f"{facts['part']} of {looks:,} looks" if "part" in facts else "crash or no answer"
     return Outcome(
-        "handles", f"{count} bcolz arrays under creation: seen with less than all rows", member.name, text, facts
+        "handles", f"{count} bcolz arrays under creation: seen with less than all rows", worker.name, text, facts
     )
 
 
-def _shortening(member: Member, root: Path, count: int) -> Outcome:
+def _shortening(worker: Worker, root: Path, count: int) -> Outcome:
     path = root / "shortened"
-    member.ask("handles:create_one", path=str(path), layout="bcolz")
+    worker.ask("handles:create_one", path=str(path), layout="bcolz")
     what: dict[str, Any] = {"path": str(path), "layout": "bcolz", "rounds": 5 * count}
-    _, looked = member.run([job("handles:shorten", **what), job("handles:read", **what)], limit=300)
+    _, looked = worker.run([job("handles:shorten", **what), job("handles:read", **what)], limit=300)
     facts = looked.get("value", looked)
     reads = sum(value for value in facts.values() if isinstance(value, int))
     text = "crash or no answer"
     if "damage" in facts:
         text = f"{facts['damage']} of {reads:,} reads" + (f", {facts['wrong']} wrong" if facts["wrong"] else "")
-    return Outcome("handles", "Reads of a bcolz array that others shorten: called damage", member.name, text, facts)
+    return Outcome("handles", "Reads of a bcolz array that others shorten: called damage", worker.name, text, facts)
 
 
 def create_one(library: Library, around: Any, path: str, layout: str) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Failed, Member
 from torture.kills import leftovers
 from torture.libraries import OURS
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker
 
 _LENGTH = 2**16
 _LONGEST = 0.005  # seconds until an interrupt
@@ -93,20 +93,20 @@ def _acts(library: Library, node: Any) -> dict[str, Callable[[], None]]:
 # --- the section
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Interrupt each operation its share of so many times."""
-    if member.name not in OURS:
+    if worker.name not in OURS:
         return []
     outcomes = []
     for case in CASES:
         path = root / case.replace(" ", "-")
         try:
-            member.ask("interrupts:create", path=str(path), case=case)
-            facts = member.ask("interrupts:grind", path=str(path), case=case, count=-(-count // len(CASES)))
+            worker.ask("interrupts:create", path=str(path), case=case)
+            facts = worker.ask("interrupts:grind", path=str(path), case=case, count=-(-count // len(CASES)))
             facts["left"] = leftovers(path)
         except Failed as error:
             facts = {"failed": str(error)}
-        outcomes.append(Outcome("interrupts", f"Interrupted at {case}", member.name, _text(facts), facts))
+        outcomes.append(Outcome("interrupts", f"Interrupted at {case}", worker.name, _text(facts), facts))
     return outcomes
 
 

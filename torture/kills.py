@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Member, job
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Worker, job
 
 BLOCK = 37
 """Rows of an append."""
@@ -56,7 +56,7 @@ def _place(part: int) -> slice:
 
 
 def grind(library: Library, around: Any, path: str, kind: str, layout: str, worker: int, workers: int) -> None:
-    """Change things until the end comes, and say in a file what is done for certain."""
+    """Change the array until this process is killed, and record completed changes in a file."""
     said = os.open(f"{path}.said{worker}", os.O_RDWR | os.O_CREAT)
     done = struct.unpack("<q", os.pread(said, 8, 0) or bytes(8))[0]
     node = library.open(path, layout)
@@ -77,7 +77,7 @@ def grind(library: Library, around: Any, path: str, kind: str, layout: str, work
 def verify(
     library: Library, around: Any, path: str, kind: str, layout: str, workers: int, goes_on: bool
 ) -> dict[str, Any]:
-    """Say what is damaged, see that a write works, and let the files say what is there now."""
+    """Return what is damaged, check that a write works, and record the present state."""
     certain = []
     for worker in range(workers):
         try:
@@ -92,7 +92,7 @@ def verify(
         for worker, number in enumerate(found):
             _say(path, worker, number)
     elif goes_on:
-        if len(library.read(node)) > found[0] * BLOCK:  # room that nobody will fill
+        if len(library.read(node)) > found[0] * BLOCK:  # room that stays empty
             unfilled = True
             library.resize(node, found[0] * BLOCK)
             node = library.refresh(node, path, layout)
@@ -151,7 +151,7 @@ def _check_rows(library: Library, node: Any, certain: list[int]) -> tuple[list[i
 def _check_attributes(library: Library, node: Any, certain: list[int]) -> tuple[list[int], list[str]]:
     attributes = library.attributes(node)
     found = [int(attributes.get(f"worker{worker}", 0)) for worker in range(len(certain))]
-    damage = [] if attributes.get("first") == 1 else ["an attribute that nobody touched is gone"]
+    damage = [] if attributes.get("first") == 1 else ["an attribute that was not touched is gone"]
     for number, wanted in zip(found, certain):
         if number not in (wanted, wanted + 1):
             damage.append(f"an attribute is {number}, not {wanted} or the one after it")
@@ -161,13 +161,13 @@ def _check_attributes(library: Library, node: Any, certain: list[int]) -> tuple[
 # --- the section
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Kill writers so many times, shared among the cases that a library knows."""
     known = []
     for case, (kind, layouts, workers) in CASES.items():
         for layout in layouts:
             try:
-                member.ask(
+                worker.ask(
                     "kills:create",
                     path=str(root / f"try-{len(known)}-{layout}-{kind}"),
                     kind=kind,
@@ -179,10 +179,10 @@ def run(member: Member, root: Path, count: int) -> list[Outcome]:
             known.append((case, kind, layout, workers))
             break
     each = -(-count // max(1, len(known)))
-    return [_run(member, root, case, kind, layout, workers, each) for case, kind, layout, workers in known]
+    return [_run(worker, root, case, kind, layout, workers, each) for case, kind, layout, workers in known]
 
 
-def _run(member: Member, root: Path, case: str, kind: str, layout: str, workers: int, count: int) -> Outcome:
+def _run(worker: Worker, root: Path, case: str, kind: str, layout: str, workers: int, count: int) -> Outcome:
     chance = random.Random(case)
     damaged, examples, left, unfilled, killed = 0, [], 0, 0, 0
     path = root
@@ -193,12 +193,12 @@ def _run(member: Member, root: Path, case: str, kind: str, layout: str, workers:
             left += leftovers(path) if path != root else 0
             path = root / f"{case.replace(' ', '-')}-{number}"
             what: dict[str, Any] = {"path": str(path), "kind": kind, "layout": layout}
-            member.ask("kills:create", **what, workers=workers)
+            worker.ask("kills:create", **what, workers=workers)
         jobs = [job("kills:grind", **what, worker=worker, workers=workers) for worker in range(workers)]
-        answers = member.run(jobs, together=True, kill=chance.uniform(0, _LONGEST), limit=60)
+        answers = worker.run(jobs, together=True, kill=chance.uniform(0, _LONGEST), limit=60)
         killed += any(answer["status"] == -9 for answer in answers)
         failed = [answer["error"] for answer in answers if "error" in answer]
-        (answer,) = member.run([job("kills:verify", **what, workers=workers, goes_on=True)], limit=60)
+        (answer,) = worker.run([job("kills:verify", **what, workers=workers, goes_on=True)], limit=60)
         damage = answer.get("value", {}).get("damage", [answer.get("error", f"status {answer['status']}")])
         unfilled += answer.get("value", {}).get("unfilled", False)
         fresh = bool(damage)
@@ -214,7 +214,7 @@ def _run(member: Member, root: Path, case: str, kind: str, layout: str, workers:
         text += f"; {unfilled} times room without its rows"
     if left:
         text += f"; {left} files left"
-    return Outcome("kills", f"Killed at {case}: torn or lost", member.name, text, facts)
+    return Outcome("kills", f"Killed at {case}: torn or lost", worker.name, text, facts)
 
 
 def leftovers(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""What has become of a promise with a library."""
+"""The outcome of a test with a library."""
 
 from __future__ import annotations
 

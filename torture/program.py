@@ -1,8 +1,8 @@
-"""Put tegula's promises to the test, and what other libraries do beside it.
+"""Test the promises of tegula, and what other libraries do in the same situations.
 
     python -m torture --quick                       a minute or two, tegula alone
     python -m torture --peers --json all.json       an hour: the whole, with every library that is installed
-    python -m torture --only updates,kills --table docs/explanation/guarantees.md
+    python -m torture --only updates,kills --table docs/explanation/guarantees-tested.md
 
 Everything happens in a temporary directory, and no process outlives the run. zarr-python 2 runs under the interpreter
 that TEGULA_ZARR2_PYTHON names.
@@ -19,9 +19,9 @@ from importlib import import_module
 from pathlib import Path
 
 from torture import report
-from torture.crew import Failed, Member, gather
 from torture.libraries import ENTRIES, OURS, Lacking
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker, start_workers
 
 # how much each section does: in the whole run, of peers, and in the quick one
 SECTIONS = {
@@ -89,48 +89,48 @@ def amount(section: str, library: str, chosen: argparse.Namespace) -> int:
     return max(1, round(number * chosen.scale))
 
 
-def carry_out(section: str, member: Member, root: Path, count: int) -> list[Outcome]:
+def carry_out(section: str, worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Run a section with a library, in a directory of its own."""
-    place = root / section / member.name
+    place = root / section / worker.name
     place.mkdir(parents=True)
     try:
-        return list(import_module(f"torture.{section}").run(member, place, count))
+        return list(import_module(f"torture.{section}").run(worker, place, count))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
 def run(chosen: argparse.Namespace) -> list[Outcome]:
-    """Run what was chosen, and say what comes of it as it comes."""
+    """Run the chosen sections, and print each outcome as it comes."""
     names = chosen.libraries.split(",") if chosen.libraries else [*ENTRIES] if chosen.peers else [*OURS]
     why: dict[str, str] = {}
     shm = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="tegula-torture-", dir=chosen.dir or (shm if shm.is_dir() else None)))
-    root.chmod(0o711)  # somebody else has to get through
-    members = gather(names, why)
-    versions = {member.name: member.version for member in members}
+    root.chmod(0o711)  # another user has to get through
+    workers = start_workers(names, why)
+    versions = {worker.name: worker.version for worker in workers}
     about = report.surroundings(versions, why, command(chosen))
     print(*about, sep="\n", flush=True)
     outcomes: list[Outcome] = []
     try:
         for section in chosen.only.split(","):
-            for member in members:
-                if member.entry.variant_of and section != "updates":
+            for worker in workers:
+                if worker.entry.variant_of and section != "updates":
                     continue
                 try:
-                    found = carry_out(section, member, root, amount(section, member.name, chosen))
+                    found = carry_out(section, worker, root, amount(section, worker.name, chosen))
                 except (Lacking, Failed) as error:
-                    print(f"{section:10}  {member.name:12}  not done: {error}", flush=True)
+                    print(f"{section:10}  {worker.name:12}  not done: {error}", flush=True)
                     continue
                 for outcome in found:
-                    print(f"{section:10}  {member.name:12}  {outcome.promise}: {outcome.text}", flush=True)
+                    print(f"{section:10}  {worker.name:12}  {outcome.promise}: {outcome.text}", flush=True)
                 outcomes += found
                 if chosen.json:
                     report.write_json(chosen.json, outcomes, about, versions)
     except KeyboardInterrupt:
         print("stopped; what was found so far is kept")
     finally:
-        for member in members:
-            member.stop()
+        for worker in workers:
+            worker.stop()
         shutil.rmtree(root, ignore_errors=True)
     if chosen.table:
         report.insert(chosen.table, report.markdown(outcomes, about))

@@ -1,4 +1,4 @@
-"""The table and the file of what came of a run."""
+"""The table and the file of the outcomes of a run."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def rows(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def markdown(outcomes: Sequence[Outcome], about: Sequence[str]) -> str:
-    """Return the table, one row a promise.
+    """Return the table, one row for each promise, and below it how it was made.
 
     Examples
     --------
     >>> print(markdown([Outcome("kills", "nothing is torn", "ts", "0 of 9")], ["By hand."]))
-    By hand.
-    <BLANKLINE>
     | promise | TensorStore |
     |---|---|
     | nothing is torn | 0 of 9 |
+    <BLANKLINE>
+    By hand.
     <BLANKLINE>
     """
     table = rows(outcomes)
@@ -59,8 +59,7 @@ def markdown(outcomes: Sequence[Outcome], about: Sequence[str]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for (_, promise), row in table.items():
         lines.append("| " + " | ".join([promise, *(row.get(name, "-") for name in taking_part)]) + " |")
-    text = "\n".join(f"{line}\n" for line in about)
-    return f"{text}\n" + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + "\n".join(f"{line}\n" for line in about)
 
 
 def insert(path: Path, text: str) -> None:
@@ -72,7 +71,7 @@ def insert(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, outcomes: Sequence[Outcome], about: Sequence[str], versions: dict[str, str]) -> None:
-    """Keep everything that is known."""
+    """Write all facts of a run to a file."""
     found: dict[str, Any] = {
         "about": list(about),
         "versions": versions,
@@ -82,7 +81,7 @@ def write_json(path: Path, outcomes: Sequence[Outcome], about: Sequence[str], ve
 
 
 def read_json(paths: Sequence[Path]) -> tuple[list[Outcome], list[str], dict[str, str]]:
-    """Return what several runs have kept, as one; of what was done more than once the last."""
+    """Merge the files of several runs; the last one wins."""
     found: dict[tuple[str, str, str], Outcome] = {}
     about: list[str] = []
     versions: dict[str, str] = {}

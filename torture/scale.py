@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torture.crew import Member
 from torture.libraries.interface import Library
 from torture.outcome import Outcome
+from torture.workers import Worker
 
 _ATTRIBUTES = 4  # for each array, in one document
 _STEPS = {
@@ -60,7 +60,7 @@ def _loop(root: Path, count: int, files: dict[str, bytes]) -> None:
 def measure(library: Library, around: Any, path: str, step: str, count: int) -> dict[str, float]:
     """Do one step, and return the seconds of the processor and of the clock, and the megabytes that it took."""
     import tegula  # noqa: PLC0415
-    from tegula.creation import delete_node  # noqa: PLC0415
+    from tegula.engine.deleting import delete_node  # noqa: PLC0415
 
     old, new, wide = (Path(path) / name for name in ("old", "new.zarr", "wide.zarr"))
     if step == "create":
@@ -101,19 +101,19 @@ def measure(library: Library, around: Any, path: str, step: str, count: int) -> 
     }
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Do everything with a group of so many arrays."""
-    if member.entry.module != "tegula_nodes":
+    if worker.entry.module != "tegula_nodes":
         return []
     root.mkdir(parents=True, exist_ok=True)
     outcomes = []
     try:
-        member.ask("scale:measure", path=str(root), step="create", count=count)
+        worker.ask("scale:measure", path=str(root), step="create", count=count)
         for step, title in _STEPS.items():
-            facts = member.ask("scale:measure", path=str(root), step=step, count=count)
+            facts = worker.ask("scale:measure", path=str(root), step=step, count=count)
             wrong = "" if facts["right"] else ", WRONG"
             text = f"{facts['cpu']:.1f} s of the processor, {max(0, facts['mb']):.0f} MB{wrong}"
-            outcomes.append(Outcome("scale", f"{count:,} arrays in a group: {title}", member.name, text, facts))
+            outcomes.append(Outcome("scale", f"{count:,} arrays in a group: {title}", worker.name, text, facts))
             if step == "loop":
                 shutil.rmtree(root / "loop")
     finally:

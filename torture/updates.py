@@ -1,4 +1,4 @@
-"""Several processes that change the same chunk, shard, attributes or length: what is lost, and how fast they are."""
+"""Several processes that change the same chunk, shard, attributes or length: lost updates, and speed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from torture.crew import Failed, Member, job
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.workers import Failed, Worker, job
 
 WORKERS = 4
 _NAMES = 8  # attributes of each worker
@@ -101,7 +101,7 @@ _UPDATES = {"elements": _element, "attributes": _attribute, "appends": _append, 
 
 
 def look(library: Library, around: Any, path: str, kind: str, layout: str, count: int) -> dict[str, int]:
-    """Read again and again until the others have ended; count what can't have been there at any moment."""
+    """Read again and again until the others have ended; count impossible states."""
     around.start()
     reads = torn = refused = 0
     while not around.is_over:
@@ -132,7 +132,7 @@ def _is_sound(library: Library, node: Any, kind: str, count: int) -> bool:
 
 
 def check(library: Library, around: Any, path: str, kind: str, layout: str, shares: list[list[int]]) -> dict[str, Any]:
-    """Compare what is there at the end with what was acknowledged."""
+    """Compare the final state with the acknowledged updates."""
     node = library.open(path, layout)
     done = sorted(number for share in shares for number in share)
     if kind == "attributes":
@@ -155,21 +155,21 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
 # --- the section
 
 
-def run(member: Member, root: Path, count: int) -> list[Outcome]:
+def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Make so many updates in each case that a library knows."""
-    return [outcome for case in CASES if (outcome := trial(member, root, case, count)) is not None]
+    return [outcome for case in CASES if (outcome := trial(worker, root, case, count)) is not None]
 
 
-def trial(member: Member, root: Path, case: str, count: int) -> Outcome | None:
+def trial(worker: Worker, root: Path, case: str, count: int) -> Outcome | None:
     """Make so many updates in one case; ``None`` if the library does not know it."""
     kind, layout = CASES[case]
     path = str(root / f"{kind}-{layout}")
     what: dict[str, Any] = {"path": path, "kind": kind, "layout": layout}
     promise = f"Updates by {WORKERS} processes, {case}"
     try:
-        member.ask("updates:create", **what, count=count)
+        worker.ask("updates:create", **what, count=count)
         jobs = [job("updates:update", **what, worker=worker, count=count) for worker in range(WORKERS)]
-        answers = member.run([*jobs, job("updates:look", follows=True, **what, count=count)], together=True)
+        answers = worker.run([*jobs, job("updates:look", follows=True, **what, count=count)], together=True)
     except Lacking:
         return None
     workers, reader = answers[:-1], answers[-1].get("value", {})
@@ -184,10 +184,10 @@ def trial(member: Member, root: Path, case: str, count: int) -> Outcome | None:
         "per_second": round(done / seconds) if seconds else 0,
     }
     try:
-        facts.update(member.ask("updates:check", **what, shares=shares))
+        facts.update(worker.ask("updates:check", **what, shares=shares))
     except Failed as error:
         facts["unreadable"] = str(error)
-    return Outcome("updates", promise, member.name, _text(facts), facts)
+    return Outcome("updates", promise, worker.name, _text(facts), facts)
 
 
 def _text(facts: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a contender can be asked to do."""
+"""The interface of a contender."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from cases import Case, Values
 
 
 class Lacking(Exception):
-    """A contender cannot do what a row wants, and why."""
+    """A contender cannot do what a row asks for; the message says why."""
 
 
 class Contender(ABC):
-    """A library, as the regimes want it.
+    """A library, as the regimes use it.
 
-    Those that read and write the case's own format get a directory with its documents in it; the others make files of
-    their own.
+    Libraries that know the case's format get a directory with its documents in it; the others make files of their own.
     """
 
     name: str
@@ -35,15 +34,15 @@ class Contender(ABC):
         return None
 
     def makes(self, case: Case) -> bool:
-        """Whether it makes files of its own for this case."""
+        """Return whether it makes files of its own for this case."""
         return self.own_files
 
     def active(self) -> AbstractContextManager[Any]:
-        """Settings of the library that hold while it is timed."""
+        """Return a context with the settings that hold while it is timed."""
         return nullcontext()
 
     def forget(self) -> None:  # noqa: B027
-        """Give back memory that it keeps to use again."""
+        """Give back cached memory."""
 
     def version(self) -> str:
         return version(self.module)
@@ -53,14 +52,14 @@ class Contender(ABC):
         """Open an array to read and write."""
 
     def close(self, array: Any) -> None:  # noqa: B027
-        """Be done with an array."""
+        """Close an array."""
 
     def make(self, case: Case, path: Path, rows: int | None = None) -> Any:
         """Make a new array in a format of its own and open it."""
         raise Lacking("it makes no files of its own")
 
     def reader(self, array: Any) -> Callable[[Any], Any]:
-        """Return what takes a key of NumPy's and reads it."""
+        """Return a function that reads a selection as NumPy's indexing takes it."""
         return array.__getitem__
 
     def put(self, array: Any, key: Any, values: Values) -> None:

@@ -24,7 +24,7 @@ def kernel() -> Any:
 
 
 def has_choice() -> bool:
-    """Whether there are two executors, and a setting that says which."""
+    """Return whether there are two executors, and a setting for them."""
     return kernel() is not None and "executor" in {field.name for field in fields(config.Config)}
 
 

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tegula import config
-    from tegula.arrays import Array
-    from tegula.checking import CheckReport, Finding, check
-    from tegula.comparing import compare
-    from tegula.comparison import Comparison, Difference
-    from tegula.converting import ConvertReport, convert
-    from tegula.copying import CopyReport, copy, delete, move
-    from tegula.creators import create_array, create_group, create_table
+    from tegula.arrays.array import Array
     from tegula.engine import Future
     from tegula.errors import (
         AlreadyExistsError,
@@ -33,14 +27,30 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
-    from tegula.group import Group
-    from tegula.measuring import Statistics, statistics
-    from tegula.numpy_names import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
-    from tegula.opening import open, open_array, open_group, open_table
-    from tegula.places import store_of
-    from tegula.saving import load, save
+    from tegula.hierarchy.copying import CopyReport, copy, delete, move
+    from tegula.hierarchy.creators import create_array, create_group, create_table
+    from tegula.hierarchy.group import Group
+    from tegula.hierarchy.numpy_names import (
+        array,
+        empty,
+        empty_like,
+        full,
+        full_like,
+        ones,
+        ones_like,
+        zeros,
+        zeros_like,
+    )
+    from tegula.hierarchy.opening import open, open_array, open_group, open_table
+    from tegula.hierarchy.saving import load, save
+    from tegula.jobs.checking.check import CheckReport, Finding, check
+    from tegula.jobs.comparing.compare import compare
+    from tegula.jobs.comparing.comparison import Comparison, Difference
+    from tegula.jobs.converting.convert import ConvertReport, convert
+    from tegula.jobs.measuring.statistics import Statistics, statistics
     from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
-    from tegula.table import Table
+    from tegula.tables.table import Table
+    from tegula.targets.stores import store_of
 
 __version__ = "0.1.0"
 
@@ -109,17 +119,19 @@ _NUMPY_NAMES = (
     "array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
 )  # fmt: skip
 _HOMES = {
-    "Array": "arrays", "ConvertReport": "converting", "Future": "engine", "Group": "group", "Table": "table",
-    "convert": "converting", "check": "checking", "CheckReport": "checking", "Finding": "checking",
-    **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "copying"),
-    "Comparison": "comparison", "Difference": "comparison", "compare": "comparing",
-    "Statistics": "measuring", "statistics": "measuring",
+    "Array": "arrays.array", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
+    **dict.fromkeys(("CheckReport", "Finding", "check"), "jobs.checking.check"),
+    **dict.fromkeys(("Comparison", "Difference"), "jobs.comparing.comparison"),
+    "compare": "jobs.comparing.compare",
+    **dict.fromkeys(("ConvertReport", "convert"), "jobs.converting.convert"),
+    **dict.fromkeys(("Statistics", "statistics"), "jobs.measuring.statistics"),
+    **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "hierarchy.copying"),
     **dict.fromkeys(_ERRORS, "errors"),
-    **dict.fromkeys(("create_array", "create_group", "create_table"), "creators"),
-    **dict.fromkeys(_NUMPY_NAMES, "numpy_names"),
-    **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "opening"),
-    **dict.fromkeys(("load", "save"), "saving"),
-    "store_of": "places",
+    **dict.fromkeys(("create_array", "create_group", "create_table"), "hierarchy.creators"),
+    **dict.fromkeys(_NUMPY_NAMES, "hierarchy.numpy_names"),
+    **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "hierarchy.opening"),
+    **dict.fromkeys(("load", "save"), "hierarchy.saving"),
+    "store_of": "targets.stores",
     **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),
 }  # fmt: skip
 _ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})

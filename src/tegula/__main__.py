@@ -1,4 +1,4 @@
-"""``python -m tegula``: the command line program."""
+"""Run the command line program with ``python -m tegula``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The compiled kernel: carries out plans in Rust. It is optional; `tegula.executors` knows whether it is there."""
+"""The compiled kernel, in Rust: reads and writes chunks. It is optional; `tegula.executors` loads it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -9,18 +9,16 @@ import numpy.typing as npt
 __version__: str
 """The version of tegula that it belongs to."""
 
-# What the kernel reads of Python's objects: attributes of these names and types, and nothing else.
+# The attributes of Python objects that the kernel reads, by name. It reads nothing else.
 
 class Codec(Protocol):
-    """A codec of bytes to bytes: `tegula.codecs.stages.NativeCodec`."""
+    """A codec of bytes to bytes: a class of `tegula.codecs.native`, whose other attributes are its options."""
 
     @property
     def name(self) -> str: ...
-    @property
-    def options(self) -> Sequence[bool | int | float | str | None]: ...
 
 class Chain(Protocol):
-    """A chain of codecs: `tegula.codecs.stages.NativeChain`; `serializer` is a `NativeElements` or `NativeShards`."""
+    """A chain of codecs: `tegula.codecs.native.NativeChain`; `serializer` is a `NativeElements` or `NativeShards`."""
 
     @property
     def order(self) -> Sequence[int] | None: ...
@@ -30,10 +28,10 @@ class Chain(Protocol):
     def buffers(self) -> Sequence[Codec]: ...
 
 class ChunkAxis(Protocol):
-    """How an axis is cut: by the attribute `chunk`, one length, or `edges`, the length of each chunk."""
+    """An axis of the chunk grid: the attribute `chunk` is one length for all, `edges` the length of each chunk."""
 
 class ChunkKeys(Protocol):
-    """How keys are spelled: `tegula.metadata.chunk_keys.ChunkKeyEncoding`."""
+    """The encoding of chunk keys: `tegula.metadata.chunk_keys.ChunkKeyEncoding`."""
 
     @property
     def separator(self) -> str: ...
@@ -47,7 +45,7 @@ class ChunkKeys(Protocol):
     def first_only(self) -> bool: ...
 
 class Plan(Protocol):
-    """What is selected: `tegula.indexing.Plan`, with its tables `Runs`, `Lookup` and `Points`."""
+    """A plan: `tegula.indexing.Plan`, with its tables `Runs`, `Lookup` and `Points`."""
 
     @property
     def axes(self) -> Sequence[object]: ...
@@ -69,7 +67,7 @@ class LocalFiles:
         """`base` is the directory's path with a slash; `prepare` checks and makes the directory of a key's prefix."""
 
 class Array:
-    """A stored array, as far as the kernel needs to know it."""
+    """The description of a stored array."""
 
     def __new__(
         cls,
@@ -84,13 +82,13 @@ class Array:
         dtype: np.dtype[Any],
         dense: bool,
     ) -> Array:
-        """Describe an array: its shape, and for each axis how it is cut into chunks.
+        """Describe an array: `axes` are the axes of its chunk grid.
 
         Keys are those of `keys` with `prefix` before them. `fill` is one element of `dtype`; `dense` says that every
         chunk has to be stored.
         """
     def get(self, selection: object, threads: int, look: Callable[[], None]) -> Any:
-        """Read a selection of ints, slices and an ellipsis; ``None`` if that has to go another way."""
+        """Read a selection of ints, slices and an ellipsis; ``None`` if this method does not support it."""
     def read(
         self,
         plan: Plan,
@@ -99,7 +97,10 @@ class Array:
         threads: int,
         look: Callable[[], None],
     ) -> bool:
-        """Read what a plan selects into `out`; return whether that is done. `look` is called if a chunk was absent."""
+        """Read what a plan selects into `out`; return ``False`` if `out` is not supported.
+
+        `look` is called if a chunk is missing.
+        """
     def write(
         self,
         plan: Plan,
@@ -108,24 +109,24 @@ class Array:
         threads: int,
         keep_empty: bool,
     ) -> None:
-        """Write `values` where a plan selects."""
+        """Write `values` to the elements that a plan selects."""
     def any_stored(self, bounds: Sequence[tuple[int, int]]) -> bool | None:
-        """Return whether any chunk of a box has a value; ``None`` if that has to be found out another way."""
+        """Return whether any chunk of a box is stored; ``None`` if this method can not find out."""
     def delete(self, bounds: Sequence[tuple[int, int]], holds: Callable[[], bool]) -> bool | None:
-        """Delete the chunks of a box as long as `holds` says so; ``None`` if that has to be done another way."""
+        """Delete the chunks of a box as long as `holds` returns true; ``None`` if this method can not do it."""
 
-class Texts:
-    """Chunks of Python's texts or bytes: `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow."""
+class Strings:
+    """Chunks of variable-length strings: `vlen-utf8` or `vlen-bytes`, and the codecs of bytes that follow."""
 
-    def __new__(cls, *, is_text: bool, buffers: Sequence[Codec]) -> Texts:
+    def __new__(cls, *, is_text: bool, buffers: Sequence[Codec]) -> Strings:
         """Take chunks of text or of bytes; `buffers` are the codecs of bytes in the order of encoding."""
     def decode(self, data: bytes, count: int, most: int) -> list[Any]:
-        """Make the list of `count` elements of a chunk's bytes; no codec may make more than `most` bytes."""
+        """Decode a chunk to a list of `count` elements; no codec may decode to more than `most` bytes."""
     def encode(self, elements: list[Any]) -> bytes | None:
-        """Make a chunk's bytes of a list of elements; ``None`` if one of them does not belong there."""
+        """Encode a list of elements to a chunk; ``None`` if one of them has another type."""
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Make an array that holds anything; a large one lies in memory that is used again."""
+    """Make an array with undefined content; a large one uses memory that is cached for reuse."""
 
 def index_members(text: bytes, chain: list[str]) -> list[npt.NDArray[np.uint32]] | None:
     """List the members of a JSON document's objects along a chain of keys; see `tegula.formats.members`."""
@@ -134,24 +135,25 @@ def versions() -> dict[str, str]:
     """Return the version of each library that is compiled in."""
 
 def features() -> list[str]:
-    """Return the extensions of the processor's instructions that are made use of."""
+    """Return the instruction sets that the kernel uses on this machine."""
 
 def codecs() -> list[str]:
     """Return the names of the codecs that the kernel has."""
 
-def faults(hook: Callable[[str, str], tuple[str, int] | None] | None = None, clock: int | None = None) -> None:
-    """Have `hook` asked before each system call that the kernel makes for local files; for tests, and off by default.
+def faults(hook: Callable[[str, str], object | None] | None = None, clock: int | None = None) -> None:
+    """Call `hook` before each system call that the kernel makes for local files; for tests, and off by default.
 
-    It is given the call's name and the path that the call is about. ``None`` lets it go ahead; ``("fail", errno)`` and
-    ``("short", bytes)`` make it fail, or read or write no more than that. Without a hook none is asked any more.
-    `clock` is the time, in nanoseconds, at which the clock of the kernel stands still.
+    It is given the name of the call and the path that it is about. ``None`` lets the call go ahead; an object with the
+    attribute `errno` makes it fail with that number, one with the attribute `most` makes it read or write at most so
+    many bytes. Without a hook none is called any more. `clock` is the time, in nanoseconds, at which the clock of the
+    kernel stands still.
     """
 
 def given_up() -> bool:
-    """Return whether this thread helps with an operation that has failed elsewhere, and is to wait for nothing."""
+    """Return whether this thread works for an operation that has failed on another thread."""
 
 def after_fork() -> None:
-    """Forget the threads of the parent process, which a forked child does not have."""
+    """Drop the threads of the parent process, which do not exist in a forked child."""
 
 def trim() -> None:
-    """Give back the memory that is kept for reuse."""
+    """Release the memory that is cached for reuse."""

@@ -1,16 +1,16 @@
-"""Settings of the whole process, and the environment variables that give them their first value.
+"""Settings for the whole process, and the environment variables that set their initial values.
 
 =========================  =======================  ============================================================
 setting                    environment variable     meaning
 =========================  =======================  ============================================================
-``threads``                ``TEGULA_THREADS``       chunks worked on at once (default: the number of usable cores)
-``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk in bytes that is read or created (default 2 GiB)
-``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation writes, or visits though they are
-                                                    not stored (default 10,000,000)
-``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that are equal to the fill value (default no)
-``executor``               ``TEGULA_EXECUTOR``      what reads and writes chunks: ``kernel`` (an error if it is not
-                                                    built), ``reference``, or ``auto``, the first of them that there
-                                                    is (default)
+``threads``                ``TEGULA_THREADS``       chunks processed in parallel (default: the number of usable cores)
+``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk to read or create, in bytes (default 2 GiB)
+``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation may write, or visit although they
+                                                    are not stored (default 10,000,000)
+``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that equal the fill value (default no)
+``executor``               ``TEGULA_EXECUTOR``      implementation that reads and writes chunks: ``kernel`` (an error
+                                                    if it is not built), ``reference``, or ``auto``, the kernel where
+                                                    it is available (default)
 =========================  =======================  ============================================================
 """
 
@@ -37,7 +37,14 @@ def _usable_cores() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings in force; see the module's table.
+    """The settings; the table of this module describes each.
+
+    Raises
+    ------
+    MetadataError
+        If a value has the wrong type or is out of range.
+    UnsupportedError
+        If `executor` is ``"kernel"`` and the kernel can't be loaded.
 
     Examples
     --------
@@ -68,7 +75,7 @@ class Config:
             names = ", ".join(executors.EXECUTORS)
             raise MetadataError(f"executor must be one of {names}, not {self.executor!r:.80}", field="executor")
         if self.executor == "kernel":
-            executors.choose(self.executor)  # or it is an error
+            executors.choose(self.executor)  # raises if the kernel can't be loaded
 
 
 def _from_environment() -> Config:
@@ -113,19 +120,24 @@ def current() -> Config:
 
 @contextmanager
 def configure(**changes: Any) -> Iterator[Config]:
-    """Change settings for the whole process until the block ends.
+    """Change settings for the whole process until the ``with`` block ends.
 
     Parameters
     ----------
     **changes
         Fields of `Config` with their new values.
 
+    Yields
+    ------
+    Config
+        The new settings.
+
     Raises
     ------
     MetadataError
-        If a value is of the wrong type or out of range, or no setting has that name.
+        If no setting has that name, or a value has the wrong type or is out of range.
     UnsupportedError
-        If the kernel is asked for, and it was not built.
+        If the kernel is requested and can't be loaded.
 
     Examples
     --------
@@ -138,22 +150,23 @@ def configure(**changes: Any) -> Iterator[Config]:
     unknown = changes.keys() - {field.name for field in fields(Config)}
     if unknown:
         raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
-    settings, put_in_force = replace(before, **changes), _put_in_force
-    put_in_force(settings)
+    settings, activate = replace(before, **changes), _activate
+    activate(settings)
     try:
         yield settings
     finally:
-        put_in_force(before)  # a global name may be gone by now, if the interpreter ends within the block
+        activate(before)  # a local name: if the interpreter exits inside the block, globals may be gone by now
 
 
 def _put(**changes: Any) -> Config:
-    """Change settings for good, and return those there were, for libraries' interfaces that have functions for that."""
+    """Change settings permanently and return the previous ones, for functions such as ``set_nthreads``."""
     before = _current
-    _put_in_force(replace(before, **changes))
+    _activate(replace(before, **changes))
     return before
 
 
-def _put_in_force(settings: Config, announce: Callable[[str], None] = executors.announce) -> None:
+def _activate(settings: Config, notify: Callable[[str], None] = executors.notify) -> None:
+    """Make `settings` the current ones and notify the listeners; `notify` is bound early, as in `configure`."""
     global _current
     _current = settings
-    announce(settings.executor)
+    notify(settings.executor)

@@ -1,4 +1,4 @@
-"""Every error tegula raises, in one tree.
+"""The errors that tegula raises, all derived from `TegulaError`.
 
 ::
 
@@ -10,13 +10,13 @@
     ├── UnsupportedError                                   valid, but not something tegula or that format can do
     ├── CodecError                                         bytes could not be encoded or decoded
     ├── SelectionError      (IndexError)                   a selection does not fit the array
-    ├── StoreError          (OSError)                      the store refused a key or failed to do I/O
+    ├── StoreError          (OSError)                      the store rejected a key, or its I/O failed
     └── ConflictError                                      the stored value changed since it was read
 
-The other base classes let code that already handles the built-in exception go on working: those that are also an
-`OSError` have its ``errno``, ``strerror`` and ``filename``, as far as they are known. Each error carries, where they
-are known, the ``path`` of the node, the ``key`` in the store, the ``field`` of the document and the ``codec`` as
-attributes, and names them in its message.
+Code that handles the built-in exception in parentheses handles tegula's error as well; an error that is also an
+`OSError` has ``errno``, ``strerror`` and ``filename`` where they are known. Each error says where it happened, as far
+as that is known: its attributes ``path`` (the node), ``key`` (in the store), ``field`` (of the metadata document) and
+``codec`` are part of the message.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TegulaError(Exception):
     message : str
         What is wrong, in one sentence.
     path, key, field, codec : str, optional
-        Where it is wrong: the node, the store's key, the member of a metadata document, the codec's name.
+        Where it is wrong: path of the node, key in the store, member of a metadata document, name of the codec.
 
     Examples
     --------
@@ -67,7 +67,8 @@ class TegulaError(Exception):
         field: str | None = None,
         codec: str | None = None,
     ) -> None:
-        if not message.isascii():  # what comes of a file may have halves of surrogates, which nobody can print
+        # text from a file may hold lone surrogates, which no output stream can encode
+        if not message.isascii():
             message = message.encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.message = message
@@ -95,7 +96,7 @@ class TegulaError(Exception):
         field: str | None = None,
         codec: str | None = None,
     ) -> TegulaError:
-        """Add what an outer floor knows of the place, keeping what an inner floor said; returns the error itself."""
+        """Fill in where the error happened, without replacing what is known already, and return the error itself."""
         self.path = self.path if self.path is not None else path
         self.key = self.key if self.key is not None else key
         self.field = self.field if self.field is not None else field
@@ -112,7 +113,7 @@ def _path(error: TegulaError) -> str | None:
 
 
 class NotFoundError(TegulaError, KeyError, FileNotFoundError):
-    """Nothing is stored at that path or under that name."""
+    """No node or value is stored at that path or under that name."""
 
     errno: ClassVar[int] = errno.ENOENT  # type: ignore[misc]
     strerror = property(_message)
@@ -120,7 +121,7 @@ class NotFoundError(TegulaError, KeyError, FileNotFoundError):
 
 
 class AlreadyExistsError(TegulaError, FileExistsError):
-    """Something is stored there already and may not be replaced."""
+    """A node, key or file exists already and may not be replaced."""
 
     errno: ClassVar[int] = errno.EEXIST  # type: ignore[misc]
     strerror = property(_message)
@@ -128,7 +129,7 @@ class AlreadyExistsError(TegulaError, FileExistsError):
 
 
 class ReadOnlyError(TegulaError, PermissionError):
-    """A write was tried through a store, group or array that was opened for reading."""
+    """A write through a store, group or array that is open for reading only."""
 
     errno: ClassVar[int] = errno.EACCES  # type: ignore[misc]
     strerror = property(_message)
@@ -136,31 +137,31 @@ class ReadOnlyError(TegulaError, PermissionError):
 
 
 class MetadataError(TegulaError, ValueError):
-    """A metadata document or a creation argument is not valid; says which document and which field."""
+    """An invalid metadata document or creation argument; names the document and the field."""
 
 
 class UnsupportedError(TegulaError):
-    """The request is valid, but tegula, this format or this machine can't do it; says what would be needed."""
+    """A valid request that tegula, the format or this installation does not support; says what it would take."""
 
 
 class CodecError(TegulaError):
-    """Bytes could not be encoded or decoded: damaged, truncated or lying about their size."""
+    """A chunk that could not be encoded or decoded, such as damaged, truncated or mislabelled bytes."""
 
 
 class SelectionError(TegulaError, IndexError):
-    """A selection does not fit the array it is applied to."""
+    """A selection that does not fit the array it is applied to."""
 
 
 class StoreError(TegulaError, OSError):
-    """The store refused a key, or reading or writing it failed; the cause is chained."""
+    """A key that the store rejects, or I/O that failed; the cause is chained."""
 
 
 class ConflictError(TegulaError):
-    """A conditional write found that the stored value had changed since it was read."""
+    """A conditional write whose target has changed since it was read."""
 
 
 def out_of_memory(error: MemoryError) -> StoreError:
-    """Make the error for memory that was missing while chunks were read or written.
+    """Return the error to raise when memory runs out while chunks are read or written.
 
     Examples
     --------

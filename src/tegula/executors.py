@@ -1,7 +1,7 @@
-"""Which executor carries out plans: the compiled kernel, where it was built, or the reference executor in Python.
+"""Choice of the executor that carries out plans: the compiled kernel, where it was built, or the reference executor.
 
-Both give the same results. That the kernel is missing is said once in a process, as a warning of the logger ``tegula``:
-it is no Python warning, because nothing is wrong that should end a program which makes errors of those.
+Both give the same results. If the kernel is missing, the logger ``tegula`` reports it once per process. It is a log
+record and not a Python warning, so that programs which turn warnings into errors keep working.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Final
 
 from tegula.errors import UnsupportedError
 
-__all__ = ["EXECUTORS", "announce", "choose", "follow", "kernel", "obstacle"]
+__all__ = ["EXECUTORS", "choose", "kernel", "load_error", "notify", "subscribe"]
 
 EXECUTORS: Final = ("auto", "kernel", "reference")
-"""The values of the setting."""
+"""The values of the setting ``executor``."""
 
 _MODULE: Final = "tegula._kernel"
 _log: Final = logging.getLogger("tegula")
-_followers: Final[list[Callable[[str], None]]] = []
+_listeners: Final[list[Callable[[str], None]]] = []
 
 
 @cache
 def _load() -> ModuleType | str:
-    """Return the kernel's module, or what keeps it from being used."""
+    """Return the kernel's module, or the reason why it can't be used."""
     try:
         return import_module(_MODULE)
     except ModuleNotFoundError as error:
@@ -37,26 +37,26 @@ def _load() -> ModuleType | str:
 
 
 def kernel() -> ModuleType | None:
-    """Return the kernel's module; ``None`` if there is none, or none that can be loaded.
+    """Return the kernel's module, or ``None`` if it was not built or can't be loaded.
 
     Examples
     --------
     >>> from tegula import executors
-    >>> (executors.kernel() is None) == (executors.obstacle() is not None)
+    >>> (executors.kernel() is None) == (executors.load_error() is not None)
     True
     """
     found = _load()
     return None if isinstance(found, str) else found
 
 
-def obstacle() -> str | None:
-    """Return what keeps the kernel from being used, as the end of a sentence about it; ``None`` if nothing does."""
+def load_error() -> str | None:
+    """Return why the kernel can't be used, as the predicate of a sentence about it; ``None`` if it can."""
     found = _load()
     return found if isinstance(found, str) else None
 
 
 def choose(executor: str) -> ModuleType | None:
-    """Return the kernel's module if the kernel is to be used, ``None`` for the reference executor.
+    """Return the kernel's module if the setting selects the kernel, ``None`` if it selects the reference executor.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def choose(executor: str) -> ModuleType | None:
     Raises
     ------
     UnsupportedError
-        If the setting asks for a kernel that is not there.
+        If the setting is ``"kernel"`` and the kernel can't be loaded.
 
     Examples
     --------
@@ -81,25 +81,25 @@ def choose(executor: str) -> ModuleType | None:
         return found
     if executor == "kernel":
         raise UnsupportedError(f"tegula's compiled kernel {found}", field="executor")
-    _say_missing()
+    _warn_missing()
     return None
 
 
-def follow(follower: Callable[[str], None]) -> None:
-    """Call `follower` with the setting each time it is put into force, until the process ends."""
-    _followers.append(follower)
+def subscribe(listener: Callable[[str], None]) -> None:
+    """Call `listener` with the value of the setting each time it is set, until the process ends."""
+    _listeners.append(listener)
 
 
-def announce(setting: str, followers: Sequence[Callable[[str], None]] = _followers) -> None:
-    """Tell all followers which setting is in force now."""
-    for follower in followers:
-        follower(setting)
+def notify(setting: str, listeners: Sequence[Callable[[str], None]] = _listeners) -> None:
+    """Pass the new value of the setting to all listeners."""
+    for listener in listeners:
+        listener(setting)
 
 
-@cache
-def _say_missing() -> None:
+@cache  # once per process
+def _warn_missing() -> None:
     _log.warning(
         "tegula's compiled kernel %s: arrays are read and written by the reference executor, which gives the same "
-        "results and takes longer. `tegula doctor` tells more; TEGULA_EXECUTOR=reference makes this the choice.",
-        obstacle(),
+        "results but is slower. `tegula doctor` reports details; set TEGULA_EXECUTOR=reference to silence this.",
+        load_error(),
     )

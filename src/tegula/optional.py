@@ -1,6 +1,6 @@
-"""Packages that need not be there, and how to get them; tegula itself, too.
+"""Import of optional packages, and how to install them and tegula itself.
 
-All messages about a package that is not installed, or can't be imported, are worded here.
+Every message about a package that is not installed or can't be imported comes from here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from typing import Final
 
 from tegula.errors import UnsupportedError
 
-__all__ = ["RELEASED", "how_to_install", "import_failure", "library", "tegula_command", "why_not"]
+__all__ = [
+    "HOW_TO_BUILD",
+    "RELEASED",
+    "failure_message",
+    "how_to_install",
+    "import_failure",
+    "library",
+    "tegula_command",
+]
 
 RELEASED: Final = False
-"""Whether the package index has tegula. A release sets it; until then tegula is installed from a clone."""
+"""True once the package index has tegula; a release sets it. Until then tegula is installed from a clone."""
 
 _REQUIREMENTS: Final = {
     "dask": "'dask[array]>=2024.8'",
@@ -24,22 +32,27 @@ _REQUIREMENTS: Final = {
     "pcodec": "'pcodec>=0.3,<0.4'",
     "tables": "tables",
 }
-"""What to ask pip for, where that is not the name of the module; as in the extras of pyproject.toml."""
+"""Requirement to pass to pip, where it is not the module's name; the same as in the extras of pyproject.toml."""
 
 
 @cache
 def library(name: str) -> ModuleType:
-    """Import a package, or a module of one, when it is first needed.
+    """Import an optional package, or one of its modules, on first use.
 
     Parameters
     ----------
     name : str
-        Of the module, in full.
+        Full name of the module.
+
+    Returns
+    -------
+    module
+        The module, cached.
 
     Raises
     ------
     UnsupportedError
-        If it can't be imported; names the package, what went wrong, and what to do.
+        If it can't be imported; names the package, the cause and the command that installs it.
 
     Examples
     --------
@@ -52,11 +65,11 @@ def library(name: str) -> ModuleType:
     try:
         return import_module(name)
     except Exception as error:  # a module may raise anything while it is imported
-        raise UnsupportedError(why_not(name.partition(".")[0], error)) from error
+        raise UnsupportedError(failure_message(name.partition(".")[0], error)) from error
 
 
 def import_failure(name: str) -> str | None:
-    """Return why a module can't be imported, and what to do; ``None`` if it can.
+    """Return why a module can't be imported and how to install it, or ``None`` if it can be imported.
 
     Examples
     --------
@@ -69,12 +82,12 @@ def import_failure(name: str) -> str | None:
     return None
 
 
-def why_not(package: str, error: Exception) -> str:
-    """Word what kept a package from being imported, and what to do about it.
+def failure_message(package: str, error: Exception) -> str:
+    """Describe why the import of a package failed, and how to fix it.
 
     Examples
     --------
-    >>> why_not("pandas", RuntimeError("not with this NumPy"))
+    >>> failure_message("pandas", RuntimeError("not with this NumPy"))
     "the package pandas can't be imported: RuntimeError: not with this NumPy; python -m pip install --upgrade pandas"
     """
     if isinstance(error, ModuleNotFoundError) and error.name == package:
@@ -89,10 +102,10 @@ def why_not(package: str, error: Exception) -> str:
 
 
 def _culprit(package: str, error: Exception) -> tuple[str, str] | None:
-    """Return name and version of the package that another one failed on while importing it, if that can be told.
+    """Return name and version of the dependency that made the import of `package` fail, or ``None`` if unknown.
 
-    What a package does with an optional one is usually in a module of the same name: numcodecs fails in
-    ``numcodecs.zfpy``.
+    A package usually wraps a dependency in a module of the same name: numcodecs fails in ``numcodecs.zfpy``. So the
+    innermost module of the package in the traceback names the cause, if a distribution of that name is installed.
     """
     metadata = import_module("importlib.metadata")
     found = None
@@ -120,7 +133,7 @@ def how_to_install(package: str, *options: str) -> str:
 
 
 def tegula_command(extra: str = "", *options: str) -> str:
-    """Return the command that installs tegula, with an extra if there is one.
+    """Return the command that installs tegula, with an extra if one is given.
 
     Examples
     --------
@@ -131,3 +144,9 @@ def tegula_command(extra: str = "", *options: str) -> str:
     wanted = f"'{name}[{extra}]'" if extra else name
     command = " ".join(["python -m pip install", *options, wanted])
     return command if RELEASED else f"{command} in a clone of the repository"
+
+
+HOW_TO_BUILD: Final = (
+    f"install a Rust toolchain and tegula again: {tegula_command('', '--force-reinstall', '--no-cache-dir')}"
+)
+"""What to do where the kernel was not built."""

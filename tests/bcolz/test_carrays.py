@@ -32,7 +32,7 @@ def made_of(dtype: str, length: int, seed: int, inner: tuple[int, ...] = ()) -> 
 
 
 def same(found: Any, expected: Any) -> None:
-    """Both are of one type, and equal."""
+    """Check that both have the same type and value."""
     assert type(found) is type(expected)
     if isinstance(expected, np.ndarray):
         assert found.dtype == expected.dtype
@@ -72,7 +72,7 @@ def change(array: Any, step: tuple[str, int, int], dtype: str) -> None:
 
 
 def change_of(values: Any, step: tuple[str, int, int], dtype: str) -> Any:
-    """Make the change to a plain array."""
+    """Apply the change to a NumPy array."""
     what, first, second = step
     inner = values.shape[1:]
     if what == "append":
@@ -202,7 +202,7 @@ def test_other_types_in_memory(dtype: str) -> None:
     assert [*ours] == [*theirs]
 
 
-def test_rows_that_wait_are_there_for_every_reading() -> None:
+def test_buffered_rows_are_read() -> None:
     c = bcolz.carray(np.empty(0, "i4"), chunklen=4)
     for number in range(10):
         c.append(number)
@@ -228,7 +228,7 @@ def test_rows_are_copied() -> None:
     assert not c[:].any()
 
 
-def test_nothing_is_lost_when_the_object_goes(tmp_path: Path) -> None:
+def test_rows_are_stored_when_the_object_is_deleted(tmp_path: Path) -> None:
     c = bcolz.carray([1, 2], rootdir=tmp_path / "c")
     c.append([3, 4])
     view = c.view()
@@ -242,7 +242,7 @@ def test_nothing_is_lost_when_the_object_goes(tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
-def test_nothing_is_lost_when_the_program_ends(tmp_path: Path) -> None:
+def test_rows_are_stored_when_the_program_ends(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from tegula import bcolz\n"
@@ -258,7 +258,7 @@ def test_nothing_is_lost_when_the_program_ends(tmp_path: Path) -> None:
     assert bcolz.open(tmp_path / "c")[:].tolist() == [1, 2, 3, 4]
 
 
-def test_a_directory_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+def test_a_deleted_directory_is_not_created_again(tmp_path: Path) -> None:
     c = bcolz.carray([1], rootdir=tmp_path / "c")
     c.append(2)
     other = bcolz.carray(rootdir=tmp_path / "c")
@@ -302,7 +302,7 @@ def test_modes(tmp_path: Path) -> None:
             bcolz.open(missing)
 
 
-def test_nothing_is_replaced_by_what_cannot_be_made(tmp_path: Path) -> None:
+def test_invalid_arguments_delete_nothing(tmp_path: Path) -> None:
     c = bcolz.carray([1, 2], rootdir=tmp_path / "c")
     for wrong in ({"dflt": "x"}, {"cparams": bcolz.cparams(quantize=1)}, {"chunklen": 2**40}, {"dtype": "i4,O"}):
         with pytest.raises(TegulaError):
@@ -374,7 +374,7 @@ def test_bytes_are_counted_as_bcolz_does(
     assert seen[0] == seen[1]
 
 
-def test_empty_ones_look_as_those_of_bcolz(tmp_path: Path) -> None:
+def test_empty_arrays_are_printed_as_by_bcolz(tmp_path: Path) -> None:
     nothing = np.empty(0, [("a", "i4"), ("b", "S3"), ("c", "f4", (2,))])
     for name, make in {
         "c": lambda b, rootdir: b.carray(np.empty((0, 3)), rootdir=rootdir, mode="w"),
@@ -388,7 +388,7 @@ def test_empty_ones_look_as_those_of_bcolz(tmp_path: Path) -> None:
                 assert repr(real.open(rootdir)) == repr(bcolz.open(rootdir))
 
 
-def test_python_objects_need_leave_to_be_opened(tmp_path: Path) -> None:
+def test_python_objects_need_allow_pickle(tmp_path: Path) -> None:
     values = ["a", (1, 2), None, {"k": [1]}]
     rows = np.empty(4, object)
     rows[:] = values
@@ -413,7 +413,7 @@ def test_python_objects_need_leave_to_be_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (5,), (999,), (1001,), (50_000,), (3, 2000), (2000, 3), (40, 4, 40)])
 @pytest.mark.parametrize("dtype", ["i4", "f8", "U5"])
-def test_what_is_shown_is_what_numpy_shows(shape: tuple[int, ...], dtype: str) -> None:
+def test_text_is_that_of_numpy(shape: tuple[int, ...], dtype: str) -> None:
     values = np.random.RandomState(1).randint(-(10**4), 10**4, shape).astype(dtype)
     assert str(bcolz.carray(values)) == str(values)
     assert bcolz.array2string(bcolz.carray(values), edgeitems=2) == np.array2string(values, edgeitems=2)
@@ -454,7 +454,7 @@ def test_views_and_copies(tmp_path: Path, place: str | None) -> None:
     assert pickle.loads(pickle.dumps(c)).rootdir == c.rootdir
 
 
-def test_pickles_of_arrays_in_memory_have_everything() -> None:
+def test_pickles_of_arrays_in_memory_are_complete() -> None:
     c = bcolz.carray([1, 2], dflt=3, cparams=bcolz.cparams(clevel=9), chunklen=5)
     c.attrs["any"] = {1, 2}
     c.append(9)
@@ -492,7 +492,7 @@ def test_expressions_see_the_callers_variables() -> None:
     assert len(other) == 1
 
 
-def test_the_array_behind_it_is_a_tegula_array(tmp_path: Path) -> None:
+def test_the_stored_array_is_a_tegula_array(tmp_path: Path) -> None:
     c = bcolz.carray(np.arange(10), rootdir=tmp_path / "c", chunklen=4)
     array = tegula.open_array(tmp_path / "c")
     assert (array.format, array.chunks) == ("bcolz", (4,))
@@ -550,7 +550,7 @@ def test_errors_are_tegulas_and_those_that_bcolz_raises(wrong: Any, error: type[
     assert isinstance(caught.value, error)
 
 
-def test_next_goes_on() -> None:
+def test_next_continues_an_iteration() -> None:
     c = bcolz.carray([1, 2])
     assert [next(c), next(c)] == [1, 2]
     with pytest.raises(StopIteration):
@@ -582,8 +582,8 @@ def test_chunks_and_leftovers() -> None:
     assert c[24].tolist() == [24]
 
 
-def test_compressed_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
-    """What looks like a part of it, but is not, does not come into it."""
+def test_files_that_resemble_chunks_are_ignored(tmp_path: Path) -> None:
+    """A file whose name resembles that of a chunk is not read as one."""
     c = bcolz.carray(np.arange(25), chunklen=10, rootdir=tmp_path / "c")
     (tmp_path / "c" / "data" / "__7.blp").write_bytes(b"junk")
     (tmp_path / "c" / "data" / ".___0.blp").write_bytes(b"junk")

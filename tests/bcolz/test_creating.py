@@ -1,4 +1,4 @@
-"""New carrays and ctables by function, found again, and gone through in blocks; parameters and their defaults."""
+"""Functions that create, open and iterate over carrays and ctables; parameters and their defaults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_arange_is_that_of_numpy(arguments: Any, dtype: Any) -> None:
     np.testing.assert_array_equal(found[:], expected)
 
 
-def test_long_aranges_are_put_together() -> None:
+def test_long_aranges_are_computed_in_blocks() -> None:
     np.testing.assert_array_equal(bcolz.arange(3, 600_000, 2)[:], np.arange(3, 600_000, 2))
     np.testing.assert_array_equal(bcolz.arange(0.5, 300_000.0, 1.25)[:], np.arange(0.5, 300_000.0, 1.25))
 
@@ -74,14 +74,14 @@ def test_filled_tables(tmp_path: Path) -> None:
 
 @given(
     count=st.integers(0, 60),
-    told=st.sampled_from([-1, 0, 10, 100]),
+    reported=st.sampled_from([-1, 0, 10, 100]),
     chunklen=st.integers(1, 20),
     dtype=st.sampled_from(["i4", "f8", "U3", "O", "i4,f8"]),
 )
-def test_fromiter_takes_everything(count: int, told: int, chunklen: int, dtype: str) -> None:
+def test_fromiter_uses_all_elements(count: int, reported: int, chunklen: int, dtype: str) -> None:
     values = [(n, n / 2) if "," in dtype else str(n) if dtype == "U3" else n for n in range(count)]
     for source in (iter(values), (value for value in values), values):
-        made = bcolz.fromiter(source, dtype, told, chunklen=chunklen)
+        made = bcolz.fromiter(source, dtype, reported, chunklen=chunklen)
         assert type(made) is (bcolz.ctable if "," in dtype else bcolz.carray)
         np.testing.assert_array_equal(made[:], np.array(values, dtype))
 
@@ -122,7 +122,7 @@ def test_walk(tmp_path: Path) -> None:
     assert names(classname="ctable") == ["c"]
 
 
-def test_what_is_opened_says_its_kind(tmp_path: Path) -> None:
+def test_open_finds_the_class(tmp_path: Path) -> None:
     bcolz.carray([1], rootdir=tmp_path / "c")
     bcolz.ctable(([1], [2]), rootdir=str(tmp_path / "t"))
     assert type(bcolz.open(tmp_path / "c")) is bcolz.carray

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula import TegulaError, bcolz
+from tegula.bcolz import storage
 
 DTYPE = np.dtype([("i", "<i4"), ("f", "<f8"), ("s", "S3"), ("n", "<i2", (2,))])
 FORMS: list[Callable[[Any], Any]] = [
@@ -49,7 +50,7 @@ ACTIONS = ["append", "one", "resize", "set", "where", "add", "delete", "reopen"]
 
 
 class Twins:
-    """A table and the structured array that it has to equal."""
+    """A table, and the structured array that it must equal."""
 
     def __init__(self, data: st.DataObject, rootdir: str | None, chunklen: int, auto_flush: bool) -> None:
         self.data, self.rootdir, self.auto_flush = data, rootdir, auto_flush
@@ -198,7 +199,7 @@ def test_iterating(count: int, part: Any, limit: int | None, skip: int) -> None:
     assert [*t.iter(outcols="i", out_flavor=tuple)] == [(i,) for i in rows["i"].tolist()]
 
 
-def test_where_names_come_from() -> None:
+def test_names_in_conditions() -> None:
     t = bcolz.ctable([[1, 2, 3], [4, 5, 6]], names=["a", "open"])
     a = np.array([9, 9, 9])
     assert [row.a for row in t.where("a > 1")] == [2, 3]
@@ -220,7 +221,7 @@ def test_where_names_come_from() -> None:
 
 
 @pytest.mark.parametrize("disk", [False, True])
-def test_what_does_not_fit_changes_nothing(disk: bool, tmp_path: Path) -> None:
+def test_invalid_values_change_nothing(disk: bool, tmp_path: Path) -> None:
     t = bcolz.ctable(rows_of(5), rootdir=str(tmp_path / "t") if disk else None, chunklen=2)
     before = t[:]
     bad: list[Any] = [
@@ -268,7 +269,7 @@ def test_what_does_not_fit_changes_nothing(disk: bool, tmp_path: Path) -> None:
         np.testing.assert_array_equal(bcolz.open(t.rootdir, "r")[:], before)
 
 
-def test_what_can_not_be_made(tmp_path: Path) -> None:
+def test_invalid_arguments(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     bad: list[Any] = [
         ([[1, 2], [1]], None),
@@ -375,7 +376,7 @@ def test_without_columns(tmp_path: Path) -> None:
     assert bcolz.open(tmp_path / "t")[:].tolist() == [(5,), (6,)]
 
 
-def test_a_column_kept_moved_or_in_the_way(tmp_path: Path) -> None:
+def test_adding_and_removing_columns_on_disk(tmp_path: Path) -> None:
     t = bcolz.ctable([[1, 2], [3, 4]], names=["a", "b"], rootdir=tmp_path / "t")
     t.delcol("b", keep=True)
     assert bcolz.carray(rootdir=tmp_path / "t" / "b")[:].tolist() == [3, 4]
@@ -409,7 +410,26 @@ def test_columns_that_differ_in_length(tmp_path: Path) -> None:
     assert bcolz.open(place)[:].tolist() == [(1, 4), (2, 5), (7, 8)]
 
 
-def test_what_an_interrupted_append_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [["a", "b"], ["x", "b"], ["x", "y"]])
+def test_another_process_creates_the_same_table_first(
+    names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "t"
+    clear = storage.clear
+
+    def clear_too_early(rootdir: Any, mode: str) -> None:
+        clear(rootdir, mode)
+        monkeypatch.undo()
+        bcolz.ctable([[1, 2], [3, 4]], names=["a", "b"], rootdir=place)
+
+    monkeypatch.setattr(storage, "clear", clear_too_early)
+    with pytest.raises(FileExistsError):
+        bcolz.ctable([[5], [6]], names=names, rootdir=place)
+    assert bcolz.open(place)[:].tolist() == [(1, 3), (2, 4)]
+    assert sorted(path.name for path in place.iterdir() if not path.name.startswith("__")) == ["a", "b"]
+
+
+def test_after_an_interrupted_append(tmp_path: Path) -> None:
     place = tmp_path / "t"
     bcolz.ctable([[1, 2], [4, 5], [7, 8]], names=["a", "b", "c"], rootdir=place, chunklen=2)
     with bcolz.carray(rootdir=place / "b") as column:
@@ -470,7 +490,7 @@ def test_python_values() -> None:
     assert [row.o for row in objects.where("i != 2")] == ["x", "y"]
 
 
-def test_what_it_looks_like() -> None:
+def test_text_and_sizes() -> None:
     t = bcolz.ctable([np.arange(5000), np.arange(5000)])
     assert repr(t).startswith("ctable((5000,), [('f0', '<i8'), ('f1', '<i8')])")
     assert len(str(t)) < 500

@@ -1,4 +1,4 @@
-"""Expressions over carrays and columns: NumPy as the oracle, and where names are looked up."""
+"""Expressions over carrays and columns: NumPy as the oracle, and the lookup of names."""
 
 import math
 from pathlib import Path
@@ -25,7 +25,7 @@ VMS = ["numexpr", "python", *(["dask"] if bcolz.dask_here else [])]
         ["a + 2 * b - 3", "(a > b) & (c < 7)", "where(a > 3, c, b)", "-a ** 2", "sin(c) + OUTSIDE", "a < k"]
     ),
 )
-def test_a_block_at_a_time_is_all_at_once(length: int, chunklen: int, blen: int | None, vm: str, text: str) -> None:
+def test_blocks_give_the_result_of_all_rows(length: int, chunklen: int, blen: int | None, vm: str, text: str) -> None:
     rng = np.random.default_rng(length)
     values = {
         "a": rng.integers(-9, 9, length),
@@ -49,7 +49,7 @@ def ask(text: str, /, *, vm: str | None = None, blen: int | None = None, **value
 
 @settings(max_examples=30)
 @given(length=st.integers(1, 50), blen=st.integers(1, 60), vm=st.sampled_from(VMS))
-def test_reductions_gather_all_blocks(length: int, blen: int, vm: str) -> None:
+def test_reductions_combine_all_blocks(length: int, blen: int, vm: str) -> None:
     a = np.random.default_rng(length).integers(1, 3, length)
     c = bcolz.carray(a, chunklen=7)
     for text, expected in {
@@ -83,14 +83,40 @@ def test_scalars_give_a_scalar() -> None:
     assert not ask("text == 'other'", vm="python", text="one")
 
 
-def test_arrays_of_one_row_go_with_any() -> None:
+def test_arrays_of_one_row_fit_any_length() -> None:
     many, one, none = bcolz.arange(5), np.array([2]), bcolz.carray(np.empty(0, "i8"))
     assert ask("many * one", many=many, one=one).tolist() == [0, 2, 4, 6, 8]
     assert ask("one * many", many=many, one=one).tolist() == [0, 2, 4, 6, 8]
     assert len(ask("none * 2", none=none)) == len(ask("none * one", none=none, one=one)) == 0
 
 
-def test_what_numexpr_does_not_know() -> None:
+@pytest.mark.parametrize(
+    ("text", "types", "expected"),
+    [
+        ("a + b", "i1 i1", "i4"),
+        ("a * b", "u2 i2", "i4"),
+        ("a + b", "u4 i4", "i8"),
+        ("a + 3000000000", "i4 i4", "i8"),
+        ("sqrt(a)", "i1 i1", "f8"),
+        ("2 * a", "f4 f4", "f4"),
+        ("2.5 * a", "f4 f4", "f8"),
+        ("a * k", "f4 f4", "f8"),
+        ("a + b", "u8 u1", "u8"),
+        ("a < 0.1", "f4 f4", "b1"),
+    ],
+)
+def test_types_are_those_of_numexpr(text: str, types: str, expected: str) -> None:
+    a, b = (np.array([100, 1]).astype(kind) for kind in types.split())
+    found = ask(text, vm="numexpr", a=a, b=b, k=0.5)
+    assert found.dtype == expected
+    values = {"a": a.astype("i8" if a.dtype.kind in "iu" else "f8"), "b": b.astype("i8"), "k": 0.5, "sqrt": np.sqrt}
+    np.testing.assert_array_equal(found, eval(text, {}, values))
+    single = np.array([0.1], "f4")
+    assert not ask("a == 0.1", vm="numexpr", a=single)[0]
+    assert ask("a == 0.1", vm="python", a=single)[0] == (single == 0.1)[0]
+
+
+def test_functions_that_numexpr_lacks() -> None:
     days = np.array(["2020-01-01", "2021-01-01"], "M8[D]")
     assert ask("text == 'b'", vm="numexpr", text=np.array(["a", "b"])).tolist() == [False, True]
     assert ask("day > limit", vm="numexpr", day=days, limit=days[0]).tolist() == [False, True]
@@ -129,7 +155,7 @@ def test_bad_options() -> None:
             bcolz.eval("1 + n", user_dict={"n": np.arange(2)}, **options)
 
 
-def test_the_result_goes_where_it_is_wanted(tmp_path: Path) -> None:
+def test_results_in_a_directory(tmp_path: Path) -> None:
     place = str(tmp_path / "sum")
     a = np.arange(100)
     bcolz.eval("a + a", rootdir=place, chunklen=9, cparams=bcolz.cparams(clevel=1))

@@ -1,4 +1,4 @@
-"""ctables in HDF5 files and back, through PyTables; the real bcolz reads them too."""
+"""Conversion of ctables to HDF5 files and back with PyTables; the real bcolz reads the files too."""
 
 import warnings
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_several_in_one_file(table: bcolz.ctable, tmp_path: Path) -> None:
         bcolz.ctable.fromhdf5(place, "/three")
 
 
-def test_what_has_no_form_in_a_file(tmp_path: Path) -> None:
+def test_unsupported_data_types(tmp_path: Path) -> None:
     for values in (["text"], np.array(["2020"], "M8[D]"), np.array([[1]], object)):
         place = tmp_path / "file.h5"
         with pytest.raises(TegulaError, match="field 'f0'"):

@@ -1,4 +1,4 @@
-"""The modules of bcolz: what programs import of them, and the real bcolz as the oracle of what it does."""
+"""The modules of bcolz: their names, and the real bcolz as the oracle of their functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MODULES = {
 
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("first", ["package", "module"])
-def test_the_names_of_modules_and_of_what_is_in_them(name: str, first: str) -> None:
+def test_the_names_of_modules_and_their_members(name: str, first: str) -> None:
     lines = [f"from tegula.bcolz.{name} import {', '.join(MODULES[name])}", "import tegula.bcolz as bcolz"]
     lines += [
         f"import tegula.bcolz.{name}",
@@ -79,7 +79,7 @@ def test_conversion_to_an_array(values: Any, source: str, dtype: str | None, tra
     assert found.flags.c_contiguous
 
 
-def test_conversion_to_so_many_rows() -> None:
+def test_conversion_to_a_number_of_rows() -> None:
     for values, dtype in ((7, "i4"), ([7], "i4"), (np.float64(2), "f8"), ([1, 2], ("i4", (2,)))):
         found = utils.to_ndarray(values, np.dtype(dtype), arrlen=3)
         expected = bcolz_utils.to_ndarray(values, np.dtype(dtype), arrlen=3)

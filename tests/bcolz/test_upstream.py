@@ -10,7 +10,7 @@ from pathlib import Path
 from tegula import bcolz
 
 FLOOR = 1234 if bcolz.dask_here else 1178
-"""As many as pass with bcolz itself, which skips the rest, too: what needs dask, Python 2 or much memory."""
+"""The number of tests that pass with bcolz itself; it skips the others, which need dask, Python 2 or much memory."""
 
 
 def test_all_pass(tmp_path: Path) -> None:

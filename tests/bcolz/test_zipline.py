@@ -1,4 +1,4 @@
-"""Daily and minute bars written, extended and read in zipline's manner, by tegula and by the real bcolz in turn."""
+"""Daily and minute bars, written, extended and read as zipline does, by tegula and the real bcolz in turn."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_daily_bars(real: ModuleType, tmp_path: Path) -> None:
 
 
 class MinuteWriter:
-    """Writes minutes of one asset after another, each in a table of its own."""
+    """Writes the minutes of each asset to a table of its own."""
 
     def __init__(self, bcolz: ModuleType, root: Path) -> None:
         self.bcolz, self.root = bcolz, root

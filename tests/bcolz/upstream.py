@@ -3,8 +3,8 @@
     python tests/bcolz/upstream.py [--floor N] [test_carray.py …]
 
 The tests are run where they are installed: their ``import bcolz`` finds a module that has the names of `tegula.bcolz`,
-and ``bcolz.utils`` and so on are `tegula.bcolz.utils` and so on. Of the real package only the tests are imported, and
-what they have of their own for Python 2. The status is not 0 if fewer tests pass than the floor.
+and ``bcolz.utils`` and so on are `tegula.bcolz.utils` and so on. Of the real package, only the tests and their helpers
+for Python 2 are imported. The exit status is not 0 if fewer tests pass than the floor.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 class Results:
-    """Counts what comes of each test; a plugin of pytest."""
+    """Counts the outcomes of the tests; a plugin of pytest."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, str] = {}
@@ -70,7 +70,7 @@ class Results:
             print(report.longreprtext)
 
     def report(self) -> int:
-        """Print the tests that failed and the numbers, and return how many have passed."""
+        """Print the failed tests and the numbers of outcomes, and return the number of passed tests."""
         for name, outcome in self.outcomes.items():
             if outcome == "failed":
                 print(f"FAILED {name}")
@@ -85,7 +85,7 @@ class Results:
 
 
 def stand_in() -> Path:
-    """Put a module in the place of ``bcolz``, and return the folder of the real one."""
+    """Replace the module ``bcolz``, and return the folder of the real one."""
     spec = find_spec("bcolz")
     if spec is None or spec.origin is None:
         raise SystemExit("bcolz is not installed")
@@ -102,7 +102,7 @@ def stand_in() -> Path:
 
 
 class Gate(MetaPathFinder):
-    """Lets no other module of the real package in."""
+    """Refuses to import other modules of the real package."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         if fullname.startswith("bcolz.") and fullname.split(".")[1] not in ("tests", "py2help", "py2help_tests"):

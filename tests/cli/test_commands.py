@@ -1,4 +1,4 @@
-"""The commands, within this process."""
+"""The commands, run within this process."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def facts(*arguments, code=0):
 
 @pytest.fixture(params=["données é.zarr", "data.zip"])
 def place(request, tmp_path):
-    """A hierarchy, in a directory whose name has a blank, and in an archive."""
+    """A hierarchy in a directory whose name has a space, and in an archive."""
     path = tmp_path / request.param
     with tegula.store_of(str(path)) as store:
         group = tegula.create_group(store, attributes={"title": "Höhe", "n": 3})
@@ -119,7 +119,7 @@ def test_empty_group(tmp_path):
 # --- cat
 
 
-def test_cat_forms(place, values):
+def test_cat_formats(place, values):
     array = f"{place}::era/t"
     assert run("cat", f"{array}[1]").stdout == "1.2,1.3,1.4\n1.5,1.6,1.7\n1.8,1.9,2.0\n2.1,2.2,2.3\n"
     assert run("cat", array, "-1, -1").stdout == "5.7\n5.8\n5.9\n"
@@ -146,7 +146,7 @@ def test_cat_into_a_file(place, values, tmp_path):
     assert (tmp_path / "x.txt").read_text().startswith("1.2 1.3 1.4\n")
 
 
-def test_what_fails_leaves_the_file_alone(place, tmp_path):
+def test_after_an_error_the_file_is_unchanged(place, tmp_path):
     file = tmp_path / "x.csv"
     file.write_text("precious")
     run("cat", f"{place}::era/t", "-o", file, code=1)
@@ -157,7 +157,7 @@ def test_what_fails_leaves_the_file_alone(place, tmp_path):
 
 
 @pytest.mark.parametrize("selection", ["1.5", "::0", "'a", "", "a b"])
-def test_cat_refuses_what_is_no_selection(place, selection):
+def test_cat_refuses_invalid_selections(place, selection):
     assert "is not a selection" in " ".join(run("cat", f"{place}::names", selection, code=2).stderr.split())
     assert run("cat", f"{place}::names", selection, code=2).stdout == ""
 
@@ -190,7 +190,7 @@ def test_cat_of_other_elements(tmp_path):
     assert run("cat", tmp_path / "e", "--format", "json").stdout == "[]\n"
 
 
-# --- places
+# --- targets
 
 
 @pytest.mark.parametrize("format", ["bcolz", "zarr2"])
@@ -208,7 +208,7 @@ def test_cat_of_a_table(tmp_path, format):
         assert "a group" in run("cat", tmp_path / "t", code=1).stderr
 
 
-def test_places(place, tmp_path, monkeypatch):
+def test_targets(place, tmp_path, monkeypatch):
     url = Path(place).as_uri()
     assert run("cat", f"{url}::names[0]").stdout == "a\n"
     monkeypatch.chdir(tmp_path)
@@ -225,7 +225,7 @@ def test_odd_names(tmp_path):
     assert run("cat", f"{tmp_path}/x[1][2]").stdout == "2\n"
 
 
-def test_nothing_there(tmp_path):
+def test_missing_nodes(tmp_path):
     for command in ("info", "tree", "ls", "cat"):
         for name in ("x.zarr", "x.zip", "x::y"):
             run(command, tmp_path / name, code=1)
@@ -261,7 +261,7 @@ def test_attribute_failures(place):
     run("attrs", "drop", place, code=2)
 
 
-def test_attributes_that_json_has_no_word_for(tmp_path):
+def test_attributes_that_json_can_not_hold(tmp_path):
     tegula.create_group(str(tmp_path / "x"), format="zarr2")
     (tmp_path / "x/.zattrs").write_text('{"a": NaN, "b": [-Infinity]}')
     assert json.loads(run("attrs", "get", tmp_path / "x").stdout) == {"a": "NaN", "b": ["-Infinity"]}
@@ -335,7 +335,7 @@ def test_convert_dry_run(place, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_convert_tells_what_changed_and_what_failed(place, tmp_path):
+def test_convert_reports_changes_and_failures(place, tmp_path):
     result = run("convert", f"{place}::era/t", tmp_path / "one", "--format", "zarr1")
     assert result.stderr.startswith("tegula: note: /: ")
     assert run("convert", f"{place}::era/t", tmp_path / "two", "--format", "zarr1", "-q").output == ""
@@ -370,7 +370,7 @@ def test_convert_failures(place, tmp_path):
     run("convert", tmp_path / "nothing", tmp_path / "out", code=1)
 
 
-# --- the whole
+# --- the program
 
 
 def test_version_and_help():

@@ -1,4 +1,4 @@
-"""Completion: of the shell's own script, of paths, members and codecs."""
+"""Completion of paths, members and codecs, and the script of the shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tegula
-from tegula.cli.completion import complete_codecs, complete_place
+from tegula.cli.completion import complete_codecs, complete_target
 
 SOURCE = str(Path(tegula.__file__).parent.parent)
 
@@ -30,20 +30,20 @@ def test_paths_and_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / ".hidden").mkdir()
     tegula.save(tmp_path / "a.zarr", temperature=[1], time=[2])
     tegula.save(tmp_path / "a.zip", [1])
-    assert complete_place(f"{tmp_path}/a") == [f"{tmp_path}/a.zarr/", f"{tmp_path}/a.zip"]
-    assert complete_place(f"{tmp_path}/.h") == [f"{tmp_path}/.hidden/"]
-    assert complete_place(f"{tmp_path}/a.zarr::te") == [f"{tmp_path}/a.zarr::temperature"]
-    assert complete_place(f"{tmp_path}/a.zarr::nothing/te") == []
+    assert complete_target(f"{tmp_path}/a") == [f"{tmp_path}/a.zarr/", f"{tmp_path}/a.zip"]
+    assert complete_target(f"{tmp_path}/.h") == [f"{tmp_path}/.hidden/"]
+    assert complete_target(f"{tmp_path}/a.zarr::te") == [f"{tmp_path}/a.zarr::temperature"]
+    assert complete_target(f"{tmp_path}/a.zarr::nothing/te") == []
     monkeypatch.chdir(tmp_path)
-    assert complete_place("a.z") == ["a.zarr/", "a.zip"]
+    assert complete_target("a.z") == ["a.zarr/", "a.zip"]
     monkeypatch.setenv("_TEGULA_COMPLETE", "complete_bash")
-    assert complete_place("a.z") == []  # bash completes file names by itself
-    assert complete_place("a.zarr::ti") == ["a.zarr::time"]
+    assert complete_target("a.z") == []  # bash completes file names by itself
+    assert complete_target("a.zarr::ti") == ["a.zarr::time"]
 
 
 def test_columns_of_tables(tmp_path: Path) -> None:
     tegula.create_table(tmp_path / "t", {"day": [1], "price": [2.0]})
-    assert complete_place(f"{tmp_path}/t::p") == [f"{tmp_path}/t::price"]
+    assert complete_target(f"{tmp_path}/t::p") == [f"{tmp_path}/t::price"]
 
 
 def test_codecs() -> None:
@@ -53,12 +53,12 @@ def test_codecs() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell(shell: str) -> None:
-    # without that typer asks which shell has started the process
+    # otherwise typer looks for the shell that started the process
     env = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     assert "_TEGULA_COMPLETE" in run("--show-completion", shell, **env)
 
 
-def test_what_the_script_asks_for() -> None:
+def test_completion_through_the_script() -> None:
     env = {"_TEGULA_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
     assert {"compare", "consolidate", "convert"} == {*run(**env, COMP_WORDS="tegula co").split()}
     env["COMP_CWORD"] = "5"

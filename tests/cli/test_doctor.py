@@ -27,7 +27,7 @@ def facts():
 
 @pytest.fixture
 def fake(monkeypatch):
-    """A kernel that has two codecs."""
+    """A kernel with two codecs."""
     module = ModuleType("tegula._kernel")
     module.__version__ = "1.2.3"
     module.codecs = lambda: ["zlib", "packbits"]
@@ -45,7 +45,7 @@ def missing(monkeypatch):
 def test_with_the_kernel(fake):
     with config.configure(executor="auto", threads=3):
         found, text = facts(), run()
-    assert found["executor"] == {"setting": "auto", "used": "kernel", "reason": "it is there"}
+    assert found["executor"] == {"setting": "auto", "used": "kernel", "reason": "it is installed"}
     assert found["kernel"] == {
         "version": "1.2.3",
         "libraries": {"libdeflate": "1.2"},
@@ -55,7 +55,7 @@ def test_with_the_kernel(fake):
     assert found["packages"]["numpy"] == np.__version__
     where = found["codecs"]
     native = {name for name, place in where.items() if place == "kernel"}
-    # the packbits of Zarr v3 is another codec
+    # packbits of Zarr v3 is a different codec
     assert native == {
         "bytes",
         "transpose",
@@ -69,20 +69,20 @@ def test_with_the_kernel(fake):
     }
     assert {where["packbits"], where["zstd"], where["numcodecs.json2"]} == {"reference"}
     lines = dict(line.split("  ", 1) for line in text.splitlines())
-    assert lines["Executor"].strip() == "kernel: it is there"
+    assert lines["Executor"].strip() == "kernel: it is installed"
     assert lines["Processor"].strip() == "avx2, bmi2"
     assert lines["Kernel"].strip() == "1.2.3, with libdeflate 1.2"
     assert lines["Threads"].strip() == "3"
     assert "numcodecs.zlib" in lines["In the kernel"]
 
 
-def test_the_setting_is_what_counts(fake):
+def test_the_executor_of_the_setting_is_used(fake):
     with config.configure(executor="reference"):
         found = facts()
     assert found["executor"] == {
         "setting": "reference",
         "used": "reference",
-        "reason": "the setting executor says so",
+        "reason": "chosen by the setting executor",
     }
     assert {*found["codecs"].values()} == {"reference"}
     with config.configure(executor="kernel"):
@@ -94,7 +94,7 @@ def test_without_the_kernel(missing):
         found, text = facts(), run()
     assert found["kernel"] is None
     assert found["executor"]["used"] == "reference"
-    assert found["executor"]["reason"].startswith("the kernel was not built; to have it, install a Rust toolchain")
+    assert found["executor"]["reason"].startswith("the kernel was not built; to build it, install a Rust toolchain")
     assert {*found["codecs"].values()} == {"reference"}
     assert "Kernel" not in text
     assert text.splitlines()[-2].split() == ["In", "the", "kernel", "none"]
@@ -117,7 +117,7 @@ def test_the_real_kernel(kernel):
     assert {found["codecs"][name] for name in needed} == {"kernel"}
 
 
-def test_commands_do_not_say_each_time_that_the_kernel_is_missing(tmp_path):
+def test_commands_do_not_warn_about_a_missing_kernel(tmp_path):
     code = """if True:
         import sys
         sys.modules["tegula._kernel"] = None

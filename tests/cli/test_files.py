@@ -1,4 +1,4 @@
-"""Output files: complete or not there, whatever happens on the way."""
+"""Output files: complete or unchanged after an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tegula.cli.files import output
 
 
-def test_a_file_appears_at_the_end(tmp_path: Path) -> None:
+def test_a_file_is_renamed_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     with output(file) as stream:
         stream.write(b"1")
@@ -28,7 +28,7 @@ def _umask() -> int:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_what_goes_wrong_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_error_leaves_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
     file = tmp_path / "x.csv"
     file.write_bytes(b"precious")
 

@@ -62,7 +62,7 @@ def test_binary_output(place, tmp_path):
 
 
 @pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
-def test_a_reader_who_leaves(place, form, unbuffered):
+def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
     line, options = command("cat", place, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     assert process.stdout is not None
@@ -84,11 +84,11 @@ def test_without_the_extra():
 
 
 def test_another_module_that_is_missing_is_not_hidden():
-    code = "import sys; sys.modules['tegula.info'] = None; import tegula.cli; tegula.cli.main()"
+    code = "import sys; sys.modules['tegula.display.info'] = None; import tegula.cli; tegula.cli.main()"
     assert b"ModuleNotFoundError" in run(code=code).stderr
 
 
-def test_a_terminal_that_knows_few_letters(place):
+def test_a_terminal_with_a_small_encoding(place):
     result = run("attrs", "get", place, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert result.returncode == 0
     result = run("info", f"{place}::nö", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
@@ -96,7 +96,7 @@ def test_a_terminal_that_knows_few_letters(place):
     assert b"temp\\xe9rature" in result.stderr or b"%C3%A9" in result.stderr
 
 
-def test_a_misspelt_option_is_a_usage_error_and_nothing_is_made(tmp_path):
+def test_a_misspelt_option_is_a_usage_error_and_creates_nothing(tmp_path):
     result = run("cat", "--jsn", "nope", cwd=tmp_path)
     assert result.returncode == 2
     result = run("attrs", "set", "nope.zip", "a", "1", cwd=tmp_path)
@@ -121,21 +121,37 @@ def test_an_interrupt_leaves_no_file_and_ends_with_130(tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["big"]
 
 
-def test_what_is_not_used_is_not_imported():
+def test_unused_modules_are_not_imported():
     code = (
         "import sys; sys.argv[1:] = ['--version']\n"
         "import tegula.cli\n"
         "try: tegula.cli.main()\n"
         "except SystemExit: print(*sys.modules)"
     )
-    assert not {"numpy", "rich", "tegula.arrays", "tegula.cli.converting"} & {*run(code=code).stdout.decode().split()}
+    assert not {"numpy", "rich", "tegula.arrays.array", "tegula.cli.convert"} & {
+        *run(code=code).stdout.decode().split()
+    }
+
+
+HELP = """
+import sys
+from tegula.cli import main
+for words in sys.argv[1:]:
+    sys.argv = ["tegula", *words.split(), "--help"]
+    try:
+        main()
+    except SystemExit:
+        print(chr(12), end="")
+"""
 
 
 @pytest.mark.parametrize("width", ["60", "80"])
 def test_help_is_wrapped_and_not_cut_off(width):
     commands = ["", "cat", "convert", "check", "compare", "stats", "cp", "ls", "head", "attrs set"]
-    for words in map(str.split, commands):
-        text = run(*words, "--help", env={"COLUMNS": width, "NO_COLOR": "1"}).stdout.decode()
+    printed = run(*commands, code=HELP, env={"COLUMNS": width, "NO_COLOR": "1"}).stdout.decode()
+    *texts, rest = printed.split("\f")
+    assert (len(texts), rest) == (len(commands), "")
+    for text in texts:
         assert max(map(len, text.splitlines())) <= int(width)
         _usage, _, below = text.partition("\n\n")
         assert not [line for line in below.splitlines() if line.rstrip().endswith(("…", "..."))], text

@@ -1,4 +1,4 @@
-"""The progress line: what there is to do of a whole hierarchy, and how far it has come."""
+"""The progress line: the total of a hierarchy, and the bytes done."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def hierarchy() -> tegula.Group:
     return group
 
 
-def test_how_much_there_is_to_do(hierarchy: tegula.Group) -> None:
+def test_total_bytes(hierarchy: tegula.Group) -> None:
     assert dict(amounts(hierarchy)) == {"a": 800, "deep/b": 2400, "huge": 200}
     table = tegula.create_table({}, {"x": [1, 2], "y": [0.5, 1]})
     assert dict(amounts(table)) == {"x": 16, "y": 16}
 
 
-def test_nothing_where_nobody_sees_it(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_line_without_a_terminal(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_line(False, hierarchy) as show:
         assert show is None
     monkeypatch.setattr(progress.sys, "stderr", Terminal())

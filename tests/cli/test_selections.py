@@ -33,14 +33,14 @@ def spell(item: object, quote: str, space: str) -> str:
 
 
 @given(st.lists(ITEMS, min_size=1, max_size=5), st.sampled_from("'\""), SPACE, st.booleans(), st.booleans())
-def test_what_is_spelled_is_read(items, quote, space, brackets, comma):
+def test_selections_round_trip(items, quote, space, brackets, comma):
     text = f"{space},{space}".join(spell(item, quote, space) for item in items) + ("," if comma else "")
     assume(brackets or len(items) > 1 or not isinstance(items[0], list))  # brackets mean those of a[...] first
     assert parse_selection(f"[{text}]" if brackets else text) == tuple(items)
 
 
 @given(st.lists(ITEMS, min_size=1, max_size=4), st.sampled_from("'\""))
-def test_it_is_found_at_the_end_of_a_path(items, quote):
+def test_a_selection_after_a_path(items, quote):
     text = ",".join(spell(item, quote, "") for item in items)
     path = "dir[1]/größe x.zarr::a/b"
     assert split_selection(f"{path}[{text}]") == (path, tuple(items))
@@ -76,7 +76,7 @@ def test_any_other_text_is_refused(text):
         "None()",
     ],
 )
-def test_wrong_ones(text):
+def test_invalid_selections(text):
     with pytest.raises(SelectionError, match="is not a selection"):
         parse_selection(text)
 
@@ -89,7 +89,7 @@ def test_bare_names():
     assert parse_selection(" [ 1, ] ") == (1,)
 
 
-def test_what_exists_is_a_path(tmp_path):
+def test_an_existing_path_wins(tmp_path):
     (tmp_path / "x[0]").mkdir()
     assert split_selection(f"{tmp_path}/x[0]") == (f"{tmp_path}/x[0]", None)
     assert split_selection(f"{tmp_path}/x[0][1]") == (f"{tmp_path}/x[0]", (1,))

@@ -1,4 +1,4 @@
-"""Values as JSON holds them."""
+"""Conversion of values to JSON."""
 
 import json
 from math import inf, nan
@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tegula.cli.values import plain, plain_array
+from tegula.cli.values import array_to_json, to_json
 
 NUMBERS = st.sampled_from(["?", "i1", ">u2", "u8", "f2", "f4", ">f8"])
 
 
 @given(npst.arrays(NUMBERS, npst.array_shapes(min_dims=0, min_side=0, max_side=3)))
 def test_numbers_survive_json(values):
-    text = json.dumps(plain_array(values), allow_nan=False)
+    text = json.dumps(array_to_json(values), allow_nan=False)
     numbers = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
     def back(item):
@@ -37,7 +37,7 @@ def test_numbers_survive_json(values):
 
 @given(npst.arrays(npst.array_dtypes() | npst.nested_dtypes(), npst.array_shapes(max_dims=2, max_side=3)))
 def test_anything_becomes_strict_json(values):
-    json.dumps(plain_array(values), allow_nan=False)
+    json.dumps(array_to_json(values), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_anything_becomes_strict_json(values):
     ],
 )  # fmt: skip
 def test_each_kind(value, expected):
-    found = plain(value)
+    found = to_json(value)
     assert found == expected
     assert json.loads(json.dumps(found, allow_nan=False)) == expected
 
@@ -68,7 +68,7 @@ def test_each_kind(value, expected):
 @pytest.mark.parametrize("dtype", sorted({"f2", "f4", "f8", np.dtype(np.longdouble).str, np.dtype(np.clongdouble).str}))
 def test_floats_keep_their_digits(dtype):
     value = np.array("0.1", np.dtype(dtype)) if np.dtype(dtype).kind == "f" else np.array(0.5, dtype)
-    found = plain_array(value)
+    found = array_to_json(value)
     if isinstance(found, list):
         assert found == [0.5, 0.0]
     else:

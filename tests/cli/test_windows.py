@@ -1,4 +1,4 @@
-"""Reading in blocks, and writing them."""
+"""Windows that are read and written in blocks."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as npst
 
 import tegula
 from tegula.cli import windows, writing
-from tegula.cli.values import plain_array
+from tegula.cli.values import array_to_json
 from tegula.cli.windows import window
 from tegula.cli.writing import WRITERS
 
@@ -21,7 +21,7 @@ SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
 
 @st.composite
 def parts(draw):
-    """An array, a basic selection, and a number of bytes that may be held."""
+    """Generate an array, a basic selection, and a memory limit in bytes."""
     shape = draw(SHAPES)
     chunks = tuple(draw(st.integers(1, max(1, size))) for size in shape)
     selection = draw(npst.basic_indices(shape, allow_newaxis=False))
@@ -39,7 +39,7 @@ def joined(pieces) -> bytes:
 
 @given(parts())
 @settings(deadline=None, max_examples=150)
-def test_all_forms_hold_what_numpy_selects(part):
+def test_all_formats_hold_the_elements_that_numpy_selects(part):
     array, selection, limit = part
     expected = np.asarray(array[...][selection], array.dtype)
     with pytest.MonkeyPatch.context() as patch:
@@ -56,9 +56,9 @@ def test_all_forms_hold_what_numpy_selects(part):
     saved = io.BytesIO()
     np.save(saved, expected)
     assert npy == saved.getvalue()
-    assert json.loads(text) == plain_array(expected)
+    assert json.loads(text) == array_to_json(expected)
     if rows is not None and expected.dtype.names is None:
-        flat = [str(item) for item in np.atleast_1d(plain_array(expected)).ravel()]
+        flat = [str(item) for item in np.atleast_1d(array_to_json(expected)).ravel()]
         assert [cell for row in rows for cell in row] == flat
         assert expected.ndim == 0 or len(rows) == len(expected)
 
@@ -99,7 +99,7 @@ def test_structured(tmp_path):
     assert file.stat().st_size % 64 == 8
 
 
-def test_any_length():
+def test_variable_length_elements():
     array = tegula.create_array({}, shape=(2, 2), chunks=(1, 2), dtype=str)
     array[:] = [["a", "b,\n"], ['"', "é"]]
     assert joined(WRITERS["csv"](window(array, (...,)))).decode() == 'a,"b,\n"\n"""",é\n'
@@ -109,7 +109,7 @@ def test_any_length():
     assert json.loads(joined(WRITERS["json"](window(array, (0,))))) == "a\0"
     assert json.loads(joined(WRITERS["json"](window(array, (...,))))) == ["a\0", "base64:/w=="]
     for form in ("npy", "raw"):
-        with pytest.raises(tegula.UnsupportedError, match="any length"):
+        with pytest.raises(tegula.UnsupportedError, match="variable-length"):
             joined(WRITERS[form](window(array, (...,))))
 
 

@@ -1,4 +1,4 @@
-"""The forms of ``tegula cat``: what is written is what NumPy, csv and json read."""
+"""The output formats of ``tegula cat``, read back by NumPy, csv and json."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cat(*arguments: Any, code: int = 0) -> Any:
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "?"])
 @pytest.mark.parametrize("shape", [(7,), (4, 5), (2, 3, 4), (2, 1, 3, 2)])
-def test_text_is_what_loadtxt_reads(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+def test_text_is_read_by_loadtxt(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     values = (np.arange(np.prod(shape)).reshape(shape) / 4 - 3).astype(dtype)
     if dtype[0] == "f":
         values.flat[1], values.flat[2] = np.nan, -np.inf
@@ -65,7 +65,7 @@ def test_large_windows_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv", "json", "txt", "raw", "CSV", "dat"])
-def test_a_suffix_says_the_form(tmp_path: Path, suffix: str) -> None:
+def test_a_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
     values = np.array([[1.5, np.nan], [3, 4]])
     tegula.save(tmp_path / "x", values)
     file = tmp_path / f"out.{suffix}"

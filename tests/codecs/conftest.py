@@ -13,7 +13,7 @@ Build = Callable[..., CodecChain]
 
 @pytest.fixture(scope="session")
 def build() -> Build:
-    """Build a chain of ``name`` or ``(name, configuration)``, for a dtype, with zero as fill value unless told."""
+    """Return a function that builds a chain from names or ``(name, configuration)``; the default fill value is 0."""
 
     def build(
         codecs: Sequence[Any], dtype: Any, ndim: int = 1, fill: Any = 0, chunk_shape: Any = None, **options: Any

@@ -19,7 +19,7 @@ CHAIN = build_chain(SPECS, as_data_type("<i4"), None, ndim=2)
 
 @settings(deadline=None)
 @given(rows=st.integers(1, 200), width=st.integers(1, 5), junk=st.binary(max_size=20))
-def test_a_chunk_says_how_many_rows_it_has(rows: int, width: int, junk: bytes) -> None:
+def test_the_header_states_the_number_of_rows(rows: int, width: int, junk: bytes) -> None:
     chunk = np.arange(rows * width, dtype="i4").reshape(rows, width)
     data = bytes(CHAIN.encode(chunk))
     assert CHAIN.excess(data + junk) == len(junk)
@@ -32,7 +32,7 @@ def test_a_chunk_says_how_many_rows_it_has(rows: int, width: int, junk: bytes) -
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_a_torn_or_changed_file_is_an_error_or_the_same(data: st.DataObject) -> None:
+def test_a_truncated_or_changed_file_is_an_error_or_decodes_unchanged(data: st.DataObject) -> None:
     chunk = np.arange(60, dtype="i4").reshape(20, 3)
     whole = bytes(CHAIN.encode(chunk))
     for cut in (data.draw(st.integers(0, len(whole) - 1)), 0, 16, 31, len(whole) - 1):
@@ -46,7 +46,7 @@ def test_a_torn_or_changed_file_is_an_error_or_the_same(data: st.DataObject) -> 
         CHAIN.decode(bytes(changed), (20, 3))
 
 
-def test_magic_and_version_are_not_looked_at() -> None:
+def test_magic_number_and_version_are_not_checked() -> None:
     whole = bytes(CHAIN.encode(np.arange(6, dtype="i4").reshape(2, 3)))
     assert CHAIN.decode(b"\xff" * 16 + whole[16:], (2, 3)).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert Container().content_size(whole) == 24

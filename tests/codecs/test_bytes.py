@@ -35,7 +35,7 @@ def test_byte_order(build, dtype, endian, stored):
         assert (chunk["a"], chunk["b"]["c"], chunk["d"].tolist()) == (1, 1, [1, 1])
 
 
-def test_no_bytes_of_strings(build):
+def test_variable_length_strings_are_rejected(build):
     with pytest.raises(MetadataError):
         build(["bytes"], str)
 
@@ -43,7 +43,7 @@ def test_no_bytes_of_strings(build):
 @pytest.mark.parametrize("dtype", ["bool", "i1", "<u2", "<f2", "<f4", "<c16", "<M8[ns]"])
 @pytest.mark.parametrize("endian", ["little", "big"])
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
-def test_as_zarr_python_does(build, dtype, endian):
+def test_zarr_python_reads_and_writes_the_same(build, dtype, endian):
     values = np.arange(6).astype("i8").astype(dtype).reshape(2, 3)
     stored = {}
     array = zarr.create_array(
@@ -58,7 +58,7 @@ def test_as_zarr_python_does(build, dtype, endian):
     assert bytes(build([("bytes", {"endian": endian})], dtype, 2).encode(values)) == stored["c/0/0"].to_bytes()
 
 
-def test_a_chunk_of_nothing(build):
+def test_an_empty_chunk(build):
     chain = build(["bytes"], "<i4", 2)
     assert bytes(chain.encode(np.zeros((0, 3), "<i4"))) == b""
     assert chain.decode(b"", (0, 3)).shape == (0, 3)
@@ -70,7 +70,7 @@ TEXTS = ["<U1", ">U2", [("a", "u1"), ("b", "<U2")], [("a", [("b", ">U1"), ("c", 
 @pytest.mark.parametrize("dtype", TEXTS, ids=str)
 @pytest.mark.parametrize("endian", ["little", "big", None])
 @pytest.mark.parametrize("code", [0, 0xD800, 0x10FFFF, 0x110000, 0xFFFFFFFF])
-def test_numbers_that_are_no_code_points(build, dtype, endian, code):
+def test_invalid_code_points(build, dtype, endian, code):
     chain = build([("bytes", {} if endian is None else {"endian": endian})], dtype, 1, None)
     text = chunk = np.zeros(3, dtype)
     while text.dtype.names:
@@ -88,6 +88,6 @@ def test_numbers_that_are_no_code_points(build, dtype, endian, code):
         assert caught.value.codec == "bytes"
 
 
-def test_text_of_no_length(build):
+def test_strings_of_length_zero(build):
     assert build(["bytes"], [("a", "<U0"), ("b", "u1")], 1, None).decode(b"123", (3,))["a"].tolist() == ["", "", ""]
     assert build(["bytes"], "<U2", 1, None).decode(b"", (0,)).shape == (0,)

@@ -132,7 +132,7 @@ def test_arrays_of_zarr_python(build, dtype, filters, values, stored, back):
     st.sampled_from(INTEGERS),
     st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=5),
 )
-def test_integers_are_as_pythons(source, target, values):
+def test_integers_match_python(source, target, values):
     ours, theirs = np.iinfo(source), np.iinfo(target)
     values = [min(max(value, ours.min), ours.max) for value in values]
     chunk = np.array(values, source)
@@ -250,6 +250,6 @@ def test_no_dimensions(build):
         ("f8", {"data_type": "int8", "extra": 1}),
     ],
 )
-def test_configurations_that_make_no_sense(build, dtype, options):
+def test_invalid_configurations(build, dtype, options):
     with pytest.raises(MetadataError):
         build([("cast_value", options), "bytes"], dtype, 1, None)

@@ -77,7 +77,7 @@ def cases(draw):
 
 @settings(deadline=None, max_examples=300)
 @given(cases())
-def test_what_was_encoded_is_decoded(build, case):
+def test_decoding_reverses_encoding(build, case):
     dtype, shape, codecs, seed = case
     chain = build(codecs, dtype, len(shape), None, shape)
     chunk = noise(
@@ -104,7 +104,7 @@ def _dtype(name):
 
 @settings(deadline=None, max_examples=100)
 @given(cases(), st.integers(-9, 9).filter(bool))
-def test_data_of_another_length_is_refused(build, case, change):
+def test_data_of_another_length_are_rejected(build, case, change):
     dtype, shape, codecs, _ = case
     chain = build(codecs[:2] if codecs[0][0] == "transpose" else codecs[:1], dtype, len(shape), None)
     size = chain.encoded_size(shape)
@@ -144,7 +144,7 @@ def test_data_of_another_length_is_refused(build, case, change):
     ],
     ids=str,
 )
-def test_chains_that_make_no_sense(build, codecs):
+def test_invalid_chains(build, codecs):
     with pytest.raises(MetadataError) as caught:
         build(codecs, "<i4")
     assert caught.value.field.startswith("codecs")
@@ -175,7 +175,7 @@ def test_a_codec_that_need_not_be_understood(build):
         [("sharding_indexed", {"chunk_shape": [1], "codecs": [{"name": "numcodecs.pickle"}]})],
     ],
 )
-def test_nothing_unpickles_without_leave(build, codecs):
+def test_unpickling_must_be_allowed(build, codecs):
     with pytest.raises(UnsupportedError, match="allow_pickle=True"):
         build(codecs, object)
 
@@ -228,7 +228,7 @@ def test_errors_name_the_codec_and_keep_their_cause(build):
     assert caught.value.codec == "numcodecs.bitround"
 
 
-def test_chunks_too_large_to_be_read(build):
+def test_chunks_that_are_too_large(build):
     chain = build([LITTLE], "<i4")
     with config.configure(max_chunk_bytes=100), pytest.raises(UnsupportedError, match="max_chunk_bytes"):
         chain.decode(b"", (26,))

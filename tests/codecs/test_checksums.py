@@ -25,7 +25,7 @@ CODECS = [
 @given(
     content=st.binary(min_size=2, max_size=300).filter(lambda content: len(content) % 2 == 0), bit=st.integers(0, 10**6)
 )
-def test_a_flipped_bit_is_found(build, codec, content, bit):
+def test_a_flipped_bit_is_detected(build, codec, content, bit):
     chunk = np.frombuffer(content, "u1")
     chain = build(["bytes", codec], "u1")
     data = bytes(chain.encode(chunk))

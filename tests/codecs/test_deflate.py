@@ -42,7 +42,7 @@ def test_gzip_members_and_padding(build):
 
 @pytest.mark.parametrize("codec", [("gzip", {"level": 1}), "numcodecs.zlib"])
 @pytest.mark.parametrize("change", [-1, 1])
-def test_no_other_size(build, codec, change):
+def test_content_of_another_size_is_rejected(build, codec, change):
     chain = build(["bytes", codec], "u1")
     with pytest.raises(CodecError, match="bytes where the chunk takes"):
         chain.decode(chain.encode(np.zeros(10 + change, "u1")), (10,))
@@ -53,7 +53,7 @@ def test_nothing_may_follow_a_zlib_stream(build):
         decode(build, "numcodecs.zlib", zlib.compress(b"abc") + b"\0", 3)
 
 
-def test_wrong_check_sums(build):
+def test_wrong_checksums(build):
     for codec, data in ((("gzip", {"level": 1}), gzip.compress(b"abc")), ("numcodecs.zlib", zlib.compress(b"abc"))):
         with pytest.raises(CodecError):
             decode(build, codec, data[:-1] + bytes([data[-1] ^ 1]), 3)

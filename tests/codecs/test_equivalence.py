@@ -1,4 +1,4 @@
-"""Chains that decode alike: what moves from one to the other decodes to the same values, and damage does not move."""
+"""Equivalent chains: chunks that move between them decode to the same values, and damaged chunks do not move."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def chains(draw: st.DrawFn, start: Any = None, middle: Any = None) -> list[Codec
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[list[CodecSpec], list[CodecSpec]]:
-    """Two chains, whose starts and middles often are the same: others are seldom alike."""
+    """Draw two chains that often have codecs in common, since random chains are rarely equivalent."""
     starts = draw(st.lists(st.sampled_from(STARTS), min_size=1, max_size=2))
     middles = draw(st.lists(st.sampled_from(MIDDLES), min_size=1, max_size=2))
     return draw(chains(starts[0], middles[0])), draw(chains(starts[-1], middles[-1]))
@@ -62,7 +62,7 @@ def build(specs: list[CodecSpec], data_type: DataType) -> Any:
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value)")  # a filter may take elements for what they are not
 @settings(max_examples=300)
 @given(pairs(), st.sampled_from(TYPES), st.sampled_from(TYPES), st.integers(0, 2**32))
-def test_what_moves_decodes_to_the_same(pair: Any, one_type: DataType, other_type: DataType, seed: int) -> None:
+def test_moved_chunks_decode_to_the_same_values(pair: Any, one_type: DataType, other_type: DataType, seed: int) -> None:
     one, other = pair
     if not decode_alike(one, one_type, other, other_type):
         return
@@ -77,7 +77,7 @@ def test_what_moves_decodes_to_the_same(pair: Any, one_type: DataType, other_typ
 
 
 @given(chains(), st.sampled_from(TYPES))
-def test_likeness_is_mutual_and_ends_do_not_matter(one: list[CodecSpec], data_type: DataType) -> None:
+def test_equivalence_is_symmetric_and_ignores_checksums_at_the_end(one: list[CodecSpec], data_type: DataType) -> None:
     assert decode_alike(one, data_type, one, data_type)
     assert decode_alike([*one, CodecSpec("crc32c")], data_type, one, data_type)
     assert decode_alike(one, data_type, [*one, CodecSpec("numcodecs.adler32")], data_type)
@@ -102,18 +102,18 @@ def test_likeness_is_mutual_and_ends_do_not_matter(one: list[CodecSpec], data_ty
         ([F, LITTLE, DELTA], "f8", [F, DELTA, LITTLE], "f8", True),
         ([LITTLE, DELTA], "f8", [DELTA, BIG], "f8", False),
         ([LITTLE, CodecSpec("crc32c"), blosc()], "f8", [LITTLE, blosc()], "f8", False),
-        ([LITTLE, CodecSpec("nobody", {}, must_understand=False)], "f8", [LITTLE], "f8", False),
+        ([LITTLE, CodecSpec("unknown", {}, must_understand=False)], "f8", [LITTLE], "f8", False),
         ([CodecSpec("sharding_indexed")], "f8", [CodecSpec("sharding_indexed")], "f8", False),
         ([CodecSpec("numcodecs.vlen-utf8")], str, [CodecSpec("vlen-utf8")], str, True),
         ([LITTLE, CodecSpec("numcodecs.lzma", {"format": 1})], "f8", [LITTLE, CodecSpec("bz2")], "f8", False),
     ],
 )  # fmt: skip
-def test_which_are_alike(one: Any, one_type: Any, other: Any, other_type: Any, alike: bool) -> None:
+def test_equivalent_chains(one: Any, one_type: Any, other: Any, other_type: Any, alike: bool) -> None:
     assert decode_alike(one, as_data_type(one_type), other, as_data_type(other_type)) is alike
 
 
 @pytest.mark.parametrize("middle", MIDDLES, ids=lambda middle: middle[0].name if middle else "none")
-def test_what_is_cut_off_does_not_move(middle: list[CodecSpec]) -> None:
+def test_truncated_chunks_do_not_move(middle: list[CodecSpec]) -> None:
     data_type, specs = as_data_type("f8"), [LITTLE, *middle]
     chain = build(specs, data_type)
     move = transfer(chain, specs, chain, specs)
@@ -125,7 +125,7 @@ def test_what_is_cut_off_does_not_move(middle: list[CodecSpec]) -> None:
     assert move(stored, (6, 8)) is None
 
 
-def test_checksums_and_lengths_are_looked_at() -> None:
+def test_checksums_and_lengths_are_verified() -> None:
     data_type, specs = as_data_type("f8"), [LITTLE, blosc(), CodecSpec("crc32c")]
     chain, bare = build(specs, data_type), build(specs[:-1], data_type)
     move = transfer(chain, specs, bare, specs[:-1])

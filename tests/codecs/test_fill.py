@@ -15,7 +15,7 @@ from tegula.codecs import equals_fill
     st.lists(st.integers(0, 4), max_size=3),
     st.booleans(),
 )
-def test_one_bit_makes_the_difference(dtype, shape, fortran):
+def test_one_different_bit_is_detected(dtype, shape, fortran):
     dtype = np.dtype(dtype)
     fill = np.frombuffer(bytes([1] * dtype.itemsize) if dtype.kind != "U" else "ab".encode("utf-32-le"), dtype)[
         0:1
@@ -76,7 +76,7 @@ NAN = struct.unpack("d", struct.pack("Q", 0x7FF8000000000001))[0]
     ],
     ids=repr,
 )
-def test_objects_are_equal_only_if_nothing_is_lost(item, fill, same):
+def test_objects(item, fill, same):
     chunk, value = np.empty(2, object), np.empty((), object)
     chunk[0] = fill
     chunk[1] = item

@@ -1,4 +1,4 @@
-"""Stored bytes are never believed: decoding ends in a chunk of the right size or in a TegulaError, always."""
+"""Damaged data: decoding returns a chunk of the right size or raises a TegulaError."""
 
 import random
 import tracemalloc
@@ -92,7 +92,7 @@ def test_truncated_and_changed(build, case):
 
 
 @pytest.mark.parametrize("case", [*NUMBERS, *OBJECTS])
-def test_numbers_that_lie_allocate_nothing(build, case):
+def test_wrong_sizes_do_not_allocate_memory(build, case):
     chain, chunk = chain_and_chunk(build, case)
     data = bytes(chain.encode(chunk))
     huge = [value.to_bytes(4, "little") for value in (2**31 - 1, 2**31, 2**32 - 1, 2**30, 0)]
@@ -106,14 +106,14 @@ def test_numbers_that_lie_allocate_nothing(build, case):
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    # a dictionary of LZMA is allocated as a whole, though hardly touched
+    # LZMA allocates its whole dictionary, but hardly touches it
     assert peak < (2**28 if case.startswith("lzma") else 4 * LIMIT)
 
 
 @pytest.mark.parametrize(
     "codec", [("gzip", {"level": 9}), "numcodecs.zlib", "numcodecs.bz2", "numcodecs.lzma", ("zstd", {"level": 19})]
 )
-def test_bombs(build, codec):
+def test_decompression_bombs(build, codec):
     bomb = bytes(build(["bytes", codec], "u1").encode(np.zeros(2**26, "u1")))
     fixed, strings = build(["bytes", codec], "u1"), build(["vlen-utf8", codec], str)
     with config.configure(max_chunk_bytes=LIMIT):

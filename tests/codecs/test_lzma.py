@@ -55,12 +55,12 @@ def test_streams_and_padding(build):
     ],
     ids=str,
 )
-def test_options_that_make_no_sense(build, options):
+def test_invalid_options(build, options):
     with pytest.raises(MetadataError):
         build(["bytes", ("numcodecs.lzma", options)], "u1")
 
 
-def test_filters_that_do_not_exist(build):
+def test_unknown_filters(build):
     chain = build(["bytes", ("numcodecs.lzma", {"format": lzma.FORMAT_RAW, "filters": [{"id": 77}]})], "u1")
     with pytest.raises(CodecError):
         chain.encode(np.zeros(3, "u1"))

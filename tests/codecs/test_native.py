@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tegula.codecs.stages import NativeChain, NativeElements, NativeShards, NativeTexts
+from tegula.codecs.native import NativeChain, NativeElements, NativeShards, NativeStrings
 
 LITTLE = ("bytes", {"endian": "little"})
 BIG = ("bytes", {"endian": "big"})
 U1 = ("bytes", 1, 0, False)
-KINDS = {NativeElements: "bytes", NativeTexts: "vlen", NativeShards: "sharding"}
+KINDS = {NativeElements: "bytes", NativeStrings: "vlen", NativeShards: "sharding"}
 
 
 def plain(native):
@@ -24,7 +24,12 @@ def plain(native):
     serializer, kind = native.serializer, KINDS[type(native.serializer)]
     parts = [getattr(serializer, field.name) for field in fields(serializer)]
     parts = [plain(part) if isinstance(part, NativeChain) else part for part in parts]
-    return native.order, (kind, *parts), tuple((codec.name, *codec.options) for codec in native.buffers)
+    return native.order, (kind, *parts), tuple(map(options, native.buffers))
+
+
+def options(codec):
+    """Return the name of a codec and its options as a tuple."""
+    return (codec.name, *(value for name, value in codec._asdict().items() if name != "name"))
 
 
 def only_buffers(build, codecs, dtype="u1"):
@@ -55,7 +60,7 @@ def only_buffers(build, codecs, dtype="u1"):
         ("blpk", ("blpk",)),
     ],
 )
-def test_codecs_of_bytes(build, codec, expected):
+def test_bytes_codecs(build, codec, expected):
     assert only_buffers(build, [codec]) == (expected,)
 
 
@@ -119,12 +124,12 @@ def test_elements(build, dtype, codec, expected):
         ("bool", ["packbits"]),
         ("<f4", [("scale_offset", {"offset": 1}), LITTLE]),
         ("<f4", [("cast_value", {"data_type": "int8"}), "bytes"]),
-        # filters see elements, and the kernel bytes
+        # a filter takes elements, the codec of the kernel bytes
         ("<i4", [("numcodecs.delta", {"dtype": "<i4"}), BIG]),
         ("<i4", [("numcodecs.shuffle", {}), ("sharding_indexed", {"chunk_shape": [2], "codecs": [{"name": "bytes"}]})]),
         ("<U2", [("numcodecs.shuffle", {"elementsize": 4}), LITTLE]),
         ("u1", ["numcodecs.fletcher32", "bytes"]),
-        # what only NumPy does exactly
+        # only NumPy computes these exactly
         ("<i4", ["bytes", "numcodecs.packbits"]),
         ("<f8", ["bytes", ("numcodecs.delta", {"dtype": "<f8", "astype": "<i4"})]),
         ("?", ["bytes", ("numcodecs.delta", {"dtype": "?"})]),
@@ -141,12 +146,12 @@ def test_elements(build, dtype, codec, expected):
         ("u1", ["bytes", ("numcodecs.lzma", {"filters": [{"id": 33}]})]),
     ],
 )
-def test_what_is_left_to_the_reference_executor(build, dtype, codecs):
+def test_chains_that_the_kernel_does_not_have(build, dtype, codecs):
     assert plain(build(codecs, dtype, fill=None).native) is None
 
 
 @pytest.mark.parametrize(("dtype", "codec", "text"), [("string", "vlen-utf8", True), ("bytes", "vlen-bytes", False)])
-def test_elements_of_any_length(build, dtype, codec, text):
+def test_variable_length_elements(build, dtype, codec, text):
     chain = build([("transpose", {"order": [1, 0]}), codec, ("gzip", {"level": 1})], dtype, 2, fill=None)
     assert plain(chain.native) == ((1, 0), ("vlen", text), (("gzip", 1),))
 
@@ -170,7 +175,7 @@ def test_a_filter_of_another_size_before_bytes(build):
     assert buffers[1][-1] == 1
 
 
-def test_a_codec_of_somebody_else_under_a_name_of_numcodecs(build):
+def test_a_codec_of_another_package_under_a_name_of_numcodecs(build):
     class Delta(numcodecs.abc.Codec):
         codec_id = "delta"
 
@@ -244,7 +249,7 @@ FILTERS = {
 @pytest.mark.parametrize("shuffle", [-1, 0, 1, 2])
 @pytest.mark.parametrize("typesize", [None, 1, 4, 300])
 @pytest.mark.parametrize(("dtype", "filters"), [(dtype, f) for dtype, lists in FILTERS.items() for f in lists])
-def test_blosc_is_told_what_its_library_finds_out_from_the_buffer(build, dtype, filters, shuffle, typesize):
+def test_blosc_gets_the_element_size_of_the_buffer(build, dtype, filters, shuffle, typesize):
     options = {"cname": "lz4", "clevel": 5, "shuffle": shuffle}
     options |= {} if typesize is None else {"typesize": typesize}
     chain = build(["bytes", *filters, ("numcodecs.blosc", options)], dtype, fill=None)
@@ -269,5 +274,5 @@ def test_blosc_of_zarr_3(build):
         ("numcodecs.shuffle", {"elementsize": 2**65}),
     ],
 )
-def test_numbers_that_no_machine_has_are_left_to_the_reference(build, codec):
+def test_options_beyond_64_bits_are_left_to_the_reference_executor(build, codec):
     assert plain(build([LITTLE, codec], "<f4").native) is None

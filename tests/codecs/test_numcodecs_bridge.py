@@ -41,7 +41,7 @@ def values(dtype, shape=(3, 4)):
 
 
 @pytest.mark.parametrize(("dtype", "codec"), ARRAYS, ids=str)
-def test_filters_of_arrays(build, dtype, codec):
+def test_filters_before_the_array_to_bytes_codec(build, dtype, codec):
     chunk = values(dtype)
     chain = build([codec, "bytes", ("gzip", {"level": 1})], dtype, 2, 0, (3, 4))
     plain = build([codec, "bytes"], dtype, 2)
@@ -79,7 +79,7 @@ def test_the_same_bytes_as_zarr_python(build, dtype, codec):
 
 @pytest.mark.parametrize(("dtype", "config"), BUFFERS, ids=str)
 @pytest.mark.parametrize("compressor", [None, ("numcodecs.blosc", {}), ("numcodecs.zlib", {"level": 1})], ids=str)
-def test_filters_of_buffers(build, dtype, config, compressor):
+def test_filters_after_the_array_to_bytes_codec(build, dtype, config, compressor):
     oracle = numcodecs.get_codec(dict(config))
     name = f"numcodecs.{config['id']}"
     codec = (name, {key: value for key, value in config.items() if key != "id"})
@@ -127,6 +127,6 @@ def test_categories_of_objects(build):
         (str, ("numcodecs.delta", {"dtype": "<i4"})),
     ],
 )
-def test_configurations_that_make_no_sense(build, dtype, codec):
+def test_invalid_configurations(build, dtype, codec):
     with pytest.raises(MetadataError):
         build([codec, "bytes"], dtype)

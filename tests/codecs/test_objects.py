@@ -74,7 +74,7 @@ def test_pickles(build, order):
     assert chain.decode(chain.encode(chunk), (2, 2)).tolist() == chunk.tolist()
 
 
-def test_pickles_of_something_else(build):
+def test_pickles_of_other_objects(build):
     chain = build(["numcodecs.pickle"], object, allow_pickle=True)
     for value in ([1, 2], np.zeros(2), np.zeros(3, object), None):
         with pytest.raises(CodecError):
@@ -135,6 +135,6 @@ def test_damaged_msgpack(build):
         ("pickle", {"protocol": "x"}),
     ],
 )
-def test_options_that_make_no_sense(build, name, options):
+def test_invalid_options(build, name, options):
     with pytest.raises(MetadataError):
         build([(f"numcodecs.{name}", options)], object, allow_pickle=True)

@@ -31,7 +31,7 @@ def few_bits(name, count, seed):
     st.sampled_from([None, "none", "first_byte", "last_byte"]),
     st.integers(0, 99),
 )
-def test_few_bits(build, name, count, padding, seed):
+def test_elements_of_few_bits(build, name, count, padding, seed):
     chunk = few_bits(name, count, seed)
     chain = build([("packbits", {"padding_encoding": padding})], name if name != "bool" else "?", 1, None)
     data = chain.encode(chunk)
@@ -115,6 +115,6 @@ def test_wrong_sizes(build, size):
         ("u1", {"padding_encoding": "middle"}),
     ],
 )
-def test_configurations_that_make_no_sense(build, dtype, options):
+def test_invalid_configurations(build, dtype, options):
     with pytest.raises(MetadataError):
         build([("packbits", options)], dtype, 1, None)

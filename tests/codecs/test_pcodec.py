@@ -43,7 +43,7 @@ def test_damaged(build):
             assert chain.decode(bytes(damaged), (100,)).shape == (100,)
 
 
-def test_where_it_can_not_be(build):
+def test_invalid_positions(build):
     for dtype, options in (("S3", {}), ("?", {}), ("<c16", {}), ("<i4", {"level": 1, "extra": 2})):
         with pytest.raises(MetadataError):
             build([("numcodecs.pcodec", options)], dtype, 1, None)

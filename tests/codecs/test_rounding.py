@@ -13,7 +13,7 @@ DTYPES = [np.dtype("f2"), np.dtype("f4"), *(np.dtype(getattr(ml_dtypes, name)) f
 
 
 def exact(value, quantum, mode):
-    """Round to a multiple with rational numbers."""
+    """Round to a multiple, using rational numbers."""
     scaled = Fraction(value) / quantum
     floor = scaled.numerator // scaled.denominator
     rest = scaled - floor
@@ -50,7 +50,7 @@ def test_formats(mode, value, dtype):
 
 @settings(deadline=None, max_examples=200)
 @given(st.integers(-(2**63), 2**64 - 1))
-def test_nearest_even_is_what_python_does(value):
+def test_nearest_even_matches_python(value):
     assert round_big_integers([value], 53, "nearest-even") == [float(value)]
 
 

@@ -28,7 +28,7 @@ def test_arrays_of_zarr_python(build, dtype, options, values, stored):
 
 @settings(deadline=None, max_examples=200)
 @given(st.sampled_from(INTEGERS), st.data())
-def test_integers_are_as_pythons_or_an_error(build, dtype, data):
+def test_integers_match_python_or_raise(build, dtype, data):
     info = np.iinfo(np.dtype(dtype))
     number = st.integers(info.min, info.max) | st.integers(max(info.min, -9), 9)
     values = data.draw(st.lists(number, min_size=1, max_size=5))
@@ -91,6 +91,6 @@ def test_no_dimensions_and_no_elements(build):
         ("<i4", {"extra": 1}),
     ],
 )
-def test_configurations_that_make_no_sense(build, dtype, options):
+def test_invalid_configurations(build, dtype, options):
     with pytest.raises(MetadataError):
         build([("scale_offset", options), "bytes"], dtype, 1, None)

@@ -41,13 +41,13 @@ def cases(draw):
 
 @settings(deadline=None, max_examples=150)
 @given(cases())
-def test_what_was_encoded_is_decoded(build, case):
+def test_decoding_reverses_encoding(build, case):
     shape, inner, codecs, options, seed = case
     chunk = np.random.default_rng(seed).integers(0, 2, shape).astype("<i4")
     chain = build([shards(inner, codecs, **options)], "<i4", len(shape), 0, shape)
     data = bytes(chain.encode(chunk))
     assert np.array_equal(chain.decode(data, shape), chunk)
-    # by parts
+    # inner chunk by inner chunk
     sharding = chain.sharding
     assert isinstance(sharding, Sharding)
     size = sharding.index_nbytes(shape)
@@ -73,7 +73,7 @@ def test_what_was_encoded_is_decoded(build, case):
 
 @pytest.mark.parametrize("location", ["start", "end"])
 @pytest.mark.parametrize("compressors", [None, zarr.codecs.GzipCodec(level=1)])
-def test_both_ways_with_zarr_python(build, location, compressors):
+def test_zarr_python_reads_and_writes_the_same(build, location, compressors):
     chunk = np.random.default_rng(0).integers(0, 99, (8, 6)).astype("<i4")
     chunk[:4, :3] = 7
     stored = {}
@@ -112,7 +112,7 @@ def test_the_same_bytes_as_zarr_python(build):
     assert np.array_equal(chain.decode(bytes.fromhex(stored), (8,)), chunk)
 
 
-def test_the_fill_value_goes_through_the_codecs_before(build):
+def test_the_fill_value_is_encoded_by_the_codecs_before(build):
     chain = build([("cast_value", {"data_type": "uint8"}), shards((4,))], "<f8", 1, 9)
     chunk = np.array([1.0, 2, 3, 4, 9, 9, 9, 9])
     data = bytes(chain.encode(chunk))
@@ -158,7 +158,7 @@ def test_nested(build):
     assert chain.sharding.inner.sharding.inner.sharding.inner.sharding is None
 
 
-def test_shards_are_read_by_parts_only_if_they_stand_alone(build):
+def test_inner_chunks_are_read_alone_only_if_sharding_is_the_only_codec(build):
     assert build([shards((2,)), ("gzip", {"level": 1})], "u1").sharding is None
     assert build([("transpose", {"order": [1, 0]}), shards((2, 2))], "u1", 2).sharding is None
     assert build([("transpose", {"order": [0, 1]}), shards((2, 2))], "u1", 2).sharding is not None
@@ -251,7 +251,7 @@ def test_inner_chunks_may_share_bytes(build):
     ],
     ids=str,
 )
-def test_configurations_that_make_no_sense(build, codec):
+def test_invalid_configurations(build, codec):
     with pytest.raises(MetadataError):
         build([codec], "u1", 1, 0, (8,))
 
@@ -263,7 +263,7 @@ def test_indivisible_shards_of_a_varying_grid(build):
             call()
 
 
-def test_nested_without_end(build):
+def test_endless_nesting(build):
     codec = as_json(shards((1,)))
     for _ in range(500):
         codec = as_json(shards((1,), [codec]))
@@ -285,7 +285,7 @@ def test_order_of_inner_chunks(build):
     assert [index[c][0] for c in itertools.product(range(2), range(3))] == [*range(6)]
 
 
-def test_an_array_says_itself_whether_it_keeps_empty_inner_chunks(build):
+def test_keep_empty_overrides_the_setting(build):
     chunk = np.full(6, 5, "u1")
     for codecs, extra in [([shards((2,)), "crc32c"], 4), ([shards((6,), [as_json(shards((2,)))])], 20)]:
         for keep in (True, False, None):
@@ -294,12 +294,12 @@ def test_an_array_says_itself_whether_it_keeps_empty_inner_chunks(build):
                 with config.configure(write_empty_chunks=setting):
                     size = len(chain.encode(chunk))
                 kept = setting if keep is None else keep
-                # an outer shard that keeps nothing has no inner shard, and so no inner index
+                # an outer shard without inner shards has no inner index
                 inner = 0 if extra == 20 and not kept else 3 * 16 + 4
                 assert size == 6 * kept + inner + extra
 
 
-def test_too_many_inner_chunks_are_refused_when_the_shard_is_known(build):
+def test_too_many_inner_chunks_are_rejected_once_the_shape_is_known(build):
     for codecs in ([shards((1,))], [shards((1,)), "crc32c"], [shards((2**25,), [as_json(shards((1,)))])]):
         with pytest.raises(MetadataError, match="index") as caught:
             build(codecs, "u1", 1, 0, (2**25,))
@@ -309,7 +309,7 @@ def test_too_many_inner_chunks_are_refused_when_the_shard_is_known(build):
         build([shards((1,))], "u1", 1, 0, (63,))
 
 
-def test_a_short_shard_of_many_inner_chunks_is_refused_at_little_cost(build):
+def test_a_truncated_shard_of_many_inner_chunks_is_rejected_cheaply(build):
     chain = build([shards((1,)), "crc32c"], "u1", 1, 0, (2**18,))
     data = bytes(build([("bytes", {}), "crc32c"], "u1", 1).encode(np.zeros(8, "u1")))
     tracemalloc.start()

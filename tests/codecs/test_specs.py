@@ -1,4 +1,4 @@
-"""Codecs as users write them, and the options that documents state."""
+"""Codecs as users write them, and the options that documents must state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LITTLE = v3("bytes", endian="little")
 INDEX = [LITTLE, {"name": "crc32c"}]
 
 
-# --- what a user writes
+# --- a user's argument
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ INDEX = [LITTLE, {"name": "crc32c"}]
         CodecSpec("numcodecs.bitround", {"keepbits": 10}),
     ],
 )
-def test_one_codec_in_many_ways(value: Any) -> None:
+def test_equivalent_forms_of_one_codec(value: Any) -> None:
     assert codec_specs(value) == [CodecSpec("numcodecs.bitround", {"keepbits": 10})]
 
 
@@ -90,7 +90,7 @@ def test_no_codecs(value: Any, format: str) -> None:
         ("cast_value", "data_type"),
     ],
 )
-def test_an_option_that_nothing_can_stand_for_is_named(codec: Any, missing: str) -> None:
+def test_a_missing_required_option_is_named(codec: Any, missing: str) -> None:
     for format in ("zarr2", "zarr3"):
         store = tegula.MemoryStore()
         with pytest.raises(MetadataError, match=f"needs the option '{missing}'") as caught:
@@ -104,14 +104,14 @@ def test_an_option_that_nothing_can_stand_for_is_named(codec: Any, missing: str)
     ["foo", ["zstd", "none"], [3], 3, {"level": 3}, {"name": 3}, {"name": "zstd", "configuration": 3},
      {"name": "zstd", "configuration": {}, "level": 3}],
 )  # fmt: skip
-def test_what_is_no_codec(value: Any) -> None:
+def test_invalid_codecs(value: Any) -> None:
     with pytest.raises(TegulaError) as caught:
         codec_specs(value)
     assert caught.value.field == "codecs"
 
 
 class Registered(Codec):
-    """A codec of a user."""
+    """A codec that a user has registered."""
 
     codec_id = "tegula-test-registered"
 
@@ -126,7 +126,7 @@ class Registered(Codec):
         return bytes(byte ^ self.key for byte in bytes(buf))
 
 
-def test_what_a_user_registers_has_a_name_too() -> None:
+def test_a_registered_codec_is_known_by_its_name() -> None:
     name = Registered.codec_id
     with pytest.raises(UnsupportedError, match="registered"):
         codec_specs(name)
@@ -142,22 +142,22 @@ def test_what_a_user_registers_has_a_name_too() -> None:
         del codec_registry[name]
 
 
-# --- what a document states
+# --- the codecs of a document
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "S3", "V3", "int4", "float8_e5m2"])
-def test_elements_of_one_byte_have_no_order(dtype: str) -> None:
+def test_elements_of_one_byte_have_no_byte_order(dtype: str) -> None:
     assert written(dtype=dtype, codecs=["bytes"]) == [{"name": "bytes"}]
 
 
 @pytest.mark.parametrize("dtype", ["i2", ">u8", "f4", "c8", "U2", "M8[s]", "m8[s]", "i2,u1", "bfloat16"])
-def test_the_order_of_bytes_is_stated(dtype: str) -> None:
+def test_the_byte_order_is_stated(dtype: str) -> None:
     assert written(dtype=dtype, codecs=["bytes", "crc32c"]) == INDEX
     assert written(dtype=dtype, codecs=v3("bytes")) == [LITTLE]
     assert written(dtype=dtype, codecs=v3("bytes", endian="big")) == [v3("bytes", endian="big")]
 
 
-def test_the_type_that_counts_is_the_one_at_that_place() -> None:
+def test_the_data_type_is_that_at_the_position_of_the_codec() -> None:
     wider = v3("cast_value", data_type="int16")
     assert written(dtype="i1", codecs=[wider, "bytes"]) == [wider, LITTLE]
     packed = written(dtype="?", codecs={"id": "packbits"})
@@ -172,7 +172,7 @@ def test_the_type_that_counts_is_the_one_at_that_place() -> None:
 
 
 @pytest.mark.parametrize(("format", "dtype"), [("zarr3", "<i4"), ("zarr2", "<i4"), ("zarr2", ">i4")])
-def test_filters_state_the_type_that_they_take(format: str, dtype: str) -> None:
+def test_filters_state_their_input_type(format: str, dtype: str) -> None:
     def options(codec: Any) -> dict[str, Any]:
         found = written(format, dtype=dtype, codecs=codec)[0]
         return found["configuration"] if format == "zarr3" else {k: v for k, v in found.items() if k != "id"}
@@ -185,7 +185,7 @@ def test_filters_state_the_type_that_they_take(format: str, dtype: str) -> None:
     assert options({"name": "astype", "encode_dtype": "u1"}) == {"encode_dtype": "|u1", "decode_dtype": dtype}
 
 
-def test_blosc_is_told_of_elements_only_where_there_are_some() -> None:
+def test_the_element_size_that_blosc_gets() -> None:
     assert written(codecs=["blosc"])[1]["configuration"]["typesize"] == 4
     assert written(dtype="U80", codecs=["blosc"])[1]["configuration"]["typesize"] == 1
     assert written(dtype=str, codecs=["blosc"])[1]["configuration"]["typesize"] == 1
@@ -212,12 +212,12 @@ def test_shards_state_their_own_codecs() -> None:
     assert shards(codecs=[v3("transpose", order="F"), "bytes"])["codecs"] == [v3("transpose", order=[1, 0]), LITTLE]
 
 
-def test_fortran_order_is_that_of_inner_chunks() -> None:
+def test_fortran_order_applies_to_inner_chunks() -> None:
     [found] = written(codecs={"name": "sharding_indexed", "chunk_shape": (2, 6)}, order="F")
     assert found["configuration"]["codecs"] == [v3("transpose", order=[1, 0]), LITTLE]
 
 
-def test_packbits_by_name_is_what_each_format_has() -> None:
+def test_packbits_by_name_is_the_codec_of_the_format() -> None:
     assert written(dtype="?", codecs="packbits") == [{"name": "packbits"}]
     assert written("zarr2", dtype="?", codecs="packbits") == [{"id": "packbits"}]
     with pytest.raises(UnsupportedError, match="packbits"):
@@ -234,7 +234,7 @@ def test_an_order_of_early_drafts_is_written_as_a_permutation() -> None:
     assert json.loads(array.metadata.documents[".zarray"])["order"] == "F"
 
 
-def test_a_document_without_the_order_of_bytes_is_read() -> None:
+def test_a_document_without_byte_order_is_read() -> None:
     store = tegula.MemoryStore()
     array = tegula.create_array(store, shape=3, dtype="<i4", codecs="none")
     array[...] = [1, 2, 3]
@@ -248,7 +248,7 @@ def test_a_document_without_the_order_of_bytes_is_read() -> None:
     assert json.loads(copy.get("zarr.json") or b"")["codecs"] == [LITTLE]
 
 
-def test_what_is_complete_lacks_nothing_and_stays() -> None:
+def test_a_complete_chain_stays_as_it_is() -> None:
     for codecs in (["delta", "zstd"], ["blosc"], ["gzip"], {"name": "sharding_indexed", "chunk_shape": [2]}):
         metadata = tegula.create_array({}, shape=8, chunks=4, dtype="u2", codecs=codecs).metadata
         assert lacking(metadata.codecs, metadata.data_type, ndim=1) == []
@@ -259,7 +259,7 @@ def test_what_is_complete_lacks_nothing_and_stays() -> None:
 # --- conversions
 
 
-def test_conversions_state_as_much() -> None:
+def test_converted_arrays_state_the_same_options() -> None:
     source = tegula.create_array({}, shape=(4, 6), dtype=">f4", format="zarr2", codecs="zlib")
     source[...] = np.arange(24).reshape(4, 6)
     for codecs in ("none", ["bytes", "zstd"], [{"name": "quantize", "digits": 2}, "blosc"], "delta"):

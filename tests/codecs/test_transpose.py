@@ -17,13 +17,13 @@ def test_order(build, order):
 
 
 @pytest.mark.parametrize(("letter", "order"), [("C", [0, 1, 2]), ("F", [2, 1, 0])])
-def test_letters(build, letter, order):
+def test_order_as_a_letter(build, letter, order):
     chunk = np.arange(24).reshape(2, 3, 4)
     one, other = (build([("transpose", {"order": value}), "bytes"], "<i8", 3) for value in (letter, order))
     assert bytes(one.encode(chunk)) == bytes(other.encode(chunk))
 
 
-def test_two_of_them(build):
+def test_two_transposes(build):
     chunk = np.arange(24).reshape(2, 3, 4)
     codecs = [("transpose", {"order": [2, 0, 1]}), ("transpose", {"order": [1, 0, 2]}), "bytes"]
     chain = build(codecs, "<i8", 3)
@@ -32,7 +32,7 @@ def test_two_of_them(build):
 
 
 @pytest.mark.parametrize("order", [[1], [0, 0], [0, 2], [0, 1, 2], "K", None, 1, [True, False], [0.0, 1.0], [-1, 0]])
-def test_no_order(build, order):
+def test_invalid_orders(build, order):
     with pytest.raises(MetadataError):
         build([("transpose", {"order": order}), "bytes"], "<i8", 2)
 

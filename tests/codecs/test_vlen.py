@@ -16,7 +16,7 @@ def objects(items, shape=None):
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(TEXT, max_size=20))
-def test_text(build, items):
+def test_strings(build, items):
     for name in ("vlen-utf8", "numcodecs.vlen-utf8"):
         chain = build([name], str)
         data = chain.encode(objects(items))
@@ -57,7 +57,7 @@ def test_two_dimensions(build, order):
     assert chain.decode(chain.encode(chunk), (2, 3)).tolist() == chunk.tolist()
 
 
-def test_nothing_is_empty(build):
+def test_none_is_stored_as_an_empty_element(build):
     assert build(["vlen-utf8"], str).encode(objects([None, 0, "a"])) == build(["vlen-utf8"], str).encode(
         objects(["", "", "a"])
     )
@@ -79,7 +79,7 @@ def test_nothing_is_empty(build):
         (("numcodecs.vlen-array", {"dtype": "<i4"}), object, "x"),
     ],
 )
-def test_what_is_no_element(build, codec, dtype, item):
+def test_invalid_elements(build, codec, dtype, item):
     with pytest.raises(CodecError):
         build([codec], dtype).encode(objects([item]))
 
@@ -102,7 +102,7 @@ def test_what_is_no_element(build, codec, dtype, item):
         "01000000 03000000 eda080",
     ],
 )
-def test_damaged_text(build, data):
+def test_damaged_strings(build, data):
     with pytest.raises(CodecError):
         build(["vlen-utf8"], str).decode(bytes.fromhex(data), (1,))
 
@@ -128,6 +128,6 @@ def test_the_same_bytes_as_zarr_python(build):
         (("vlen-utf8", {"encoding": "latin-1"}), str),
     ],
 )
-def test_configurations_that_make_no_sense(build, codec, dtype):
+def test_invalid_configurations(build, codec, dtype):
     with pytest.raises(MetadataError):
         build([codec], dtype)

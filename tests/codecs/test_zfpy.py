@@ -35,7 +35,7 @@ def test_data_is_checked_against_the_chunk(build):
 
 
 @pytest.mark.parametrize(("dtype", "ndim"), [("u1", 1), ("<f2", 1), ("<f4", 0), ("<f4", 5), ("S4", 1)])
-def test_where_it_can_not_be(build, dtype, ndim):
+def test_invalid_inputs(build, dtype, ndim):
     with pytest.raises(MetadataError):
         build(["numcodecs.zfpy"], dtype, ndim, None)
 
@@ -46,7 +46,7 @@ def test_where_it_can_not_be(build, dtype, ndim):
 )
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
 @pytest.mark.parametrize("shape", [(1,), (30,), (5, 9), (3, 4, 5), (2, 3, 4, 5)])
-def test_values_come_back(build, mode, dtype, shape):
+def test_decoding_reverses_encoding(build, mode, dtype, shape):
     values = np.linspace(-1, 1, np.prod(shape)).reshape(shape).astype(dtype)
     chain = build([("numcodecs.zfpy", mode)], dtype, len(shape))
     stored = bytes(chain.encode(values))

@@ -13,7 +13,7 @@ SKIPPABLE = bytes.fromhex("502a4d18") + (3).to_bytes(4, "little") + b"xyz"
 
 
 def frame(content, blocks=None, checksum=False):
-    """A frame that does not say how much it holds, of blocks that are not compressed."""
+    """Return a frame without content size, of uncompressed blocks."""
     parts = [bytes.fromhex("28b52ffd0058")]
     blocks = blocks or [content]
     for number, block in enumerate(blocks):
@@ -22,7 +22,7 @@ def frame(content, blocks=None, checksum=False):
 
 
 def repeated(byte, count):
-    """A frame without content size, of one block that repeats a byte."""
+    """Return a frame without content size, of one block that repeats a byte."""
     return bytes.fromhex("28b52ffd0058") + (count << 3 | 2 | 1).to_bytes(3, "little") + byte
 
 
@@ -58,7 +58,7 @@ def test_frames_without_a_size(build):
     assert content_size(frame(b"abc")) is None
     assert bytes(chain.decode(frame(b"abc"), (3,))) == b"abc"
     assert bytes(chain.decode(frame(b"", [b"ab", b"", b"c"]), (3,))) == b"abc"
-    # a compressed block can hold 128 KiB, whatever it does hold
+    # a compressed block may hold up to 128 KiB
     compressed = bytearray(numcodecs.Zstd().encode(b"abcd" * 9))
     assert compressed[4:6] == b"\x20\x24"
     compressed[4:6] = b"\x00\x58"  # a window instead of a size
@@ -82,7 +82,7 @@ def test_several_frames(build):
             chain.decode(data, (3,))
 
 
-def test_strings_are_limited(build):
+def test_the_size_of_decoded_strings_is_limited(build):
     chain = build(["vlen-utf8", ("zstd", {"level": 0})], str)
     chunk = np.array(["a" * 5000], object)
     data = chain.encode(chunk)

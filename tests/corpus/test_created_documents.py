@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tegula
-from tegula.creation import completing, new_array
+from tegula.arrays.creation import completing, new_array
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula import config, formats
+from tegula import config, executors, formats
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 Case = tuple[str, dict[str, Any]]
+SNAPPY = {"blosc_snappy", "hand_snappy"}  # read by the kernel only
 
 
 def load_cases() -> list[Case]:
@@ -75,6 +76,10 @@ def test_array_is_read_exactly(
     folder = unpacked / archive
     array = open_case(folder, case)
     assert array.shape == tuple(case["shape"])
+    if case["case"] in SNAPPY and (config.current().executor == "reference" or executors.kernel() is None):
+        with pytest.raises(tegula.UnsupportedError, match="snappy: only tegula's compiled kernel reads it"):
+            array[...]
+        return
     check_values(array[...], folder / case["case"] / case["expected"], case.get("dtype"))
     assert dict(array.attrs) == case["attributes"]
     if "fill_value" in case:

@@ -97,7 +97,7 @@ class Page:
         elif block.language == "toml":
             tomllib.loads(block.text)
         elif block.language not in ("text", "mermaid"):
-            pytest.fail(f"{self.place(block)}: nobody runs a block of {block.language!r}")
+            pytest.fail(f"{self.place(block)}: nothing runs a block of {block.language!r}")
         self.printed = printed
 
     def place(self, block: Block) -> str:
@@ -179,7 +179,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def todo(page: Path) -> list[Block]:
-    """Return the blocks of a page, without those that set up a machine."""
+    """Return the blocks of a page, without the blocks that set up a machine."""
     found = blocks(page)
     setup = [block for block in found if block.language == "sh"][:2] if page == ROOT / "README.md" else []
     return [block for block in found if block not in setup]

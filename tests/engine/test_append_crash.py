@@ -1,6 +1,7 @@
-"""An append to a bcolz array or table happens or does not, whenever it is killed and whoever else appends or reads.
+"""Appends to bcolz arrays and tables are atomic, also when killed and beside other writers and readers.
 
-``TEGULA_KILLS`` sets the number of kills, for long runs.
+``TEGULA_KILLS`` sets the number of kills at random moments, for long runs; ``just torture --only kills`` does
+thousands of them, and compares libraries.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pytest
 import tegula
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-KILLS = int(os.environ.get("TEGULA_KILLS", "120"))
+KILLS = int(os.environ.get("TEGULA_KILLS", "20"))
 BLOCK = 37
 CHUNKLENS = {"z": 100, "a": 64, "m": 50}
 WORKERS = 3
@@ -61,9 +62,10 @@ def grow(path, kind, limit=10**9):
 def die_at(path, kind, count, what):
     # ends like one who is killed, at a certain change of the file system
     left = [count]
-    def counted(action):
+    changes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+    def counted(name, action):
         def act(*arguments, **options):
-            left[0] -= 1
+            left[0] -= name != "open" or arguments[1] & changes != 0
             if left[0] < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return action(*arguments, **options)
@@ -71,7 +73,7 @@ def die_at(path, kind, count, what):
     node = opened(path, kind)
     rows = len(node)
     for name in ("open", "write", "replace", "rename", "link", "unlink", "remove"):
-        setattr(os, name, counted(getattr(os, name)))
+        setattr(os, name, counted(name, getattr(os, name)))
     if what == "append":
         node.append(block(kind, rows, rows + 3 * BLOCK))
     else:
@@ -115,23 +117,23 @@ def run() -> Iterator[Run]:
     """Start jobs, each in a process of its own, kill them after a while if there is a `delay`; return how to wait."""
     environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1])}
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=pipe, stdout=pipe, env=environment) as nursery:
-        assert nursery.stdin is not None
-        assert nursery.stdout is not None
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=pipe, stdout=pipe, env=environment) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
 
         answers: list[list[int]] = []
         asked = 0
 
         def start(*jobs: list[Any], delay: float | None = None) -> Callable[[], list[int]]:
             nonlocal asked
-            nursery.stdin.write(json.dumps([delay, jobs]).encode() + b"\n")
-            nursery.stdin.flush()
+            server.stdin.write(json.dumps([delay, jobs]).encode() + b"\n")
+            server.stdin.flush()
             asked += 1
             return partial(answer, asked)
 
         def answer(number: int) -> list[int]:
             while len(answers) < number:
-                answers.append(json.loads(nursery.stdout.readline()))
+                answers.append(json.loads(server.stdout.readline()))
             return answers[number - 1]
 
         yield start
@@ -188,7 +190,8 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
     random = np.random.default_rng(int(time.time()))
     progress = set()
     longest = 0.06  # seconds; more, as long as the writer does not get anywhere on a busy machine
-    for number in range(KILLS // 2):
+    number = 0
+    while number < KILLS // 2 or (len(progress) < 2 and number < 100):
         path = tmp_path / f"x{number // 10}"
         if number % 10 == 0:
             create(path, kind)
@@ -198,7 +201,8 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
         certain = max(before, promised(path))
         assert rows in (certain, certain + BLOCK)
         progress.add(rows - before)
-        longest *= 1.2 if progress == {0} else 1
+        longest *= 1.5 if progress == {0} else 1
+        number += 1
         # who comes next notices nothing
         assert run(["grow", str(path), kind, rows + 1])() == [0]
         assert check(path, kind) == rows + BLOCK

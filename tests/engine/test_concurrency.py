@@ -70,7 +70,7 @@ def resize(path, worker, count):
         assert 8 <= len(seen) < 38 and set(seen[count:].tolist()) <= {0, 99}, seen
 
 def churn(path, worker, count, format):
-    # whoever creates, overwrites, deletes or opens: what is there is somebody's, as a whole
+    # processes create, overwrite, delete and open: what is there was written by one of them, as a whole
     seen = 0
     for number in range(15 * SCALE):
         mark = worker * 1000 + number + 1
@@ -131,11 +131,11 @@ for line in sys.stdin:
     print(json.dumps(globals()[job](*arguments)), flush=True)
 """
 
-Crew = Callable[..., list[Any]]
+RunAtOnce = Callable[..., list[Any]]
 
 
 @pytest.fixture(scope="module")
-def at_once() -> Iterator[Crew]:
+def at_once() -> Iterator[RunAtOnce]:
     """Run a job of the program in several processes at once and return what each answered."""
     environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1])}
     command = [sys.executable, "-c", PROGRAM]
@@ -169,7 +169,9 @@ def in_threads(action: Callable[[int], Any], count: int = 4) -> list[Any]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_process_loses_an_update_of_a_chunk_that_others_change(layout: str, tmp_path: Path, at_once: Crew) -> None:
+def test_no_process_loses_an_update_of_a_chunk_that_others_change(
+    layout: str, tmp_path: Path, at_once: RunAtOnce
+) -> None:
     tegula.create_array(tmp_path / "x", shape=400, dtype="i4", **LAYOUTS[layout])
     at_once("elements", tmp_path / "x")
     np.testing.assert_array_equal(tegula.open_array(tmp_path / "x")[...], np.arange(400) + 1)
@@ -179,14 +181,14 @@ def test_no_process_loses_an_update_of_a_chunk_that_others_change(layout: str, t
 
 
 @pytest.mark.parametrize("layout", ["zarr2", "shards"])
-def test_no_thread_of_any_process_loses_an_update(layout: str, tmp_path: Path, at_once: Crew) -> None:
+def test_no_thread_of_any_process_loses_an_update(layout: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     tegula.create_array(tmp_path / "x", shape=400, dtype="i4", **LAYOUTS[layout])
     at_once("mixed", tmp_path / "x")
     np.testing.assert_array_equal(tegula.open_array(tmp_path / "x")[...], np.arange(400) + 1)
 
 
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
-def test_processes_that_resize_and_write_at_once(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_processes_that_resize_and_write_at_once(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     array = tegula.create_array(tmp_path / "x", shape=38, chunks=8, dtype="i4", format=format)
     at_once("resize", tmp_path / "x")
     array.refresh()
@@ -199,7 +201,7 @@ def test_processes_that_resize_and_write_at_once(format: str, tmp_path: Path, at
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_a_node_that_comes_and_goes_is_somebodys_as_a_whole(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_a_node_created_and_deleted_at_once_is_never_mixed(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     tegula.create_group(tmp_path / "x", format=format)
     seen = at_once("churn", tmp_path / "x", format)
     assert format == "zarr2" or sum(seen) > 0
@@ -208,14 +210,14 @@ def test_a_node_that_comes_and_goes_is_somebodys_as_a_whole(format: str, tmp_pat
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_a_consolidated_copy_has_all_that_was_there_before_it(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_a_consolidated_copy_has_all_that_was_there_before_it(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     tegula.create_group(tmp_path / "x", format=format)
     at_once("members", tmp_path / "x")
     assert len(tegula.open_group(tmp_path / "x", consolidated=True)) == WORKERS * 4 * SCALE
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_a_deleted_array_stays_deleted_whoever_writes_to_it(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_writing_does_not_restore_a_deleted_array(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     for _ in range(3 * SCALE):
         group = tegula.create_group(tmp_path / "x", format=format, overwrite=True)
         group.create_array("a", shape=40, chunks=2, dtype="i4")[...] = 1
@@ -242,7 +244,7 @@ def test_no_thread_loses_an_update(layout: str, kind: type, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_no_attribute_is_lost(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_no_attribute_is_lost(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     tegula.create_group(tmp_path / "x", format=format, attributes={"first": 1})
     at_once("attributes", tmp_path / "x")
     expected = {f"{worker}.{number}": number for worker in range(WORKERS) for number in range(25)}
@@ -250,7 +252,7 @@ def test_no_attribute_is_lost(format: str, tmp_path: Path, at_once: Crew) -> Non
 
 
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
-def test_no_append_is_lost(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_no_append_is_lost(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     tegula.create_array(tmp_path / "x", shape=(0, 3), chunks=(7, 2), dtype="i4", fill_value=-1, format=format)
     at_once("append", tmp_path / "x")
     values = tegula.open_array(tmp_path / "x")[...]
@@ -262,7 +264,7 @@ def test_no_append_is_lost(format: str, tmp_path: Path, at_once: Crew) -> None:
 
 
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
-def test_of_several_creators_one_wins(format: str, tmp_path: Path, at_once: Crew) -> None:
+def test_of_several_creators_one_wins(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     for name in "xy":
         (tmp_path / name).mkdir()
     answers = at_once("create", tmp_path / "x", format)
@@ -281,7 +283,7 @@ def test_of_several_creators_one_wins(format: str, tmp_path: Path, at_once: Crew
     assert tegula.open_array(tmp_path / "y").fill_value == won.index(True)
 
 
-def test_opening_what_another_creates_opens_it() -> None:
+def test_opening_while_another_process_creates() -> None:
     for format in ("zarr1", "zarr2", "zarr3") * 10:
         store = MemoryStore()
 

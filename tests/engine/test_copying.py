@@ -1,4 +1,4 @@
-"""Chunks moved as they are: each once, none that is missing or damaged, and nothing that was not asked for."""
+"""Chunks copied without decoding: each once, except missing and damaged ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOSC = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
 
 
 class CountingStore(MemoryStore):
-    """Notes what is read and written."""
+    """A store that records reads and writes."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -67,7 +67,7 @@ def test_each_chunk_is_read_once_and_written_once(
     np.testing.assert_array_equal(target[...], values)
 
 
-def test_what_is_missing_stays_missing() -> None:
+def test_missing_chunks_stay_missing() -> None:
     source, target = new(fill_value=4), new(fill_value=4, format="zarr3")
     source[0, 0] = 1
     assert copied(source, target).copied == 1
@@ -126,7 +126,7 @@ def test_a_missing_chunk_of_a_dense_array_is_an_error() -> None:
     assert caught.value.key == "data/__1.blp"
 
 
-def test_a_directory_is_no_missing_chunk(tmp_path: Path) -> None:
+def test_a_directory_is_not_a_missing_chunk(tmp_path: Path) -> None:
     source = new(LocalStore(tmp_path / "x"))
     (tmp_path / "x" / "0.0").mkdir()
     with pytest.raises(StoreError, match="directory") as caught:
@@ -134,7 +134,7 @@ def test_a_directory_is_no_missing_chunk(tmp_path: Path) -> None:
     assert caught.value.key == "0.0"
 
 
-def test_errors_of_both_stores_say_where() -> None:
+def test_errors_name_the_store_and_key() -> None:
     class Broken(MemoryStore):
         broken = False
 
@@ -159,7 +159,7 @@ def test_errors_of_both_stores_say_where() -> None:
         array.store.broken = False
 
 
-def test_what_can_not_be_copied() -> None:
+def test_arrays_whose_chunks_can_not_be_copied() -> None:
     source = new()._stored
     assert can_copy_chunks(source, source)
     for options in ({"shape": (7, 6)}, {"chunks": (3, 3)}, {"dtype": "i2"}, {"order": "F"}, {"codecs": "zstd"}):

@@ -1,4 +1,4 @@
-"""A process killed at any system call of any operation: what is there then, and what whoever comes next makes of it.
+"""A process killed at any system call of any operation: the state it leaves, and how the next process handles it.
 
 By default the calls that change something on the disk are tried, of long operations some of them;
 ``TEGULA_TORTURE`` tries every call of each.
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import zarr
 from faults import CHANGES, runs_kernel
-from nursery import Nursery
+from fork_server import ForkServer
 from operations import FORMATS, OPERATIONS, Operation, create, keys_of, read_everything
 
 from tegula.errors import AlreadyExistsError, MetadataError
@@ -32,8 +32,8 @@ BY_KERNEL = ("write zarr", "write part", "write inner", "write bcolz", "append z
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as started:
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as started:
         yield started
 
 
@@ -43,7 +43,7 @@ def kills(count: int, cheap: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_killed_at_every_call(name: str, tmp_path: Path, nursery: Nursery) -> None:
+def test_killed_at_every_call(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
     operation = OPERATIONS[name]
     calls = None if TORTURE else sorted(CHANGES)
     before, clean = tmp_path / "before", tmp_path / "clean"
@@ -51,7 +51,7 @@ def test_killed_at_every_call(name: str, tmp_path: Path, nursery: Nursery) -> No
     operation.prepare(str(before))
     old, old_values = keys_of(str(before)), read_everything(str(before))
     shutil.copytree(before, clean)
-    said = nursery.run(name, clean, calls=calls)
+    said = fork_server.run(name, clean, calls=calls)
     assert said["ended"] == 0
     assert said["kernel"] or not (runs_kernel() and name.startswith(BY_KERNEL))
     new, new_values = keys_of(str(clean)), read_everything(str(clean))
@@ -60,7 +60,7 @@ def test_killed_at_every_call(name: str, tmp_path: Path, nursery: Nursery) -> No
     for number in kills(count, operation.cheap):
         path = tmp_path / f"{number}"
         shutil.copytree(before, path)
-        assert nursery.run(name, path, at=number, calls=calls)["ended"] == -9
+        assert fork_server.run(name, path, at=number, calls=calls)["ended"] == -9
         check_keys(str(path), operation, old, new)
         check_values(path, operation, old_values, new_values, peers=number % 6 == 0)
         operation.repeat(str(path))
@@ -115,7 +115,7 @@ def check_peers(path: Path, values: Any) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
-    format: str, tmp_path: Path, nursery: Nursery
+    format: str, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     name = f"overwrite {format}"
     before = tmp_path / "before"
@@ -125,7 +125,7 @@ def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
     for number in range(1000):
         path = tmp_path / f"{number}"
         shutil.copytree(before, path)
-        ended = nursery.run(name, path, at=number, calls=["unlink", "rmdir"])["ended"]
+        ended = fork_server.run(name, path, at=number, calls=["unlink", "rmdir"])["ended"]
         try:
             array = create(str(path), format, overwrite=False)
         except (AlreadyExistsError, MetadataError) as error:
@@ -140,21 +140,21 @@ def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "archive" in name])
-def test_killed_within_a_write(name: str, tmp_path: Path, nursery: Nursery) -> None:
+def test_killed_within_a_write(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
     """An archive is the one file that is written where others read it."""
     operation = OPERATIONS[name]
     before, clean = tmp_path / "before", tmp_path / "clean"
     before.mkdir()
     operation.prepare(str(before))
     shutil.copytree(before, clean)
-    calls = nursery.run(name, clean, calls=sorted(CHANGES))["calls"]
+    calls = fork_server.run(name, clean, calls=sorted(CHANGES))["calls"]
     writes = [number for number, (call, _) in enumerate(calls) if call == "write"]
     assert writes
     old, new = keys_of(str(before)), keys_of(str(clean))
     for number in writes:
         path = tmp_path / f"{number}"
         shutil.copytree(before, path)
-        assert nursery.run(name, path, at=number, act="tear", calls=sorted(CHANGES))["ended"] == -9
+        assert fork_server.run(name, path, at=number, act="tear", calls=sorted(CHANGES))["ended"] == -9
         if (path / "a.zip").exists() and (name != "create archive" or number > writes[0]):
             check_keys(str(path), operation, old, new)
         operation.repeat(str(path))

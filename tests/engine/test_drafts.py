@@ -1,4 +1,4 @@
-"""bcolz arrays under creation: for others an error until the array is whole."""
+"""bcolz arrays under creation: opening them is an error until they are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 import tegula
 from tegula import bcolz
-from tegula.creation import completing, new_array
+from tegula.arrays.creation import completing, new_array
 from tegula.stores import Generation
 
 ROWS = 50
@@ -41,7 +41,7 @@ CREATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 class Watching(tegula.MemoryStore):
-    """Opens the array before and after each change."""
+    """A store that opens the array before and after each change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Watching(tegula.MemoryStore):
 
 
 @pytest.mark.parametrize("how", CREATIONS)
-def test_nobody_sees_a_part_of_it(how: str) -> None:
+def test_an_array_under_creation_can_not_be_opened(how: str) -> None:
     store = Watching()
     CREATIONS[how](store)
     order = [state for position, state in enumerate(store.seen) if state != store.seen[position - 1] or not position]
@@ -130,14 +130,14 @@ def test_it_is_counted_as_before() -> None:
 
 
 def killed(place: Path) -> None:
-    """Leave what a creator leaves that dies after some chunks."""
+    """Leave the files of a creator that was killed after some chunks."""
     array = new_array(tegula.LocalStore(place), "", shape=ROWS, dtype="i4", chunks=5, format="bcolz", filled=False)
     array[:20] = 7
 
 
-def test_what_a_killed_creator_leaves_says_what_to_do(tmp_path: Path) -> None:
+def test_the_error_after_a_killed_creator_says_what_to_do(tmp_path: Path) -> None:
     killed(tmp_path / "x")
-    text = "still being created, or its creator was killed; if so, create it again with overwrite=True"
+    text = "process that created it was killed; in that case create it again with overwrite=True"
     for act in (
         lambda: tegula.open(tmp_path / "x"),
         lambda: tegula.open(tmp_path / "x", "a", shape=4),
@@ -153,7 +153,7 @@ def test_what_a_killed_creator_leaves_says_what_to_do(tmp_path: Path) -> None:
     assert not tegula.check(tmp_path / "x").findings
 
 
-def test_an_error_on_the_way_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_during_creation_leaves_nothing(tmp_path: Path) -> None:
     def stop() -> None:
         with completing(draft(tmp_path / "x")) as array:
             array[:20] = 7
@@ -171,7 +171,7 @@ def draft(place: Any, rows: int = ROWS) -> tegula.Array:
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_who_was_overwritten_changes_nothing_of_the_other(tmp_path: Path, complete: bool) -> None:
+def test_an_overwritten_creator_does_not_change_the_new_array(tmp_path: Path, complete: bool) -> None:
     first = draft(tmp_path / "x", 0)
     others: list[tegula.Array] = []
 
@@ -191,7 +191,7 @@ def test_who_was_overwritten_changes_nothing_of_the_other(tmp_path: Path, comple
     with pytest.raises(tegula.MetadataError, match="replaced by another one"):
         create()
     if not complete:
-        with pytest.raises(tegula.MetadataError, match="under creation"):
+        with pytest.raises(tegula.MetadataError, match="still being created"):
             tegula.open_array(tmp_path / "x")
         finish()
     assert tegula.open_array(tmp_path / "x")[:].tolist() == [8] * 12
@@ -211,7 +211,7 @@ for number in range(1000):
 """
 
 
-def test_killed_creators_leave_an_error_nothing_or_the_whole(tmp_path: Path) -> None:
+def test_a_killed_creator_leaves_nothing_a_draft_or_the_whole_array(tmp_path: Path) -> None:
     found = {"whole": 0, "incomplete": 0, "nothing": 0}
     for number in range(8):
         place = tmp_path / str(number)

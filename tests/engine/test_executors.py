@@ -61,7 +61,7 @@ SHUFFLES = {"shuffle": 1, "bitshuffle": 2, "noshuffle": 0}
 
 
 def filters(dtype: np.dtype[Any]) -> list[list[dict[str, Any]]]:
-    """Lists of filters of numcodecs that elements of `dtype` can go through."""
+    """Draw filters of numcodecs for elements of `dtype`."""
     found: list[list[dict[str, Any]]] = [[], []]
     if dtype.kind in "iufc" and dtype.type.__module__ == "numpy":
         found.append([{"id": "shuffle", "elementsize": dtype.itemsize}])
@@ -93,7 +93,7 @@ def as_v3(item: dict[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
 
 
 def same_library(module: ModuleType | None, exact: bool | None) -> bool:
-    """Whether both encoders are one; of zstd they are if their versions are."""
+    """Return whether both executors use the same encoder; for zstd, if the versions are equal."""
     if exact is None:
         theirs = [getattr(numcodecs.zstd, f"{part}_VERSION_NUMBER") for part in ("MAJOR", "MINOR", "MICRO")]
         return module is not None and module.versions().get("zstd") == ".".join(map(str, theirs))
@@ -148,7 +148,7 @@ def fill_values(dtype: np.dtype[Any]) -> list[Any]:
 
 
 def values_of(dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Make values: mostly zeros at low seeds, so that empty chunks come about."""
+    """Make values: mostly zeros at low seeds, so that some chunks are empty."""
     random = np.random.default_rng(seed)
     if dtype.names is not None:
         out = np.zeros(shape, dtype)
@@ -256,7 +256,7 @@ def operations(draw: st.DrawFn, array: tegula.Array) -> Operation:
 
 
 def outcome(store: Store, executor: str, operation: Operation) -> Any:
-    """Return what can be told of an operation: the bytes that came back, or the error."""
+    """Return the outcome of an operation: the bytes that it returned, or the error."""
     with config.configure(executor=executor), warnings.catch_warnings():
         # NumPy says it where a number has no place in the filter's type; both then store the same
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
@@ -398,7 +398,7 @@ def test_damaged_chunks(tmp_path: Any, codec: str | None, damage: str, shards: i
 
 
 @pytest.mark.parametrize("location", ["start", "end"])
-def test_an_inner_chunk_said_to_end_behind_its_shard(location: str) -> None:
+def test_an_index_entry_that_ends_behind_its_shard(location: str) -> None:
     options = {"chunk_shape": [10], "codecs": [{"name": "bytes"}], "index_codecs": [{"name": "bytes"}]}
     shard = {"name": "sharding_indexed", "configuration": {**options, "index_location": location}}
     store = MemoryStore()

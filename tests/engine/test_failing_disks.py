@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faults import ERRNOS, MOVES, Fault, armed, open_files_below, runs_kernel
+from faults import ERRNOS, MOVES, Fail, Fault, Short, armed, open_files_below, runs_kernel
 from operations import OPERATIONS, Operation, keys_of
 
 import tegula
@@ -34,13 +34,13 @@ DROPPED = "ignore:Exception ignored in. <function ZipStore.__del__:pytest.Pytest
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Have the calls come in the same order each time."""
+    """Make the calls come in the same order each time."""
     with tegula.config.configure(threads=1):
         yield
 
 
 def prepared(name: str, folder: Path) -> tuple[Operation, Path, int]:
-    """Make what is there before an operation, and count its calls."""
+    """Prepare the files for an operation, and count its calls."""
     operation, before, clean = OPERATIONS[name], folder / "before", folder / "clean"
     before.mkdir()
     operation.prepare(str(before))
@@ -53,7 +53,7 @@ def prepared(name: str, folder: Path) -> tuple[Operation, Path, int]:
 
 
 def numbers(name: str, count: int) -> Iterator[tuple[int, int]]:
-    """Yield numbers of calls, each with the errors that they are to fail with."""
+    """Yield numbers of calls, each with the errors that they fail with."""
     if TORTURE:
         yield from ((number, code) for number in range(count) for code in ERRNOS)
         return
@@ -71,7 +71,7 @@ def test_a_call_that_fails(name: str, tmp_path: Path) -> None:
     for number, code in numbers(name, count):
         path = tmp_path / f"{number}-{code}"
         shutil.copytree(before, path)
-        fault = Fault(str(path), number, ("fail", code))
+        fault = Fault(str(path), number, Fail(code))
         with armed(fault):
             failed += attempt(operation, path, code)
         assert fault.hits == 1
@@ -143,7 +143,7 @@ def test_a_disk_that_stays_full(name: str, tmp_path: Path) -> None:
     for number in range(0, len(count.log), step):
         path = tmp_path / f"{number}"
         shutil.copytree(before, path)
-        fault = Fault(str(path), number, ("fail", errno.ENOSPC), needs_room, lasting=True)
+        fault = Fault(str(path), number, Fail(errno.ENOSPC), needs_room, lasting=True)
         with armed(fault):
             attempt(operation, path, errno.ENOSPC)
         assert fault.hits
@@ -158,11 +158,11 @@ def test_a_disk_that_stays_full(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("most", [1, 7])
-def test_calls_that_do_less_than_they_were_asked_to(name: str, most: int, tmp_path: Path) -> None:
+def test_short_reads_and_writes(name: str, most: int, tmp_path: Path) -> None:
     operation, before, _ = prepared(name, tmp_path)
     path = tmp_path / "short"
     shutil.copytree(before, path)
-    fault = Fault(str(path), 0, ("short", most), MOVES, lasting=True)
+    fault = Fault(str(path), 0, Short(most), MOVES, lasting=True)
     with armed(fault):
         operation.act(str(path))
     assert fault.hits or not fault.log
@@ -170,12 +170,12 @@ def test_calls_that_do_less_than_they_were_asked_to(name: str, most: int, tmp_pa
 
 
 @pytest.mark.parametrize("most", [1000, 4096])
-def test_reads_that_end_early_are_gone_on_with(most: int, tmp_path: Path) -> None:
+def test_short_reads_are_continued(most: int, tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path, shape=50_000, chunks=25_000, dtype="i4", codecs=None)
     array[...] = values = np.arange(50_000)
     sharded = tegula.create_array(tmp_path / "s", shape=50_000, chunks=5_000, shards=25_000, dtype="i4", codecs=None)
     sharded[...] = values
-    fault = Fault(str(tmp_path), 0, ("short", most), MOVES, lasting=True)
+    fault = Fault(str(tmp_path), 0, Short(most), MOVES, lasting=True)
     with armed(fault):
         for found in (array, sharded):
             assert np.array_equal(found[...], values)
@@ -201,7 +201,7 @@ def test_a_directory_that_vanishes(name: str, tmp_path: Path) -> None:
             keys_of(str(path))
 
 
-def test_the_hook_of_the_kernel_says_what_it_does_not_understand(kernel: Any, tmp_path: Path) -> None:
+def test_the_kernels_fault_hook_refuses_unknown_faults(kernel: Any, tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path, shape=4, dtype="i4")
     array[...] = 1
     seen = []

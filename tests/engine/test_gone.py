@@ -47,13 +47,13 @@ def moved(request: pytest.FixtureRequest, tmp_path: Path) -> tegula.Array:
 
 
 @pytest.mark.parametrize("how", READS)
-def test_what_was_moved_is_not_read_as_fill_values(moved: tegula.Array, how: str) -> None:
+def test_a_moved_array_is_not_read_as_fill_values(moved: tegula.Array, how: str) -> None:
     with pytest.raises(tegula.NotFoundError, match="deleted or moved since it was opened"):
         READS[how](moved)
 
 
 @pytest.mark.parametrize("how", CHANGES)
-def test_writing_does_not_make_the_old_place_anew(moved: tegula.Array, how: str, tmp_path: Path) -> None:
+def test_writing_does_not_create_the_old_directory_again(moved: tegula.Array, how: str, tmp_path: Path) -> None:
     before = tree(tmp_path)
     with pytest.raises(tegula.NotFoundError, match="deleted"):
         CHANGES[how](moved)
@@ -122,7 +122,7 @@ class Counting(tegula.MemoryStore):
 
 
 @pytest.mark.parametrize("options", [{}, {"shards": (100,)}, {"dtype": str}])
-def test_one_look_for_all_absent_chunks_of_a_read_and_none_where_all_are_there(options: dict[str, Any]) -> None:
+def test_one_existence_check_for_all_absent_chunks_of_a_read(options: dict[str, Any]) -> None:
     store = Counting()
     array = tegula.create_array(store, **{"shape": 1000, "chunks": 10, "dtype": "i4", "fill_value": None, **options})
     value = "x" if "dtype" in options else 7
@@ -140,7 +140,7 @@ def test_one_look_for_all_absent_chunks_of_a_read_and_none_where_all_are_there(o
         assert store.looks == looks
 
 
-def test_members_opened_from_consolidated_metadata_exist_by_that(tmp_path: Path) -> None:
+def test_members_from_consolidated_metadata_count_as_existing(tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "g", format="zarr2")
     group.create_array("a", shape=4, dtype="i4", fill_value=7)
     group.consolidate()
@@ -157,7 +157,7 @@ def test_members_opened_from_consolidated_metadata_exist_by_that(tmp_path: Path)
     assert os.listdir(tmp_path) == ["h"]
 
 
-def test_converting_an_array_that_is_gone(tmp_path: Path) -> None:
+def test_converting_an_array_that_was_deleted(tmp_path: Path) -> None:
     tegula.create_array(tmp_path / "x", shape=40, chunks=10, dtype="i4")
     source = tegula.open_array(tmp_path / "x")
     (tmp_path / "x").rename(tmp_path / "y")

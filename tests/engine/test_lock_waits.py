@@ -1,4 +1,4 @@
-"""Locks that others hold: a wait for them can be interrupted, and a long one says in the log whom it waits for."""
+"""Locks that others hold: a wait for them can be interrupted, and the log names the holder after a long one."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_wait_can_be_interrupted(tmp_path: Path, kind: str, format: str, locke
 
 
 def test_a_value_that_stays_locked_is_changed_all_the_same(tmp_path: Path) -> None:
-    """The lock of a chunk spares others needless work; nothing relies on it."""
+    """The lock of a chunk only saves other writers retries; nothing relies on it."""
     array = tegula.create_array(tmp_path, shape=4, chunks=4, dtype="i4", codecs=None)
     array[...] = 1
     with held(tmp_path / "c/0"):
@@ -134,6 +134,6 @@ def test_a_long_wait_is_reported(
 def test_an_uncontended_lock_is_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = LocalStore(tmp_path)
     store.set("a", b"1")
-    with store.turn("a") as alone:
-        assert alone
+    with store.lock("a") as held:
+        assert held
     assert not caplog.messages

@@ -1,4 +1,4 @@
-"""What opening remembers, and what it asks a store for."""
+"""The cost of opening: caches, and calls of the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tegula.stores import ByteRange, MemoryStore
 
 
 class Remote(MemoryStore):
-    """Counts what it is asked for; many answers come as fast as one."""
+    """A store that counts calls, and has a `get_many` of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Remote(MemoryStore):
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1", "bcolz"])
 @pytest.mark.parametrize("told", [True, False])
-def test_a_store_of_many_answers_is_asked_once(format: str, told: bool) -> None:
+def test_a_store_with_get_many_is_called_once(format: str, told: bool) -> None:
     store = Remote()
     tegula.create_array(store, shape=6, dtype="i4", chunks=3, format=format)
     store.asked.clear()
@@ -44,7 +44,7 @@ def test_a_store_of_many_answers_is_asked_once(format: str, told: bool) -> None:
     assert store.asked[0] > 1 or (told and format == "zarr3")
 
 
-def test_a_store_that_fails_all_at_once_is_asked_one_by_one() -> None:
+def test_after_a_failed_get_many_keys_are_read_one_by_one() -> None:
     class Failing(Remote):
         def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
             raise tegula.StoreError("too many")
@@ -55,7 +55,7 @@ def test_a_store_that_fails_all_at_once_is_asked_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
-def test_arrays_of_one_description_share_their_codecs_and_nothing_that_can_change(format: str) -> None:
+def test_equal_descriptions_share_codecs_but_nothing_mutable(format: str) -> None:
     store = tegula.MemoryStore()
     for name in ("x", "y"):
         tegula.create_array(
@@ -75,7 +75,7 @@ def test_arrays_of_one_description_share_their_codecs_and_nothing_that_can_chang
         fill[()] = 3
 
 
-def test_values_that_python_takes_for_equal_are_not_one_description() -> None:
+def test_equal_values_of_different_types_are_different_descriptions() -> None:
     store = tegula.MemoryStore()
     tegula.create_array(store, shape=4, dtype=str, fill_value="1")
     raw = store.get("zarr.json")
@@ -96,7 +96,7 @@ def test_a_zero_keeps_its_sign(fill: float, dtype: str) -> None:
     assert np.signbit(value.real) == np.signbit(fill)
 
 
-def test_leave_to_unpickle_and_limits_are_not_remembered() -> None:
+def test_allow_pickle_and_limits_are_part_of_the_cache_key() -> None:
     store = tegula.MemoryStore()
     tegula.create_array(store, shape=4, dtype="f8", codecs=["bytes", "zstd"])
     first = tegula.open_array(store)
@@ -125,7 +125,7 @@ def test_shards_share_their_codecs() -> None:
     assert tegula.open_array(store)._stored.chain is tegula.open_array(store)._stored.chain
 
 
-def test_prefixes_are_told_by_what_is_below_them(tmp_path: Any) -> None:
+def test_prefixes_are_found_by_the_documents_below_them(tmp_path: Any) -> None:
     keys = ["b/x", "a/x", "a/y", "c/y", "d/e/x", "x", "f.g/x", "é/x", "B2/x/x"]
     local, memory = tegula.LocalStore(tmp_path), tegula.MemoryStore()
     for key in keys:

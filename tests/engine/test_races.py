@@ -1,4 +1,4 @@
-"""Two changes of one node at once: whatever the moment at which one meets the other, it is as if one had come first."""
+"""Two changes of one node at once: the result is that of one after the other, at whatever step they meet."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LENGTH = 8
 
 
 class Stepping(MemoryStore):
-    """Counts its steps, and lets somebody else act before a certain one."""
+    """A store that counts its steps, and runs another action before a certain one."""
 
     steps = 0
     at = -1
-    meanwhile: Callable[[], Any] | None = None
+    interfere: Callable[[], Any] | None = None
 
     def _step(self) -> None:
         self.steps += 1
-        if self.meanwhile is not None and self.steps >= self.at:
-            action, self.meanwhile = self.meanwhile, None
+        if self.interfere is not None and self.steps >= self.at:
+            action, self.interfere = self.interfere, None
             action()
 
     def get(self, key: str, *args: Any, **options: Any) -> Any:
@@ -54,7 +54,7 @@ class Stepping(MemoryStore):
 
 
 class Killed(BaseException):
-    """Ends whoever is at it, as a kill would: no handler of errors takes it."""
+    """An exception that ends an operation as a kill would: no handler catches it."""
 
 
 Action = Callable[[tegula.Array], Any]
@@ -76,7 +76,7 @@ def make(store: tegula.Store, layout: str) -> None:
 
 
 def state(store: tegula.Store) -> tuple[list[int], dict[str, Any], list[int]]:
-    """What is read from an array, its attributes, and what is read after it has grown."""
+    """Return the elements and attributes of an array, and its elements after it has grown."""
     copy = MemoryStore({key: store.get(key) or b"" for key in store.list()})
     array = tegula.open_array(copy, mode="r+")
     values, attributes = array[...].tolist(), array.attrs.asdict()
@@ -100,15 +100,15 @@ def one_after_the_other(layout: str, *actions: Action) -> Any:
 
 
 def moments(layout: str, action: Action, other: Callable[[tegula.Store], Callable[[], Any]]) -> Iterator[tegula.Store]:
-    """Do something again and again, and let another act before a later and later step; yield each store at the end."""
+    """Repeat an operation with another action before each of its steps; yield the store after each run."""
     for at in range(1, 10_000):
         store = Stepping()
         make(store, layout)
         array = tegula.open_array(store, mode="r+")
-        store.meanwhile, store.at = other(store), store.steps + at
+        store.interfere, store.at = other(store), store.steps + at
         with suppress(Killed):
             act(action, array)
-        if store.meanwhile is not None:
+        if store.interfere is not None:
             return
         yield store
 
@@ -133,8 +133,8 @@ def test_it_is_as_if_one_change_had_come_first(layout: str, first: str, second: 
 
 @pytest.mark.parametrize("name", ACTIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_reader_sees_no_half_of_a_change(layout: str, name: str) -> None:
-    """The shape is the old or the new one, and so is each element; what was cut off before is not seen again."""
+def test_a_reader_never_sees_part_of_a_change(layout: str, name: str) -> None:
+    """The shape is the old or the new one, and so is each element; elements that were cut off do not reappear."""
     before, after = one_after_the_other(layout), one_after_the_other(layout, ACTIONS[name])
     shapes = {len(before[0]), len(after[0])}
 
@@ -155,7 +155,7 @@ def test_a_reader_sees_no_half_of_a_change(layout: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["append", "grow"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_a_killed_shrink_left_is_not_seen_while_the_array_grows(layout: str, name: str) -> None:
+def test_leftovers_of_a_killed_shrink_stay_hidden_while_the_array_grows(layout: str, name: str) -> None:
     wanted = {"append": [21, 22, 23], "grow": [0] * 6}[name]
 
     def die(store: tegula.Store) -> Callable[[], Any]:
@@ -171,10 +171,10 @@ def test_what_a_killed_shrink_left_is_not_seen_while_the_array_grows(layout: str
             array = tegula.open_array(store, mode="r+")
             length = len(array)
             found: list[list[int]] = []
-            store.meanwhile = lambda store=store, found=found: found.append(tegula.open_array(store)[...].tolist())
+            store.interfere = lambda store=store, found=found: found.append(tegula.open_array(store)[...].tolist())
             store.at = store.steps + at
             ACTIONS[name](array)
-            if store.meanwhile is not None:
+            if store.interfere is not None:
                 break
             (seen,) = found
             assert seen[:length] == [*range(1, length + 1)]
@@ -203,7 +203,7 @@ SIMPLE = [pair for pair in PAIRS if "table" not in pair]
 
 
 def create(store: tegula.Store, format: str, kind: str, mark: int, **options: Any) -> bool:
-    """Create a node that says who made it, and return whether it was made."""
+    """Create a node with its creator's name, and return whether that succeeded."""
     try:
         NODES[kind](store, mark, format=format, attributes={"who": mark}, **options)
     except (AlreadyExistsError, MetadataError):  # the latter of half a node of bcolz, which has two documents
@@ -212,7 +212,7 @@ def create(store: tegula.Store, format: str, kind: str, mark: int, **options: An
 
 
 def who(node: Any) -> int:
-    """Say who made a node; whatever is in it is of one and the same."""
+    """Return the creator of a node, after checking that all of it is of one creator."""
     mark: int = node.attrs["who"]
     if isinstance(node, tegula.Array):
         assert node.fill_value == mark
@@ -226,10 +226,10 @@ def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_forma
     for at in range(1, 10_000):
         store = Stepping()
         won: dict[int, bool] = {}
-        store.meanwhile = lambda store=store, won=won: won.update({2: create(store, second_format, second_kind, 2)})
+        store.interfere = lambda store=store, won=won: won.update({2: create(store, second_format, second_kind, 2)})
         store.at = at
         won[1] = create(store, format, kind, 1)
-        if store.meanwhile is not None:
+        if store.interfere is not None:
             break
         assert sorted(won.values()) == [False, True], at
         node = tegula.open(store)
@@ -240,16 +240,16 @@ def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_forma
 
 
 @pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), SIMPLE)
-def test_who_overwrites_a_node_that_another_creates_has_the_last_word(
+def test_an_overwrite_wins_against_a_creation_at_the_same_time(
     format: str, kind: str, second_format: str, second_kind: str
 ) -> None:
     for at in range(1, 10_000):
         store = Stepping()
         won: dict[int, bool] = {}
-        store.meanwhile = lambda store=store, won=won: won.update({2: create(store, second_format, second_kind, 2)})
+        store.interfere = lambda store=store, won=won: won.update({2: create(store, second_format, second_kind, 2)})
         store.at = at
         assert create(store, format, kind, 1, overwrite=True)
-        if store.meanwhile is not None:
+        if store.interfere is not None:
             break
         node = tegula.open(store)
         assert who(node) == 1 or won[2]

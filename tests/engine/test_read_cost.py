@@ -1,4 +1,4 @@
-"""How many Python functions a read goes through, and in how many files: few enough to follow it from top to bottom."""
+"""The number of Python functions in a read, and of their files: few enough to follow it from top to bottom."""
 
 from __future__ import annotations
 

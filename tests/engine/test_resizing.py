@@ -1,4 +1,4 @@
-"""Shrinking and growing: what was cut off is never seen again, and what others append meanwhile is never lost."""
+"""Shrinking and growing: elements that were cut off never reappear, and no append of another process is lost."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tegula.engine import resizing
 
 
 class Interfering(MemoryStore):
-    """Does something of somebody else's when its keys are listed, or a chunk is looked at."""
+    """A store that runs another action when its keys are listed or a chunk is read."""
 
-    meanwhile: Callable[[], None] | None = None
+    interfere: Callable[[], None] | None = None
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         found = [*super().list_prefix(prefix)]
@@ -37,8 +37,8 @@ class Interfering(MemoryStore):
         return found
 
     def _interfere(self) -> None:
-        if self.meanwhile is not None:
-            action, self.meanwhile = self.meanwhile, None
+        if self.interfere is not None:
+            action, self.interfere = self.interfere, None
             action()
 
 
@@ -62,13 +62,13 @@ def test_an_append_during_a_shrink_is_kept(layout: dict[str, Any], length: int) 
     a = tegula.create_array(store, shape=12, dtype="i4", **layout)
     a[:] = 7
     other = tegula.open_array(store, mode="r+")
-    store.meanwhile = lambda: other.append([1, 2, 3]) and None
+    store.interfere = lambda: other.append([1, 2, 3]) and None
     a.resize(length)
     assert tegula.open(store)[...].tolist() == [7] * length + [1, 2, 3]
 
 
 @pytest.mark.parametrize("length", [3, 4, 5])
-def test_what_an_interrupted_shrink_left_is_not_seen_after_growing(layout: dict[str, Any], length: int) -> None:
+def test_leftovers_of_an_interrupted_shrink_are_cleared_on_growing(layout: dict[str, Any], length: int) -> None:
     store = Interfering()
     a = tegula.create_array(store, shape=12, dtype="i4", **layout)
     a[:] = 7
@@ -76,7 +76,7 @@ def test_what_an_interrupted_shrink_left_is_not_seen_after_growing(layout: dict[
     def die() -> None:
         raise KeyboardInterrupt
 
-    store.meanwhile = die
+    store.interfere = die
     with pytest.raises(KeyboardInterrupt):
         a.resize(length)
     again = tegula.open_array(store, mode="r+")
@@ -85,7 +85,7 @@ def test_what_an_interrupted_shrink_left_is_not_seen_after_growing(layout: dict[
     assert again[...].tolist() == [7] * length + [0] * (12 - length)
 
 
-def test_what_a_stale_handle_wrote_beyond_the_edge_is_not_seen_after_growing(layout: dict[str, Any]) -> None:
+def test_writes_of_a_stale_handle_beyond_the_edge_are_cleared_on_growing(layout: dict[str, Any]) -> None:
     store = MemoryStore()
     a = tegula.create_array(store, shape=12, dtype="i4", **layout)
     stale = tegula.open_array(store, mode="r+")
@@ -97,7 +97,7 @@ def test_what_a_stale_handle_wrote_beyond_the_edge_is_not_seen_after_growing(lay
 
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 @pytest.mark.parametrize("separator", [".", "/"])
-def test_growing_by_little_lists_nothing_and_shows_nothing_old(
+def test_growing_by_few_chunks_does_not_list_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any, separator: str
 ) -> None:
     with config.configure(executor=executor):
@@ -153,9 +153,7 @@ def by_the_kernel(kernel: ModuleType) -> Iterator[None]:
 
 @pytest.mark.usefixtures("by_the_kernel")
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_what_another_appends_while_files_are_deleted_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_an_append_while_files_are_deleted_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     array = tegula.create_array(tmp_path, shape=600, chunks=1, dtype="i4")
     array[:] = 7
     other = tegula.open_array(tmp_path, mode="r+")
@@ -180,12 +178,12 @@ def test_what_another_appends_while_files_are_deleted_is_kept(
     assert found.nchunks_initialized() == 8
 
 
-def test_growing_at_once_with_a_shrink_shows_no_old_values() -> None:
+def test_growing_during_a_shrink_shows_no_old_values() -> None:
     store = Interfering()
     a = tegula.create_array(store, shape=12, chunks=4, dtype="i4")
     a[:] = 7
     other = tegula.open_array(store, mode="r+")
-    store.meanwhile = lambda: other.resize(9)
+    store.interfere = lambda: other.resize(9)
     a.resize(3)
     found = tegula.open(store)[...]
     assert set(found[3:].tolist()) <= {0}
@@ -204,7 +202,7 @@ def test_a_damaged_chunk_does_not_stop_a_shrink() -> None:
 
 
 class Failing(MemoryStore):
-    """Refuses to store chunks when it is told to."""
+    """A store that can be set to refuse chunks."""
 
     broken = False
 
@@ -267,7 +265,7 @@ def test_a_new_shape_changes_the_numbers_of_the_document_only(format: str) -> No
     assert tegula.open_array(store).metadata == array.metadata
 
 
-def test_what_others_change_between_two_resizes_is_seen() -> None:
+def test_a_second_resize_sees_changes_by_other_processes() -> None:
     store = MemoryStore()
     array = tegula.create_array(store, shape=4, chunks=2, dtype="i4")
     other = tegula.open_array(store, mode="r+")
@@ -283,7 +281,7 @@ def test_what_others_change_between_two_resizes_is_seen() -> None:
         array.resize(9)
 
 
-def test_chunks_of_no_length_become_some_when_the_array_grows() -> None:
+def test_growing_from_length_0_gives_chunks_a_length() -> None:
     store = MemoryStore()
     tegula.create_array(store, shape=0, chunks=1, dtype="i4", format="zarr2")
     text = (store.get(".zarray") or b"").decode()

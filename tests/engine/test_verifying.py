@@ -1,4 +1,4 @@
-"""Chunks that are decoded to see whether they can be: large shards by parts, while others write."""
+"""Verification of chunks: large shards are read in parts, also while others write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.stores import MemoryStore
 
 
 class Watched(MemoryStore):
-    """Says how many bytes were asked for at once, and lets somebody write in between."""
+    """A store that records the sizes of reads, and runs another action between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def test_a_shard_by_parts_and_whole(start: bool, whole: int, monkeypatch: pytest
     assert verdict.chunks == 7
 
 
-def test_a_shard_that_is_replaced_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_that_is_replaced_during_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "_WHOLE", 0)
     store = Watched()
     array = shard(store)

@@ -1,4 +1,4 @@
-"""bcolz's documents: every spelling that was ever written is read, and nothing in them is run or believed."""
+"""Documents of bcolz: reading of every form that bcolz wrote, without executing or trusting anything in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tegula
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.formats.bcolz1 import automatic_chunklen, automatic_chunks
+from tegula.formats.bcolz_chunks import automatic_chunklen, automatic_chunks
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 
 BCOLZ = find_format("bcolz")
@@ -73,7 +73,7 @@ def test_data_types(text: str, dtype: Any) -> None:
         "i4\0", "T", "datetime64[fortnight]", "{**{}}", "[f'{1}']", "[('a', '<i4', -1)]",
     ],
 )  # fmt: skip
-def test_what_is_no_data_type_is_refused(text: Any) -> None:
+def test_invalid_data_types_are_rejected(text: Any) -> None:
     with pytest.raises((MetadataError, UnsupportedError)) as raised:
         parsed({"dtype": text})
     assert raised.value.key == "meta/storage"
@@ -99,7 +99,7 @@ def test_defaults(dtype: str, dflt: Any, value: Any) -> None:
     assert fill[()] == (np.void(value) if dtype == "|V2" else value)
 
 
-def test_defaults_that_are_not_equal_to_themselves() -> None:
+def test_nan_and_nat_as_defaults() -> None:
     for dtype, dflt in (("float32", float("nan")), ("datetime64", None), ("datetime64[ns]", -(2**63))):
         fill = parsed({"dtype": dtype, "dflt": dflt}).fill_value
         assert fill is not None
@@ -114,7 +114,7 @@ def test_defaults_that_are_not_equal_to_themselves() -> None:
         ([("m", ">i4", (1, 2)), ("n", [("v", "V2")])], ([[1, 2]], (b"\0\1",)), [[[1, 2]], ["\0\1"]]),
     ],
 )
-def test_defaults_of_fields_of_any_type_are_written_and_read(fields: Any, value: Any, dflt: Any) -> None:
+def test_defaults_of_structures_survive_a_round_trip(fields: Any, value: Any, dflt: Any) -> None:
     fill = np.array(value, fields)
     a = tegula.create_array({}, shape=2, dtype=fields, fill_value=fill, format="bcolz")
     assert json.loads(a.store.get("meta/storage") or b"")["dflt"] == dflt
@@ -124,24 +124,24 @@ def test_defaults_of_fields_of_any_type_are_written_and_read(fields: Any, value:
 
 
 @pytest.mark.parametrize("dflt", [[5], [[1]], [[1, 2, 3]], [3], ["x"]])
-def test_defaults_that_do_not_fit_their_fields_are_refused(dflt: Any) -> None:
+def test_defaults_that_do_not_fit_their_fields_are_rejected(dflt: Any) -> None:
     with pytest.raises(MetadataError, match="dflt"):
         parsed({"dtype": "[('m', '<i4', (2,))]", "dflt": dflt})
 
 
-def test_no_zero_is_written_for_times_without_a_unit() -> None:
+def test_the_default_of_a_time_without_a_unit_is_not_written_as_zero() -> None:
     a = tegula.create_array({}, shape=2, dtype="M8", format="bcolz")
     assert json.loads(a.store.get("meta/storage") or b"")["dflt"] is None
 
 
-def test_a_default_that_differs_within_a_row_is_kept_but_no_fill_value() -> None:
+def test_a_default_that_differs_within_a_row_is_kept_and_gives_no_fill_value() -> None:
     metadata = parsed({"dflt": [1, 2]}, {"shape": [25, 2]})
     assert metadata.fill_value is None
     assert BCOLZ.serialize(metadata) == metadata.documents
 
 
 @pytest.mark.parametrize("dflt", ["x", [1, 2], {}, 1.5, 2**40, None, float("nan")])
-def test_what_is_no_default_is_refused(dflt: Any) -> None:
+def test_invalid_defaults_are_rejected(dflt: Any) -> None:
     with pytest.raises(MetadataError, match="dflt"):
         parsed({"dflt": dflt})
 
@@ -164,7 +164,7 @@ def test_compression_parameters(cparams: dict[str, Any], codec: dict[str, Any]) 
     [("bool", 1), ("float64", 8), (">i2", 2), ("|S7", 1), ("<U5", 4), ("|V5", 5), ("|V300", 1), ("complex128", 16),
      ("datetime64[ns]", 8), ("[('a', '<i4'), ('b', 'S3')]", 7), ("object", 1)],
 )  # fmt: skip
-def test_the_type_size_that_bcolz_reads_parts_of_a_frame_by(dtype: str, typesize: int) -> None:
+def test_the_type_size_of_frames(dtype: str, typesize: int) -> None:
     assert parsed({"dtype": dtype}).codecs[-2].configuration["typesize"] == typesize
 
 
@@ -177,12 +177,12 @@ def test_the_type_size_that_bcolz_reads_parts_of_a_frame_by(dtype: str, typesize
         ({}, {"shape": [2**63]}), ({}, {"shape": [1] * 40}), ({"dtype": "object"}, {"shape": [3, 2]}),
     ],
 )  # fmt: skip
-def test_hostile_documents_are_refused(storage: dict[str, Any], sizes: dict[str, Any]) -> None:
+def test_invalid_documents_are_rejected(storage: dict[str, Any], sizes: dict[str, Any]) -> None:
     with pytest.raises(TegulaError):
         parsed(storage, sizes)
 
 
-def test_members_that_are_missing() -> None:
+def test_missing_members() -> None:
     for name in ("dtype", "cparams", "chunklen"):
         broken = {key: value for key, value in STORAGE.items() if key != name}
         with pytest.raises(MetadataError, match=name):
@@ -203,7 +203,7 @@ def test_members_that_are_missing() -> None:
     quantize=st.integers(0, 4),
     shuffle=st.integers(0, 2),
 )
-def test_what_is_written_is_read_as_the_same(
+def test_metadata_survives_a_round_trip(
     dtype: str, shape: list[int], chunklen: int, quantize: int, shuffle: int
 ) -> None:
     codecs: list[Any] = [{"id": "blosc", "cname": "zlib", "clevel": 3, "shuffle": shuffle}]
@@ -226,7 +226,7 @@ def test_what_is_written_is_read_as_the_same(
     )
 
 
-def test_members_that_nobody_knows_stay() -> None:
+def test_unknown_members_are_kept() -> None:
     raw = {**documents({"mine": 1}, {"yours": [2]}), "__attrs__": b'{"x": 1}\n'}
     metadata = BCOLZ.parse(raw)
     assert metadata is not None
@@ -262,7 +262,7 @@ def test_the_columns_of_a_ctable() -> None:
         {"shape": 4, "dtype": "i4", "codecs": [{"id": "delta", "dtype": "<i4"}, {"id": "blosc"}]},
     ],
 )  # fmt: skip
-def test_what_bcolz_has_no_form_for_is_refused_before_anything_is_written(options: dict[str, Any]) -> None:
+def test_adapt_rejects_what_bcolz_can_not_express(options: dict[str, Any]) -> None:
     store = tegula.MemoryStore()
     with pytest.raises((UnsupportedError, MetadataError)):
         tegula.create_array(store, format="bcolz", **{"dtype": "i4", **options})
@@ -277,7 +277,7 @@ def test_no_compression_is_level_0() -> None:
 
 
 def test_the_length_of_automatic_chunks() -> None:
-    # what bcolz 1.13 has chosen for expected length and bytes of a row
+    # recorded from bcolz 1.13: expected length, bytes of a row, chunk length
     for expected, nbytes, rows in (
         (-1, 4, 4096), (0, 8, 2048), (25, 4, 4096), (10**6, 8, 32768), (10**9, 4, 524288), (10**11, 600, 6990),
         (300, 800, 327), (13_107, 8, 16384), (13_108, 8, 32768), (1_310_719, 8, 32768), (1_310_720, 8, 65536),
@@ -287,8 +287,8 @@ def test_the_length_of_automatic_chunks() -> None:
     assert automatic_chunks((), 4) == ()
 
 
-def test_other_places_are_not_mistaken_for_it(tmp_path: Any) -> None:
-    """A file named `meta` is Zarr v1's document, not the directory of bcolz's, and the other way round."""
+def test_bcolz_and_zarr_v1_are_told_apart(tmp_path: Any) -> None:
+    """A file named `meta` is the document of Zarr v1, a directory of that name belongs to bcolz."""
     tegula.save(tmp_path / "one", np.arange(4), format="zarr1")
     tegula.save(tmp_path / "two", np.arange(5), format="bcolz")
     assert tegula.open(tmp_path / "one").format == "zarr1"

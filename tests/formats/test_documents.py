@@ -1,4 +1,4 @@
-"""JSON documents: limits, and the style in which they are written again."""
+"""JSON documents: limits of parsing, and the layout in which they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.errors import MetadataError
-from tegula.formats.documents import Style, dump, load, replace_document, rewrite
+from tegula.formats.documents import load, replace_document, rewrite
+from tegula.formats.json_encoding import Style, dump
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 values = st.recursive(
@@ -33,7 +34,7 @@ def written(value: Any, indent: int | None, ensure_ascii: bool, ending: str) -> 
 
 
 @given(objects, layouts)
-def test_nothing_changes_where_nothing_has_changed(value: dict[str, Any], layout: dict[str, Any]) -> None:
+def test_an_unchanged_document_keeps_its_bytes(value: dict[str, Any], layout: dict[str, Any]) -> None:
     raw = written(value, **layout)
     fresh = Style()
     assert rewrite({"x": raw}, "x", {}, fresh) == raw
@@ -60,12 +61,12 @@ def test_a_change_keeps_the_other_members_and_the_style(
             assert (b"\n" in new.strip()) is (layout["indent"] is not None)
 
 
-def test_an_empty_document_takes_the_usual_style() -> None:
+def test_an_empty_document_gets_the_default_layout() -> None:
     assert replace_document({"x": b"{}"}, "x", {"é": 1}, Style()) == b'{\n    "\\u00e9": 1\n}'
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (0, False), (True, 1), (0.0, -0.0)])
-def test_values_that_python_takes_for_equal_are_told_apart(old: Any, new: Any) -> None:
+def test_values_that_are_equal_in_python_only_are_changes(old: Any, new: Any) -> None:
     raw = dump({"a": old}, "x", Style())
     for changed in (
         rewrite({"x": raw}, "x", {"a": new}, Style()),
@@ -74,7 +75,7 @@ def test_values_that_python_takes_for_equal_are_told_apart(old: Any, new: Any) -
         assert repr(load(changed, "x")["a"]) == repr(new)
 
 
-def test_nan_is_no_change() -> None:
+def test_nan_equals_nan() -> None:
     raw = b'{"a": NaN, "b": [Infinity]}'
     assert rewrite({"x": raw}, "x", {"a": float("nan")}, Style()) == raw
 
@@ -91,17 +92,17 @@ def test_nan_is_no_change() -> None:
         b'{"a":' + b"9" * 5000 + b"}",
     ],
 )  # fmt: skip
-def test_what_is_no_document_is_refused(raw: bytes) -> None:
+def test_invalid_documents_are_rejected(raw: bytes) -> None:
     with pytest.raises(MetadataError) as caught:
         load(raw, "a/zarr.json")
     assert caught.value.key == "a/zarr.json"
 
 
-def test_brackets_in_text_are_no_depth() -> None:
+def test_brackets_in_strings_do_not_count_as_depth() -> None:
     assert load(json.dumps({"a": "[" * 1000}).encode(), "x")["a"] == "[" * 1000
 
 
-def test_the_last_of_two_members_holds() -> None:
+def test_the_last_of_repeated_members_counts() -> None:
     assert load(b'{"a": 1, "a": 2}', "x") == {"a": 2}
 
 
@@ -113,7 +114,7 @@ def deep(levels: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), b"bytes", 1j, deep(5000), {(1, 2): 3}])
-def test_what_has_no_json_form_is_refused(value: Any) -> None:
+def test_values_without_a_json_form_are_rejected(value: Any) -> None:
     for write in (
         lambda: dump({"a": value}, "x", Style()),
         lambda: rewrite({"x": b'{"b": 1}'}, "x", {"a": value}, Style()),
@@ -139,7 +140,7 @@ NAMES = st.one_of(st.integers(), st.booleans(), st.none(), st.floats())
     st.booleans(),
     st.booleans(),
 )
-def test_documents_are_laid_out_as_json_dumps_does(
+def test_the_layout_is_that_of_json_dumps(
     value: dict[str, Any], indent: int | None, ascii: bool, sort_keys: bool
 ) -> None:
     style = Style(indent=indent, ascii=ascii, sort_keys=sort_keys)
@@ -154,7 +155,7 @@ def test_documents_are_laid_out_as_json_dumps_does(
     assert dump(value, "key", style) == raw
 
 
-def test_numpys_values_are_written_as_those_of_python() -> None:
+def test_numpy_values_are_written_like_python_values() -> None:
     value = {"a": np.float32(1.5), "b": np.arange(3), "c": types.MappingProxyType({"d": np.int8(1)}), "e": (1,)}
     expected = {"a": 1.5, "b": [0, 1, 2], "c": {"d": 1}, "e": [1]}
     for style in (Style(), Style(indent=None)):

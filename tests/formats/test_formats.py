@@ -1,4 +1,4 @@
-"""The formats: documents become the model and documents again, whatever is in them."""
+"""Formats: conversion of documents to metadata and back, for valid and for damaged documents."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ GROUPS = {
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_writing_what_was_read_changes_nothing(sample: tuple[str, Documents]) -> None:
+def test_serializing_parsed_documents_changes_nothing(sample: tuple[str, Documents]) -> None:
     format, documents = sample
     item = find_format(format)
     metadata = item.parse(documents)
     assert isinstance(metadata, ArrayMetadata)
     assert item.serialize(metadata) == documents
     assert parse(documents) == metadata
-    # and a document written from the model alone is the same
+    # a document that is written from the metadata alone has the same meaning
     fresh = item.adapt(metadata)
     assert item.serialize(fresh) == documents
     assert item.parse(item.serialize(fresh)) == metadata
 
 
 @pytest.mark.parametrize("format", GROUPS)
-def test_groups_too(format: str) -> None:
+def test_serializing_parsed_groups_changes_nothing(format: str) -> None:
     item, documents = find_format(format), GROUPS[format]
     metadata = item.parse(documents)
     assert isinstance(metadata, GroupMetadata)
@@ -80,7 +80,7 @@ def test_groups_too(format: str) -> None:
 
 @pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample[0] in MAIN])
 @pytest.mark.parametrize("indent", [None, 2, 3])
-def test_what_is_not_understood_outlives_a_change(sample: tuple[str, Documents], indent: int | None) -> None:
+def test_unknown_members_survive_a_change(sample: tuple[str, Documents], indent: int | None) -> None:
     format, documents = sample
     key = MAIN[format]
     content = json.loads(documents[key])
@@ -118,13 +118,13 @@ def kind_of(*parts: Documents) -> tuple[str, str]:
     return (type(node).__name__, node.format) if node is not None else ("", "")
 
 
-def test_the_format_is_told_by_the_keys_that_are_there() -> None:
+def test_the_keys_that_are_present_determine_the_format() -> None:
     arrays = dict(SAMPLES[:3])
     for format, documents in arrays.items():
         assert kind_of(documents) == ("ArrayMetadata", format)
     assert kind_of(arrays["zarr1"], arrays["zarr2"], arrays["zarr3"]) == ("ArrayMetadata", "zarr3")
     assert kind_of(arrays["zarr1"], arrays["zarr2"]) == ("ArrayMetadata", "zarr2")
-    # libraries have left groups in the directories of older arrays
+    # some libraries left groups in the directories of older arrays
     assert kind_of(arrays["zarr1"], GROUPS["zarr2"]) == ("ArrayMetadata", "zarr1")
     assert kind_of(arrays["zarr1"], GROUPS["zarr3"]) == ("ArrayMetadata", "zarr1")
     assert kind_of(arrays["zarr2"], GROUPS["zarr3"]) == ("ArrayMetadata", "zarr2")
@@ -133,13 +133,13 @@ def test_the_format_is_told_by_the_keys_that_are_there() -> None:
     assert kind_of({}) == ("", "")
 
 
-def test_an_unknown_format_is_named() -> None:
+def test_an_unknown_format_is_an_error() -> None:
     for name in ("zarr4", "", None, []):
         with pytest.raises(MetadataError, match="zarr3"):
             find_format(name)  # type: ignore[arg-type]
 
 
-def test_every_format_says_what_it_can() -> None:
+def test_the_capabilities_of_each_format() -> None:
     store = tegula.MemoryStore()
     with pytest.raises(UnsupportedError):
         tegula.create_group(store, format="zarr1")
@@ -177,7 +177,7 @@ junk = leaves | st.lists(leaves, max_size=3) | st.dictionaries(st.text(max_size=
 
 @st.composite
 def damaged(draw: st.DrawFn) -> Documents:
-    """Draw a valid node of which a few members of a document are replaced, left out or doubled."""
+    """Draw the documents of a valid node, with a few members replaced, left out or repeated."""
     _, documents = draw(st.sampled_from([*SAMPLES, *GROUPS.items()]))
     out = dict(documents)
     for _ in range(draw(st.integers(1, 2))):
@@ -206,7 +206,7 @@ def damaged(draw: st.DrawFn) -> Documents:
 
 
 def use(documents: Documents) -> None:
-    """Do with a node what users do; a `TegulaError` is an answer."""
+    """Use a node as users do; a `TegulaError` is a valid outcome."""
     store = tegula.MemoryStore(documents)
     node = tegula.open(store, mode="r+")
     repr(node)
@@ -238,7 +238,7 @@ def use(documents: Documents) -> None:
 
 @settings(max_examples=400)
 @given(damaged())
-def test_a_damaged_document_is_read_or_refused_and_nothing_else(documents: Documents) -> None:
+def test_a_damaged_document_is_read_or_rejected(documents: Documents) -> None:
     tracemalloc.start()
     try:
         with config.configure(max_chunk_bytes=2**24, threads=1):
@@ -252,7 +252,7 @@ def test_a_damaged_document_is_read_or_refused_and_nothing_else(documents: Docum
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_each_member_that_must_be_there_is_missed(sample: tuple[str, Documents]) -> None:
+def test_a_missing_required_member_is_an_error(sample: tuple[str, Documents]) -> None:
     format, documents = sample
     key = MAIN.get(format, BCOLZ)
     content = json.loads(documents[key])
@@ -270,7 +270,7 @@ def test_each_member_that_must_be_there_is_missed(sample: tuple[str, Documents])
 
 
 @pytest.mark.parametrize("fill", [0, "", "AAAA", [], None])
-def test_a_small_document_makes_no_large_element(fill: Any) -> None:
+def test_a_small_document_can_not_demand_a_large_element(fill: Any) -> None:
     cases = [
         (0, "|S2000000000"), (0, "|V2000000000"), (1, "<U500000000"), (1, [["a", "<i4", [10**8]]]), (2, "r16000000000"),
         (2, {"name": "null_terminated_bytes", "configuration": {"length_bytes": 2 * 10**9}}),
@@ -289,7 +289,7 @@ def test_a_small_document_makes_no_large_element(fill: Any) -> None:
         tracemalloc.stop()
 
 
-def test_a_small_document_makes_no_large_grid() -> None:
+def test_a_small_document_can_not_demand_a_large_grid() -> None:
     content = json.loads(SAMPLES[2][1]["zarr.json"])
     content["shape"] = [2**40] * 2
     for shapes in ([[[1, 2**40]]] * 2, [[[2**20, 2**20]]] * 2, [[[1, 2**40], 1], 2**40]):
@@ -311,7 +311,7 @@ def test_a_small_document_makes_no_large_grid() -> None:
         [["a", "|O"]], "|S99999999999", "<U999999999", "nothing", "bfloat17",
     ],
 )  # fmt: skip
-def test_what_is_no_type_string_is_refused(dtype: Any) -> None:
+def test_invalid_type_strings_are_rejected(dtype: Any) -> None:
     for format, documents in SAMPLES[:2]:
         key = MAIN[format]
         content = {**json.loads(documents[key]), "dtype": dtype}
@@ -322,7 +322,7 @@ def test_what_is_no_type_string_is_refused(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["zz", "must_understand", "consolidated"])
-def test_v3_members_that_must_be_understood_are(name: str) -> None:
+def test_unknown_v3_members_must_state_that_they_may_be_ignored(name: str) -> None:
     document = json.loads(SAMPLES[2][1]["zarr.json"])
     for extra in (1, None, {}, {"must_understand": True}, {"must_understand": "no"}, []):
         with pytest.raises(UnsupportedError) as caught:
@@ -342,7 +342,7 @@ def test_v3_members_that_must_be_understood_are(name: str) -> None:
         {"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[2, 3]], 3]}}},
         {"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4, 9], [3, 1]]}}},
         {"storage_transformers": [{"name": "x", "must_understand": False}]},
-        {"codecs": ["bytes", {"name": "nobody-knows", "must_understand": False}]},
+        {"codecs": ["bytes", {"name": "unknown", "must_understand": False}]},
     ],
 )  # fmt: skip
 def test_forms_of_the_v3_specification(change: dict[str, Any]) -> None:

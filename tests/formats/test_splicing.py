@@ -1,4 +1,4 @@
-"""Changes of a few members of a large object are those that writing the whole object makes."""
+"""Changing a few members of a large object in place gives what writing the whole object gives."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import given
 
 import tegula
 from tegula.errors import MetadataError
-from tegula.formats import documents, zarr2, zarr3
-from tegula.formats.documents import Style, dump
-from tegula.formats.splicing import Absent, spliced
+from tegula.formats import json_encoding, zarr2, zarr3
+from tegula.formats.json_encoding import Style, dump
+from tegula.formats.splicing import Absent, splice
 
 LONG = "x" * 2**15
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters='"\\', min_codepoint=32), max_size=3)
@@ -30,14 +30,14 @@ def content(old: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4), st.dictionaries(NAMES, VALUES, min_size=1, max_size=3), STYLES)
-def test_values_set_are_written_as_in_the_whole(old: dict[str, Any], changes: dict[str, Any], style: Style) -> None:
+def test_a_changed_value_is_written_as_in_the_whole(old: dict[str, Any], changes: dict[str, Any], style: Style) -> None:
     old = {"m": LONG, **old}
     for chain in ((), ("attributes",)):
         raw = dump({"attributes": old, "z": 1} if chain else old, "key", style)
         parsed = json.loads(raw)
         object_now = parsed["attributes"] if chain else parsed
-        found = spliced(raw, "key", chain, object_now, changes, style)
-        if found is None:  # names with escapes
+        found = splice(raw, "key", chain, object_now, changes, style)
+        if found is None:  # escaped names are left to a full parse
             assert not raw.isascii() or b"\\u" in raw or b"\\" in raw
             continue
         new, says = found
@@ -50,17 +50,17 @@ def test_values_set_are_written_as_in_the_whole(old: dict[str, Any], changes: di
 
 
 def documents_style(raw: bytes, fresh: Style) -> Style:
-    """Return the style in which a document that is written as a whole is written."""
-    found = documents.style_of(raw)
+    """Return the layout in which the whole document is written."""
+    found = json_encoding.style_of(raw)
     return Style(found.indent, found.ascii, found.ending, fresh.sort_keys)
 
 
 @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), STYLES, st.data())
-def test_a_removed_value_is_gone_and_nothing_else(old: dict[str, Any], style: Style, data: st.DataObject) -> None:
+def test_removing_a_member_keeps_all_other_bytes(old: dict[str, Any], style: Style, data: st.DataObject) -> None:
     raw = dump({"m": LONG, **old}, "key", style)
     parsed = json.loads(raw)
     name = data.draw(st.sampled_from([*parsed]))
-    found = spliced(raw, "key", (), parsed, {name: Absent}, style)
+    found = splice(raw, "key", (), parsed, {name: Absent}, style)
     if found is not None:
         whole = content(parsed, {name: Absent})
         assert found[1] == whole
@@ -76,12 +76,12 @@ def test_a_removed_value_is_gone_and_nothing_else(old: dict[str, Any], style: St
         b'{\n  "a": 1\n}',  # small
     ],
 )
-def test_an_unusual_document_is_left_to_be_written_as_a_whole(raw: bytes) -> None:
-    assert spliced(raw, "key", (), json.loads(raw), {"b": 1}, zarr3.STYLE) is None
+def test_an_unusual_document_is_not_changed_in_place(raw: bytes) -> None:
+    assert splice(raw, "key", (), json.loads(raw), {"b": 1}, zarr3.STYLE) is None
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_other_bytes_of_large_attributes_stay_as_they_are(format: str) -> None:
+def test_changing_one_of_many_attributes_keeps_all_other_bytes(format: str) -> None:
     store = tegula.MemoryStore()
     group = tegula.create_group(store, format=format, attributes={"a": 1.5, "b": LONG, "c": {"d": [1, 2]}})
     key = ".zattrs" if format == "zarr2" else "zarr.json"
@@ -99,19 +99,19 @@ def test_other_bytes_of_large_attributes_stay_as_they_are(format: str) -> None:
     del group.attrs["b2"]
     assert store.get(key) == odd
     value = group.attrs["c"]
-    value["d"].append(3)  # what was changed in place is stored when it is set
+    value["d"].append(3)  # a change in place is stored when the attribute is set
     group.attrs["c"] = value
     assert tegula.open_group(store).attrs["c"] == {"d": [1, 2, 3]}
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_one_change_parses_a_large_document_once_and_writes_no_other_value(
+def test_one_change_parses_a_large_document_once_and_encodes_one_value(
     format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = tegula.MemoryStore()
     group = tegula.create_group(store, format=format, attributes={"a": 1, "b": LONG})
     parsed, written = [], []
-    loads, text = json.loads, documents.Indenter.text
+    loads, text = json.loads, json_encoding.Indenter.text
 
     def count(raw: Any, *args: Any, **options: Any) -> Any:
         parsed.append(len(raw) > 2**15)
@@ -121,15 +121,15 @@ def test_one_change_parses_a_large_document_once_and_writes_no_other_value(
         written.append(value)
         return text(self, value, line)
 
-    monkeypatch.setattr(documents.json, "loads", count)
-    monkeypatch.setattr(documents.Indenter, "text", note)
+    monkeypatch.setattr(json, "loads", count)
+    monkeypatch.setattr(json_encoding.Indenter, "text", note)
     group.attrs["a"] = 2
     assert sum(parsed) == 1
     assert not any(LONG in str(value) for value in written)
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_what_can_not_be_read_back_is_refused(format: str) -> None:
+def test_attributes_without_a_json_form_are_rejected(format: str) -> None:
     store = tegula.MemoryStore()
     group = tegula.create_group(store, format=format, attributes={"b": LONG})
     before = {key: store.get(key) for key in store.list()}
@@ -142,7 +142,7 @@ def test_what_can_not_be_read_back_is_refused(format: str) -> None:
     assert {key: store.get(key) for key in store.list()} == before
 
 
-def test_names_of_dimensions_follow_the_attribute_of_zarr_v2() -> None:
+def test_dimension_names_follow_the_attribute_of_zarr_v2() -> None:
     store = tegula.MemoryStore()
     array = tegula.create_array(store, shape=(2, 3), dtype="i4", format="zarr2", attributes={"b": LONG})
     array.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]

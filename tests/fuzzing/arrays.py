@@ -74,7 +74,7 @@ class Subject:
 
     @functools.cached_property
     def executors(self) -> tuple[str, ...]:
-        """Those that differ for this array: what the kernel can't do, the reference executor does for it."""
+        """The executors that differ for this array: what the kernel can't do, the reference executor does for it."""
         metadata = self.array.metadata
         if metadata.data_type.variable or self.array._stored.chain.native is None:
             return ("reference",)
@@ -211,7 +211,7 @@ def _agreed(subject: Subject, selection: Any, native: Any, defined: Any) -> Any:
         if selection is not ... and subject.skips_blocks:
             return native  # the blocks that it needs are sound
         if isinstance(defined, UnsupportedError):
-            return native  # zstd 0.7 in Blosc
+            return native  # zstd 0.7 or snappy in Blosc
         if any(text in str(defined) for text in _STRICTER):
             return native
     raise Violation("disagreement", f"{selection}: the kernel says {short(native)}, the reference {short(defined)}")

@@ -76,7 +76,7 @@ def work(pipe: Connection, beat: Any, trace: str) -> None:
 
 
 def _serve(pipe: Connection, beat: Any) -> None:
-    for name in TARGETS:  # what is loaded once is nobody's growth
+    for name in TARGETS:  # what is loaded once is no growth
         beat[1] = time.monotonic()
         target = target_of(name)
         for number in range(5):

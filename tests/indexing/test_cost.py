@@ -1,4 +1,4 @@
-"""Costs follow the selection, never the size of the array."""
+"""The cost of a plan depends on the selection and not on the size of the array."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def all_selections() -> Iterator[Plan]:
     yield numpy_like(([[last], [0]], slice(4, 6), [0, last]), SHAPE, GRID)
 
 
-def test_vast_arrays_cost_nothing() -> None:
+def test_plans_over_huge_arrays_take_no_memory() -> None:
     all_chunks = [list(plan) for plan in all_selections()]
     with at_most(200_000):
         for plan, chunks in zip(all_selections(), all_chunks):
             assert plan.nchunks == sum(1 for _ in plan) == len(chunks) <= 30
 
 
-def test_points_far_apart_are_grouped_though_their_chunks_cannot_be_numbered() -> None:
+def test_distant_points_are_grouped_although_chunk_numbers_overflow() -> None:
     coordinates = [[0, VAST - 1, 0, VAST - 1, 7], [VAST - 1, 0, VAST - 1, 0, 7], [1, 2, 1, 3, VAST - 1]]
     grid = regular_grid((1, 2, 1))
     found = {coords: inner for coords, inner, _, _ in vectorized(tuple(map(np.array, coordinates)), SHAPE, grid)}
@@ -54,7 +54,7 @@ def test_points_far_apart_are_grouped_though_their_chunks_cannot_be_numbered() -
     assert found[0, VAST // 2 - 1, 1][1].tolist() == [1, 1]
 
 
-def test_the_product_over_axes_is_walked_not_stored() -> None:
+def test_the_product_over_axes_is_not_stored() -> None:
     with at_most(10_000_000):
         plan = basic((), (10_000,) * 3, regular_grid((1, 1, 10)))
         assert plan.nchunks == 10**11
@@ -65,7 +65,7 @@ def test_the_product_over_axes_is_walked_not_stored() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 2**30])
 @pytest.mark.parametrize("step", [1, -1, 5, -7, 2**31])
-def test_planning_all_of_a_vast_array_costs_nothing_until_it_is_walked(chunk: int, step: int) -> None:
+def test_planning_all_of_a_huge_array_takes_no_memory(chunk: int, step: int) -> None:
     with at_most(100_000):
         plan = numpy_like((slice(None, None, step), ...), SHAPE, regular_grid((chunk,) * 3))
         per_axis = [-(-VAST // max(abs(length), chunk)) for length in (step, 1, 1)]
@@ -75,7 +75,7 @@ def test_planning_all_of_a_vast_array_costs_nothing_until_it_is_walked(chunk: in
         assert not list(empty)
 
 
-def test_a_step_jumps_over_chunks() -> None:
+def test_a_large_step_skips_chunks() -> None:
     plan = basic(slice(5, None, 2**30), (VAST,), regular_grid((10,)))
     assert plan.nchunks == 1024
     assert [coords for coords, *_ in plan][:2] == [(0,), (2**30 // 10,)]

@@ -1,4 +1,4 @@
-"""What users write between brackets: field names, and messages for what does not fit."""
+"""Selections as written between brackets: field names, and error messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GRID = regular_grid((4, 2))
         ((["x"], "y", ...), ["x", "y"], ...),
     ],
 )
-def test_field_names_are_split_off(selection: Any, fields: Any, rest: Any) -> None:
+def test_field_names_are_separated(selection: Any, fields: Any, rest: Any) -> None:
     assert split_fields(selection) == (fields, rest)
 
 
@@ -69,7 +69,7 @@ def test_field_names_are_split_off(selection: Any, fields: Any, rest: Any) -> No
         (([0, 1], [0, 1, 2]), "index arrays of shapes (2,) (3,) can't be broadcast together"),
     ],
 )
-def test_messages_name_what_does_not_fit(selection: Any, words: str) -> None:
+def test_error_messages(selection: Any, words: str) -> None:
     with pytest.raises(SelectionError) as caught:
         numpy_like(selection, SHAPE, GRID)
     assert words in str(caught.value)
@@ -78,10 +78,10 @@ def test_messages_name_what_does_not_fit(selection: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "selection", "words"),
     [
-        (basic, [1, 2], "a basic selection can't have arrays"),
-        (basic, (0, np.ones(5, bool)), "a basic selection can't have arrays"),
-        (orthogonal, np.ones((10, 5), bool), "arrays of one dimension, not 2 as given for axis 0"),
-        (orthogonal, (0, [[1, 2]]), "arrays of one dimension, not 2 as given for axis 1"),
+        (basic, [1, 2], "a basic selection can't contain arrays"),
+        (basic, (0, np.ones(5, bool)), "a basic selection can't contain arrays"),
+        (orthogonal, np.ones((10, 5), bool), "one-dimensional arrays, but axis 0 got 2 dimensions"),
+        (orthogonal, (0, [[1, 2]]), "one-dimensional arrays, but axis 1 got 2 dimensions"),
         (orthogonal, (0, np.ones(4, bool)), "a boolean mask has length 4 for axis 1 with size 5"),
         (orthogonal, ([0], [0], [0]), "too many indices"),
         (blocks, 3, "index 3 is out of bounds for axis 0 with size 3"),
@@ -96,14 +96,14 @@ def test_messages_name_what_does_not_fit(selection: Any, words: str) -> None:
         (blocks, None, "ints, slices and '...' only"),
     ],
 )
-def test_each_kind_refuses_what_it_has_no_meaning_for(kind: Any, selection: Any, words: str) -> None:
+def test_each_kind_rejects_invalid_items(kind: Any, selection: Any, words: str) -> None:
     with pytest.raises(SelectionError) as caught:
         kind(selection, SHAPE, GRID)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("values", [[1, 2, 3], np.zeros((2, 4)), np.zeros((2, 1, 4)), [[1], [2, 3]]])
-def test_values_that_do_not_broadcast_are_refused(values: Any) -> None:
+def test_values_that_do_not_broadcast_are_rejected(values: Any) -> None:
     with pytest.raises(SelectionError):
         basic((1, slice(4)), SHAPE, GRID).arrange(values)
 

@@ -1,4 +1,4 @@
-"""Plans against NumPy: a toy executor moves elements along a plan, and NumPy says what should have happened."""
+"""Plans compared with NumPy: a minimal executor carries out a plan, and NumPy gives the expected result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FULL = slice(None)
 law = settings(deadline=None, max_examples=250)
 
 
-# --- what is drawn ---------------------------------------------------------------------------------------------------
+# --- strategies ------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -36,7 +36,7 @@ def grids(draw: st.DrawFn, shape: tuple[int, ...]) -> ChunkGrid:
 
 @st.composite
 def arrays(draw: st.DrawFn, min_dims: int = 0) -> tuple[np.ndarray, ChunkGrid]:
-    """Draw an array whose elements are their own flat index, and a grid for it."""
+    """Draw an array whose elements are their flat indices, and a grid for it."""
     shape = tuple(draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 7]), min_size=min_dims, max_size=4)))
     return np.arange(np.prod(shape, dtype=int)).reshape(shape), draw(grids(shape))
 
@@ -69,7 +69,7 @@ def masks(shape: tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
 
 @st.composite
 def adorned(draw: st.DrawFn, items: list[Any], newaxis: bool = True) -> Any:
-    """Draw another spelling of a selection: an ellipsis for full slices, new axes, no tuple."""
+    """Draw an equivalent form of a selection: an ellipsis for full slices, new axes, no tuple."""
     full = [isinstance(item, slice) and item == FULL for item in items]
     start = draw(st.integers(0, len(items)))
     end = draw(st.integers(start, len(items)))
@@ -97,7 +97,7 @@ def basic_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 @st.composite
 def numpy_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """Draw any mixture that NumPy takes, but one whose arrays broadcast."""
+    """Draw any selection that NumPy accepts, with arrays that broadcast."""
     common = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
     items: list[Any] = []
     axis = 0
@@ -136,7 +136,7 @@ def outer_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Any]:
     return items
 
 
-# --- the toy executor ------------------------------------------------------------------------------------------------
+# --- a minimal executor ----------------------------------------------------------------------------------------------
 
 
 def cut(array: np.ndarray, grid: ChunkGrid) -> dict[tuple[int, ...], np.ndarray]:
@@ -149,7 +149,7 @@ def cut(array: np.ndarray, grid: ChunkGrid) -> dict[tuple[int, ...], np.ndarray]
 
 
 def check(plan: Plan, ids: np.ndarray, grid: ChunkGrid, expected: Any, values: np.ndarray) -> None:
-    """Read and write along a plan; `expected` is what NumPy selects of `ids`, the array of flat indices."""
+    """Read and write by a plan; `expected` is the selection of NumPy from `ids`, the array of flat indices."""
     assert plan.shape == expected.shape
     assert plan.is_point == (not isinstance(expected, np.ndarray))
     chunks = cut(ids, grid)
@@ -189,12 +189,12 @@ def right_hand_sides(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray:
     return (np.arange(np.prod(own, dtype=int)) + 1000).reshape(own)
 
 
-# --- the laws --------------------------------------------------------------------------------------------------------
+# --- tests -----------------------------------------------------------------------------------------------------------
 
 
 @law
 @given(st.data())
-def test_basic_selections_are_numpys(data: st.DataObject) -> None:
+def test_basic_selections_match_numpy(data: st.DataObject) -> None:
     ids, grid = data.draw(arrays())
     selection = data.draw(basic_selections(ids.shape))
     expected = ids[selection]
@@ -208,7 +208,7 @@ def test_basic_selections_are_numpys(data: st.DataObject) -> None:
 
 @settings(law, max_examples=500)
 @given(st.data())
-def test_advanced_selections_are_numpys(data: st.DataObject) -> None:
+def test_advanced_selections_match_numpy(data: st.DataObject) -> None:
     ids, grid = data.draw(arrays(min_dims=1))
     selection = data.draw(numpy_selections(ids.shape))
     try:
@@ -224,8 +224,8 @@ def test_advanced_selections_are_numpys(data: st.DataObject) -> None:
 
 @law
 @given(st.data())
-def test_assignment_is_numpys(data: st.DataObject) -> None:
-    """Like the tests above, with NumPy's own assignment and values with too many dimensions."""
+def test_assignment_matches_numpy(data: st.DataObject) -> None:
+    """Compare with NumPy's assignment, also for values with too many dimensions."""
     ids, grid = data.draw(arrays(min_dims=1))
     selection = data.draw(basic_selections(ids.shape) | numpy_selections(ids.shape))
     try:
@@ -291,7 +291,7 @@ def test_block_selections_are_slices_along_chunk_borders(data: st.DataObject) ->
 
 @law
 @given(st.data())
-def test_refined_plans_fit_where_the_chunk_selection_stood(data: st.DataObject) -> None:
+def test_refined_plans_fit_the_chunk_selection(data: st.DataObject) -> None:
     ids, grid = data.draw(arrays(min_dims=1))
     if data.draw(st.booleans()):
         plan = orthogonal(tuple(data.draw(outer_selections(ids.shape))), ids.shape, grid)
@@ -335,7 +335,7 @@ wild_items = st.one_of(
 
 @settings(law, max_examples=600)
 @given(st.data())
-def test_errors_come_where_numpys_come(data: st.DataObject) -> None:
+def test_errors_match_numpy(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(0, 5), max_size=3)))
     items = data.draw(st.lists(wild_items, max_size=4))
     selection = items[0] if len(items) == 1 and data.draw(st.booleans()) else tuple(items)
@@ -353,7 +353,7 @@ def test_errors_come_where_numpys_come(data: st.DataObject) -> None:
     try:
         plan = numpy_like(selection, shape, grid)
     except SelectionError as error:
-        # NumPy does not look at the indices in an array that is broadcast with an empty one.
+        # NumPy does not check the indices of an array that is broadcast with an empty one.
         if expected.size or len(items) == 1 or "out of bounds" not in str(error):
             raise
     else:
@@ -361,7 +361,7 @@ def test_errors_come_where_numpys_come(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("step", [2**63, -(2**63) - 1, 10**30])
-def test_steps_larger_than_any_machine_knows(step: int) -> None:
+def test_steps_beyond_64_bits(step: int) -> None:
     part = slice(None, None, step)
     (item,) = basic((part,), (7,), regular_grid((3,)))
     assert list(range(7))[part] == [item[0][0] * 3 + item[1][0].start]

@@ -18,7 +18,22 @@ from unittest import mock
 from tegula import config, executors
 from tegula.stores import open_files
 
-Answer = tuple[str, int] | None
+
+@dataclass(frozen=True)
+class Fail:
+    """The call does nothing and fails with a number of `errno`."""
+
+    errno: int
+
+
+@dataclass(frozen=True)
+class Short:
+    """The call reads or writes no more bytes than these; calls that do neither go ahead."""
+
+    most: int
+
+
+Answer = Fail | Short | None
 Hook = Callable[[str, str, bool], Answer]
 
 CHANGES = frozenset("create write truncate utime fallocate replace link mkdir rmdir unlink".split())
@@ -60,7 +75,7 @@ class Fault:
         Calls about anything else neither count nor fail.
     at : int
         The call, counted from 0; none if it is negative.
-    act : "kill", "tear", ("fail", errno), ("short", bytes) or a function
+    act : "kill", "tear", `Fail`, `Short` or a function
         ``"tear"`` writes a few bytes and kills at the next call. A function is called, and the call goes on.
     calls : collection of str, optional
         Names of the calls that count.
@@ -92,7 +107,7 @@ class Fault:
         if self.act == "kill" or (self.act == "tear" and (number > self.at or call != "write")):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.act == "tear":
-            return "short", 7
+            return Short(7)
         if callable(self.act):
             self.act()
             return None
@@ -129,14 +144,13 @@ def _wrapped(real: Any, call: str, hook: Hook) -> Any:
         answer = _asked(hook, "create" if creates else call, _path(args, options), False)
         if answer is None:
             return real(*args, **options)
-        what, number = answer
-        if what == "fail":
+        if isinstance(answer, Fail):
             if call == "close":
                 real(*args, **options)
-            raise OSError(number, os.strerror(number))
+            raise OSError(answer.errno, os.strerror(answer.errno))
         if call == "write":
-            return real(args[0], memoryview(args[1])[:number], *args[2:])
-        return real(args[0], min(args[1], number), *args[2:]) if call == "read" else real(*args, **options)
+            return real(args[0], memoryview(args[1])[: answer.most], *args[2:])
+        return real(args[0], min(args[1], answer.most), *args[2:]) if call == "read" else real(*args, **options)
 
     return act
 

@@ -32,7 +32,7 @@ class Operation:
     cheap : bool
         Whether every call is tried by default.
     leaves : callable, optional
-        Says of a key whether it may be left although it was done again: nobody will read it.
+        Says of a key whether it may be left although it was done again: it will not be read.
     holes : bool
         Whether the fill value may be read where neither the old nor the new value is there.
     whole : bool

@@ -1,4 +1,4 @@
-"""Chunk grids and chunk keys against their plain definitions."""
+"""Chunk grids and chunk keys, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lengths(axis: ChunkAxis) -> list[int]:
 
 
 @given(axes)
-def test_an_axis_is_cut_as_its_lengths_say(axis: ChunkAxis) -> None:
+def test_an_axis_is_divided_into_chunks_of_its_lengths(axis: ChunkAxis) -> None:
     cuts = lengths(axis)
     starts = [0, *accumulate(cuts)]
     owner = [number for number, length in enumerate(cuts) for _ in range(length)]
@@ -57,7 +57,7 @@ def test_a_grid_is_the_product_of_its_axes(parts: list[ChunkAxis], data: st.Data
 
 
 @pytest.mark.parametrize("chunks", [[0], [-1], [[1, 0]], [3, [2, -1]]])
-def test_a_chunk_has_a_length(chunks: list[int | list[int]]) -> None:
+def test_a_chunk_length_is_positive(chunks: list[int | list[int]]) -> None:
     with pytest.raises(MetadataError):
         chunk_grid(chunks)
 
@@ -73,7 +73,7 @@ numbers = st.integers(0, 2**63 - 1) | st.integers(0, 12)
 
 
 @given(st.sampled_from([*ENCODINGS, OLD_KEYS]), st.lists(numbers, max_size=4))
-def test_a_key_is_decoded_to_what_it_was_encoded_from(keys: ChunkKeyEncoding, coords: list[int]) -> None:
+def test_decoding_a_key_gives_its_coordinates(keys: ChunkKeyEncoding, coords: list[int]) -> None:
     key = keys.encode(coords)
     if key == "":
         assert not coords
@@ -89,7 +89,7 @@ pieces = st.text(alphabet="c0123456789./-+ _xA٣", max_size=8) | st.from_regex(r
 
 
 @given(st.sampled_from([*ENCODINGS, OLD_KEYS]), pieces, st.integers(0, 3))
-def test_only_keys_that_are_encoded_so_are_decoded(keys: ChunkKeyEncoding, key: str, ndim: int) -> None:
+def test_only_keys_in_canonical_form_are_decoded(keys: ChunkKeyEncoding, key: str, ndim: int) -> None:
     coords = keys.decode(key, ndim)
     if coords is not None:
         assert len(coords) == ndim

@@ -1,4 +1,4 @@
-"""Data types and fill values: to JSON and back, to the bit, and nothing but the right kinds of JSON."""
+"""Data types and fill values: round trips through JSON, bit by bit, and rejection of invalid JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tegula.metadata.data_types import (
     data_type_to_json,
     packed,
 )
-from tegula.metadata.fill_values import default_fill, fill_from_json, fill_to_json, scalar_array
+from tegula.metadata.fill_value_json import fill_from_json, fill_to_json
+from tegula.metadata.fill_values import default_fill, scalar_array
 
 PLAIN = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split()
 UNITS = "Y M W D h m s ms us ns ps fs as".split()
@@ -85,11 +86,11 @@ def test_names_of_the_registry(value: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["r16", "complex_float64", "string", "bytes", "variable_length_bytes"])
-def test_one_of_several_names_is_kept(name: str) -> None:
+def test_an_alias_is_kept(name: str) -> None:
     assert data_type_to_json(data_type_from_json(name)) == name
 
 
-def test_words_for_variable_length() -> None:
+def test_variable_length_types() -> None:
     assert as_data_type(str) == as_data_type("string") == as_data_type(np.dtypes.StringDType()) == STRING
     assert as_data_type(bytes) == as_data_type("bytes") == BYTES
     assert as_data_type(object) == OBJECT
@@ -99,7 +100,7 @@ def test_words_for_variable_length() -> None:
         as_data_type([("a", "O")])
 
 
-def test_padding_is_left_out() -> None:
+def test_packed_removes_padding() -> None:
     aligned = np.dtype([("a", "u1"), ("b", np.dtype("u1,f8", align=True), (2,))], align=True)
     assert packed(aligned).itemsize == 1 + 2 * 9
     assert packed(aligned).names == aligned.names
@@ -134,7 +135,7 @@ hostile = json_values | st.fixed_dictionaries(
 @given(hostile)
 @example({"name": "numpy.datetime64", "configuration": {"unit": []}})
 @example({"name": "struct", "configuration": {"fields": [["a", "r17179869176"], ["b", "r17179869176"]]}})
-def test_what_is_no_data_type_is_refused(value: Any) -> None:
+def test_invalid_data_types_are_rejected(value: Any) -> None:
     try:
         found = data_type_from_json(value)
     except TegulaError:
@@ -142,7 +143,7 @@ def test_what_is_no_data_type_is_refused(value: Any) -> None:
     assert found.itemsize < 2**31
 
 
-def test_nesting_has_a_limit() -> None:
+def test_nesting_is_limited() -> None:
     value: Any = "int8"
     for _ in range(60):
         value = {"name": "struct", "configuration": {"fields": [{"name": "x", "data_type": value}]}}
@@ -154,7 +155,7 @@ def test_nesting_has_a_limit() -> None:
 
 
 def element_of(dtype: np.dtype[Any]) -> st.SearchStrategy[np.ndarray[Any, Any]]:
-    """Draw any bit pattern that is a value of the type, as a 0-d array."""
+    """Draw a 0-d array with any bit pattern that is valid for the type."""
     if dtype == np.dtype(bool):
         return st.booleans().map(np.array)
     if dtype.names is not None:
@@ -186,7 +187,7 @@ def element_of(dtype: np.dtype[Any]) -> st.SearchStrategy[np.ndarray[Any, Any]]:
 
 
 @given(fixed.flatmap(lambda dtype: st.tuples(st.just(dtype), element_of(dtype))))
-def test_a_fill_value_is_read_back_to_the_bit(drawn: tuple[np.dtype[Any], np.ndarray[Any, Any]]) -> None:
+def test_a_fill_value_survives_a_round_trip_bit_by_bit(drawn: tuple[np.dtype[Any], np.ndarray[Any, Any]]) -> None:
     dtype, fill = drawn
     data_type = DataType(dtype)
     again = fill_from_json(through_json(fill_to_json(fill, data_type)), data_type)
@@ -203,7 +204,7 @@ def test_a_fill_value_is_read_back_to_the_bit(drawn: tuple[np.dtype[Any], np.nda
         ("f8", 0xFFF0000000000000, "-Infinity"),
     ],
 )  # fmt: skip
-def test_nan_payloads_are_spelled_in_hex(dtype: str, bits: int, spelling: str) -> None:
+def test_nan_payloads_are_written_in_hexadecimal(dtype: str, bits: int, spelling: str) -> None:
     data_type = as_data_type(dtype)
     fill = np.array(bits, f"u{data_type.itemsize}").view(dtype)
     assert fill_to_json(fill, data_type) == spelling
@@ -235,14 +236,14 @@ def test_negative_zero_is_kept() -> None:
         ("bytes", [256]),
     ],
 )  # fmt: skip
-def test_json_of_the_wrong_kind_is_no_fill_value(dtype: Any, value: Any) -> None:
+def test_json_of_the_wrong_type_is_rejected(dtype: Any, value: Any) -> None:
     with pytest.raises(MetadataError) as caught:
         fill_from_json(value, as_data_type(dtype))
     assert caught.value.field == "fill_value"
 
 
 @given(fixed | st.sampled_from([STRING, BYTES]), json_values)
-def test_no_json_value_does_anything_else_than_be_refused(dtype: Any, value: Any) -> None:
+def test_any_json_value_is_a_fill_value_or_rejected(dtype: Any, value: Any) -> None:
     data_type = dtype if isinstance(dtype, DataType) else DataType(dtype)
     try:
         fill = fill_from_json(value, data_type)
@@ -263,7 +264,7 @@ python_values = st.one_of(
 @given(fixed | st.sampled_from([STRING, BYTES]), python_values)
 @example(np.dtype([("0", "S1")]), np.datetime64("2001-01-01"))
 @example(BYTES, 10**12)
-def test_a_fill_value_is_given_as_numpy_takes_it_or_refused(dtype: Any, value: Any) -> None:
+def test_any_python_value_is_converted_or_rejected(dtype: Any, value: Any) -> None:
     data_type = dtype if isinstance(dtype, DataType) else DataType(dtype)
     try:
         fill = scalar_array(value, data_type)
@@ -274,7 +275,7 @@ def test_a_fill_value_is_given_as_numpy_takes_it_or_refused(dtype: Any, value: A
 
 
 @given(fixed)
-def test_the_usual_fill_value_is_zero(dtype: np.dtype[Any]) -> None:
+def test_the_default_fill_value_is_zero(dtype: np.dtype[Any]) -> None:
     assert not any(default_fill(DataType(dtype)).tobytes())
     assert default_fill(STRING)[()] == ""
     assert default_fill(BYTES)[()] == b""

@@ -217,7 +217,7 @@ def v2_filters(dtype: np.dtype[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 @st.composite
 def array_cases(draw: st.DrawFn, formats: tuple[str, ...] = ("zarr2", "zarr3"), dtypes: tuple[str, ...] = ()) -> Case:
-    """Draw an array; `dtypes` replaces those that zarr-python knows in that format."""
+    """Draw an array; `dtypes` replaces the dtypes that zarr-python knows in that format."""
     format = draw(st.sampled_from(formats))
     names = dtypes or (*NUMBERS, *OTHERS, *(V2_ONLY if format == "zarr2" else ()))
     dtype = np.dtype(draw(st.sampled_from(names)))

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
-from tegula.formats.bcolz1 import automatic_chunklen
+from tegula.formats.bcolz_chunks import automatic_chunklen
 
 NUMBERS = ["bool", "i1", "u1", "i2", ">i2", "u2", "i4", ">u4", "i8", "u8", "f2", "f4", ">f4", "f8", ">f8"]
 OTHERS = ["S1", "S7", "U3", ">U2", "V5", "V256", "M8[ns]", "m8[ns]", "m8[M]"]
@@ -246,7 +246,7 @@ def test_automatic_chunklen_at_its_steps(row: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["i1", "f8", "S7"])
 @pytest.mark.parametrize("shape", [(0,), (5,), (30_000,), (4000, 30)])
-def test_chunks_that_nobody_chose(dtype: str, shape: tuple[int, ...]) -> None:
+def test_chunks_chosen_automatically(dtype: str, shape: tuple[int, ...]) -> None:
     values = np.zeros(shape, dtype)
     case = Case(0, {"cname": "lz4", "clevel": 5, "shuffle": 1, "quantize": 0}, None, len(values), values)
     with places() as (ours, theirs):

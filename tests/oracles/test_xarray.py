@@ -182,8 +182,8 @@ def test_what_xarray_can_not_read_in_v3_is_left_out_with_a_note(tmp_path: Path) 
     group.create_array("f", shape=(2,), dtype="f4", fill_value=None, attributes={**names, "_FillValue": "NaN"})
     report = tegula.convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
     notes = {item.path: " ".join(item.notes) for item in report.arrays}
-    assert "b'x' no longer stands for missing values" in notes["s"]
-    assert "no longer stands" in notes["t"]
+    assert "b'x' no longer marks missing data" in notes["s"]
+    assert "no longer marks" in notes["t"]
     assert {*opened(tmp_path / "b.zarr", consolidated=False)} == {"s", "t", "f"}
 
 

@@ -22,7 +22,7 @@ _numbers = itertools.count()
 _ERRORS = st.builds(
     Fault,
     st.sampled_from(ERRNOS),
-    on=st.sampled_from(["set", (), "set", "get", "delete", ("set", "delete"), "list_prefix", "size", "turn"]),
+    on=st.sampled_from(["set", (), "set", "get", "delete", ("set", "delete"), "list_prefix", "size", "lock"]),
     skip=st.integers(0, 8),
     times=st.sampled_from([1, 1, 2, None]),
     done=st.booleans(),
@@ -81,7 +81,7 @@ class Place:
         """Do as a new process does after the last one has died: what an archive has not committed is lost."""
         if self.kind == "zip":
             kept = shutil.copy(self.path, self.folder / f"{next(_numbers)}.zip")
-            self.below.close()  # commits to the archive that nobody looks at any more
+            self.below.close()  # commits to the archive, which is not read any more
             self.path = Path(kept)
         self.below = self._open() if self.kind in ("local", "zip") else self.below
         self._wrap()

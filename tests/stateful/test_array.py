@@ -124,7 +124,7 @@ class ArrayMachine(RuleBasedStateMachine):
 
     @property
     def fill(self) -> Any:
-        """The value of elements that nobody wrote; of an undefined one, what reading shows."""
+        """The value of elements that were never written; of an undefined one, what reading shows."""
         return self.handles[0]._stored.fill
 
     @property
@@ -322,7 +322,7 @@ class ArrayMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.place.faulty and self.model.size)
     @rule(data=st.data(), skip=st.integers(0, 4))
     def die_while_shrinking(self, data: st.DataObject, skip: int) -> None:
-        """What was to be cut off is not seen again, whoever grows the array later."""
+        """What was to be cut off is not seen again when another process grows the array later."""
         number = self.handles.index(self.draw_handle(data))
         shape = tuple(data.draw(st.integers(0, size), label="size") for size in self.model.shape)
         shape = (shape[0], *self.model.shape[1:]) if self.dense else shape
@@ -366,7 +366,7 @@ class ArrayMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.place.faulty)
     @rule(data=st.data())
     def append_while_another_appends(self, data: st.DataObject) -> None:
-        """Both have their rows there, whoever comes first."""
+        """Both have their rows there, in either order."""
         parts = [self.rows(data, 0, "rows"), self.rows(data, 0, "rows of the other")]
         if len(self.model) + sum(map(len, parts)) > 18:
             return

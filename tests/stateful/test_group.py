@@ -89,7 +89,7 @@ class GroupMachine(RuleBasedStateMachine):
             act = (lambda: self.roots[1].require_group(path)) if number is None else act  # type: ignore[assignment]
         new = {**self.model, **dict.fromkeys(p for p in above if p not in self.model), path: number}
         if self.has_fault(data):
-            # a group above that somebody else has made while we tried is there; a race that is lost to nobody is not
+            # no other writer acts here, so that a lost race would be a fault
             outcome = self.meet(data, act, races=False)
             found = self.found()
             # the groups above may be there, and the array before its values are

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tegula.errors import ConflictError, StoreError
 from tegula.stores import ABSENT, MemoryStore
+from tegula.stores.capabilities import lock
 from tegula.testing import Crash
 
 # keys below keys, names that sort between others, and what a file system may take for something else
@@ -134,8 +135,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert [*store.prefixes_with(prefix, ["b", "1", "x"])] == holders
 
     @rule(key=KEYS)
-    def have_a_turn(self, key: str) -> None:
-        with self.place.store.turn(key):
+    def hold_the_lock(self, key: str) -> None:
+        with lock(self.place.store, key):
             if not self.is_blocked(key):
                 assert self.place.store.get(key) == self.model.get(key)
 

@@ -1,16 +1,20 @@
 """All stores through the published conformance suite."""
 
 from collections import UserDict
+from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 
 import pytest
 
-from tegula.errors import StoreError
-from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.errors import ConflictError, StoreError
+from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, SingleWriterStore, Store, ZipStore
+from tegula.stores.interface import check_key, check_prefix
 from tegula.stores.memory_keys import MemoryKeys
 from tegula.stores.staging import Stage, StagedStore
 from tegula.stores.zip_keys import ZipKeys
 from tegula.testing import FaultyStore, StoreConformance, check_store
+from tegula.testing.suite import run_together
 
 
 class TestMemoryStore(StoreConformance):
@@ -28,10 +32,55 @@ class TestMappingStore(StoreConformance):
     def reopen_read_only(self, store: Store) -> Store:
         return MappingStore(store.mapping, read_only=True)
 
+    def test_stores_over_one_mapping_share_its_locks(self) -> None:
+        store = self.make()
+        created = []
+
+        def create(store: Store) -> None:
+            with suppress(ConflictError):
+                created.append(store.set("a", b"%d" % id(store), if_generation=ABSENT))
+
+        run_together([partial(create, MappingStore(store.mapping)) for _ in range(8)])
+        assert created == [store.get("a", with_generation=True)[1]]
+
 
 class TestMappingStoreOverAnotherMapping(TestMappingStore):
     def make(self) -> Store:
         return MappingStore(UserDict())
+
+
+class Kept(SingleWriterStore):
+    """Storage in one dictionary, with no conditions of its own."""
+
+    url = "kept://"
+
+    def __init__(self, values=None):
+        super().__init__()
+        self.values = {} if values is None else values
+
+    def __reduce__(self):
+        return Kept, (dict(self.values),)
+
+    def read(self, key, byte_range=None):
+        return self.ranged(self.values.get(key), byte_range)
+
+    def write(self, key, value):
+        self.values[key] = value
+
+    def remove(self, key):
+        self.values.pop(key, None)
+
+    def size(self, key):
+        return None if self.read(check_key(key)) is None else len(self.values[key])
+
+    def list_prefix(self, prefix):
+        check_prefix(prefix)
+        return (key for key in [*self.values] if key.startswith(prefix))
+
+
+class TestSingleWriterStore(StoreConformance):
+    def make(self) -> Store:
+        return Kept()
 
 
 class InFolder(StoreConformance):
@@ -50,6 +99,9 @@ class TestLocalStore(InFolder):
 
     def make(self) -> Store:
         return LocalStore(self.place("root"), **self.options)
+
+    def reopen(self, store: Store) -> Store:
+        return LocalStore(store.root, **self.options)
 
     def reopen_read_only(self, store: Store) -> Store:
         return LocalStore(store.root, read_only=True, **self.options)
@@ -96,10 +148,9 @@ class TestMemoryKeys(StoreConformance):
         for key in ["", "/", "a//b", "..", "a\0b", "a/"]:
             store.set(key, key.encode())
             assert store.get(key) == key.encode()
-            assert store.obstruction(key) is None
         assert sorted(store.list_prefix("a")) == ["a\0b", "a/", "a//b"]
         for key in [None, 1, b"a"]:
-            for operation in (store.get, store.size, store.delete, store.obstruction, store.list_prefix):
+            for operation in (store.get, store.size, store.delete, store.list_prefix):
                 with pytest.raises(StoreError):
                     operation(key)
 
@@ -128,6 +179,9 @@ class TestFaultyStoreOverFiles(TestLocalStore):
 
     def reopen_read_only(self, store: Store) -> Store:
         return FaultyStore(super().reopen_read_only(store.store))
+
+    def reopen(self, store: Store) -> Store:
+        return FaultyStore(super().reopen(store.store))
 
 
 class TestFaultyStoreOverAnArchive(TestZipStore):

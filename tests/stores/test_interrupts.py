@@ -140,9 +140,9 @@ def _no_locks_on_directories(path: Path) -> LocalStore:
     return store
 
 
-def _turn(store: LocalStore) -> None:
-    with store.turn("a/b") as alone:
-        assert alone
+def _lock_key(store: LocalStore) -> None:
+    with store.lock("a/b") as held:
+        assert held
 
 
 def _lock(synchronizer: ProcessSynchronizer) -> None:
@@ -175,7 +175,7 @@ OPERATIONS: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any]]] = {
     "set new": (_local, lambda store: store.set("c/d/e", b"new")),
     "delete": (_local, lambda store: store.delete("a/b")),
     "delete all": (_local, lambda store: store.delete_prefix("a/")),
-    "turn": (_local, _turn),
+    "lock key": (_local, _lock_key),
     "list": (_local, lambda store: (store.list_dir(""), [*store.list()], [*store.prefixes_with("", ["b"])])),
     "reclaim": (_local, lambda store: ([*store.leftovers()], store.reclaim())),
     "lock file": (_no_locks_on_directories, lambda store: store.delete("a/b")),
@@ -239,8 +239,8 @@ def get(): store.get("a/b", with_generation=True)
 def put(): store.set("a/b", b"value")
 def change(): store.set("a/b", b"value", if_generation=store.get("a/b", with_generation=True)[1])
 def come_and_go(): store.set("c/d", b"x"); store.delete("c/d")
-def turn():
-    with store.turn("a/b"): pass
+def lock():
+    with store.lock("a/b"): pass
 def elements(): chunked[17:301] = 1
 def many(): large[5:-5] = 1
 def append(): columns.append(ones)
@@ -252,7 +252,7 @@ def archive():
     finally:
         s.close()
 
-acts = [get, put, change, come_and_go, turn, elements, many, append, attributes, archive]
+acts = [get, put, change, come_and_go, lock, elements, many, append, attributes, archive]
 for act in acts:  # imports that are interrupted are not ours
     act()
 done = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
-from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, directories, open_files, root
+from tegula.stores import ABSENT, LocalStore, MappingStore, directories, open_files, root
 from tegula.stores.names import name_flaw
 from tegula.testing import check_store
 
@@ -211,10 +211,10 @@ def test_a_directory_is_no_value_and_says_so(store):
     assert store.get("a") is None
     assert store.get("a", with_generation=True) == (None, ABSENT)
     assert store.size("a") is None
-    assert "is a directory" in store.obstruction("a")
-    assert store.obstruction("a/b") is None
-    assert store.obstruction("c") is None
-    assert store.obstruction("c/d") is None
+    assert "is a directory" in store.blocked_by("a")
+    assert store.blocked_by("a/b") is None
+    assert store.blocked_by("c") is None
+    assert store.blocked_by("c/d") is None
     store.delete("a")
     assert store.get("a/b") == b"1"
 
@@ -279,7 +279,7 @@ def test_the_stores_own_names_are_hidden_and_refused(store):
     store.set("a/b", b"1")
     for name in [".tegula-1-ab.tmp", "a/.tegula-lock"]:
         Path(store.root, name).write_bytes(b"?")
-        for operation in (store.get, store.size, store.delete, store.obstruction, lambda key: store.set(key, b"")):
+        for operation in (store.get, store.size, store.delete, store.blocked_by, lambda key: store.set(key, b"")):
             with pytest.raises(StoreError, match="own"):
                 operation(name)
     assert [*store.list()] == ["a/b"]
@@ -385,7 +385,7 @@ def test_links_to_nowhere_are_errors_not_missing_values(linked, follow_symlinks)
             with pytest.raises(StoreError, match="leads nowhere") as caught:
                 operation(key)
             assert caught.value.key == key
-        assert "leads nowhere" in store.obstruction(key)
+        assert "leads nowhere" in store.blocked_by(key)
 
 
 def test_listing_goes_round_no_circle_and_shows_links_that_lead_nowhere(linked):
@@ -431,7 +431,7 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
     for key in ["foo/BAR", "FOO/bar", "foo/Bar", "FOO/BAR"]:
         assert folding.get(key) is None
         assert folding.size(key) is None
-        assert "spelling" in folding.obstruction(key)
+        assert "spelling" in folding.blocked_by(key)
         with pytest.raises(StoreError, match="spelling") as caught:
             folding.set(key, b"2")
         assert caught.value.key == key
@@ -521,7 +521,7 @@ def test_a_listing_that_is_given_up_leaves_no_open_directories(store):
     assert not before or len(os.listdir("/proc/self/fd")) == before
 
 
-def test_turns_are_taken_one_after_the_other(tmp_path: Path) -> None:
+def test_the_lock_of_a_key_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.set("a/b", b"0")
     inside = 0
@@ -530,14 +530,14 @@ def test_turns_are_taken_one_after_the_other(tmp_path: Path) -> None:
     def count() -> None:
         nonlocal inside, most
         for _ in range(25):
-            with LocalStore(tmp_path).turn("a/b") as alone:
-                assert alone
+            with LocalStore(tmp_path).lock("a/b") as held:
+                assert held
                 inside += 1
                 most = max(most, inside)
                 value = int(store.get("a/b") or b"")
                 time.sleep(0.0002)
                 inside -= 1
-                store.set("a/b", b"%d" % (value + 1))  # the turn goes over to whoever waits, with the new file
+                store.set("a/b", b"%d" % (value + 1))  # a writer that waits locks the new file
 
     threads = [threading.Thread(target=count) for _ in range(4)]
     for thread in threads:
@@ -548,14 +548,12 @@ def test_turns_are_taken_one_after_the_other(tmp_path: Path) -> None:
     assert most == 1
 
 
-def test_a_turn_at_nothing_is_nobody_elses_business(tmp_path: Path) -> None:
-    with LocalStore(tmp_path).turn("a") as alone, LocalStore(tmp_path).turn("a") as second:
-        assert not alone
+def test_a_missing_file_can_not_be_locked(tmp_path: Path) -> None:
+    with LocalStore(tmp_path).lock("a") as first, LocalStore(tmp_path).lock("a") as second:
+        assert not first
         assert not second
-    with MemoryStore().turn("a") as alone:
-        assert not alone
-    for store in (LocalStore(tmp_path), MemoryStore(), MappingStore({})):
-        with pytest.raises(StoreError), store.turn("../a"):
+    for store in (LocalStore(tmp_path), MappingStore({})):
+        with pytest.raises(StoreError), store.lock("../a"):
             pass
 
 
@@ -576,7 +574,3 @@ def test_an_empty_directory_can_be_made_and_is_no_key(tmp_path: Path) -> None:
             store.make_prefix(prefix)
     with pytest.raises(ReadOnlyError):
         LocalStore(tmp_path, read_only=True).make_prefix("b/")
-    MemoryStore().make_prefix("a/")
-    assert MemoryStore().has_prefix("a/")
-    assert [*MemoryStore().leftovers("a/")] == []
-    assert MemoryStore().reclaim() == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tegula.errors import ReadOnlyError, StoreError
-from tegula.stores import LocalStore, directories, local
+from tegula.stores import LocalStore, directories, sweeping
 
 resource = pytest.importorskip("resource")
 
@@ -298,7 +298,7 @@ def test_processes_do_not_pull_directories_from_under_each_other(tmp_path):
 
 FORK = """
 import os, sys, time
-from tegula.stores import LocalStore, directories
+from tegula.stores import LocalStore, directories, sweeping
 store = LocalStore(sys.argv[1])
 store.set("a/b", b"1")
 child = os.fork()
@@ -379,7 +379,7 @@ def test_what_a_dead_writer_left_keeps_no_directory_from_going(tmp_path, by):
     (tmp_path / "a/b/.tegula-1-0.tmp").write_bytes(b"part of")
     (tmp_path / "a/.tegula-2-0.tmp").write_bytes(b"part of")
     store = pickle.loads(pickle.dumps(store))
-    local._swept.clear()  # as in another process
+    sweeping._swept.clear()  # as in another process
     store.delete("a/b/c") if by == "delete" else store.delete_prefix("a/")
     assert files(tmp_path) == []
 

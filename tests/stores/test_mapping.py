@@ -109,8 +109,8 @@ def test_a_pickled_memory_store_is_independent():
 
 def test_a_value_is_digested_once_however_many_ranges_are_read(monkeypatch):
     digested = []
-    digest = mapping._digest
-    monkeypatch.setattr(mapping, "_digest", lambda value: digested.append(len(value)) or digest(value))
+    digest = mapping.digest
+    monkeypatch.setattr(mapping, "digest", lambda value: digested.append(len(value)) or digest(value))
     contents = {"a": bytes(10_000)}
     one, other = MappingStore(contents), MappingStore(contents)
     found = {store.get("a", (at, 2), with_generation=True)[1] for at in range(50) for store in (one, other)}

@@ -28,15 +28,15 @@ def test_reads_wait_for_the_batch(tmp_path: Path) -> None:
 
 def test_ends_of_batches() -> None:
     with Batch() as batch:
-        first = batch.defer(len, "abc")
+        first = batch._defer(len, "abc")
     assert first.result() == 3
     batch = Batch()
-    first = batch.defer(len, "abcd")
+    first = batch._defer(len, "abcd")
     with pytest.raises(ZeroDivisionError), batch:
         divmod(1, 0)
     assert first.result(timeout=5) == 4
     batch = Batch()
-    first = batch.defer(len, "")
+    first = batch._defer(len, "")
     del batch
     gc.collect()
     assert first.result(timeout=5) == 0

@@ -1,4 +1,4 @@
-"""Futures behave as those of TensorStore, whoever produces the result."""
+"""Futures behave as those of TensorStore, however the result is produced."""
 
 import asyncio
 import pickle
@@ -136,10 +136,10 @@ def test_producers() -> None:
 
 def test_callbacks_tell_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     def callback(future: Any) -> None:
-        raise ValueError("nobody hears that")
+        raise ValueError("not awaited")
 
     ready(1).add_done_callback(callback)
-    assert "nobody hears that" in capsys.readouterr().err
+    assert "not awaited" in capsys.readouterr().err
     promise: Promise[int]
     future: Future[int]
     promise, future = Promise.new()

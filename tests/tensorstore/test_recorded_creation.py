@@ -105,7 +105,7 @@ def test_open_modes(case: Any) -> None:
 
 
 def test_share_of_messages() -> None:
-    """Every message is compared above but for those that are listed; `pytest -rP` shows this."""
+    """All messages are compared above except the listed ones; `pytest -rP` shows this."""
     refused = [case["name"] for case in recorded("zarray") if "error" in case]
     others = [name for name in refused if name in {**BETTER, **OWN_WORDS}]
     print(f"{len(refused) - len(others)} of {len(refused)} messages of golden_zarray are the same")

@@ -74,7 +74,7 @@ def test_recorded(case: dict[str, Any] | None) -> None:
 
 
 def test_share_of_messages() -> None:
-    """Every message is compared above but for those that are listed; `pytest -rP` shows this."""
+    """All messages are compared above except the listed ones; `pytest -rP` shows this."""
     refused = [case["expr"] for case in cases() if "error" in case]
     assert {*OTHER_TEXT} <= {*refused} or not refused
     print(f"{len(refused) - len(OTHER_TEXT)} of {len(refused)} messages of golden_index are the same")

@@ -1,4 +1,4 @@
-"""What TensorStore's key-value stores have answered, recorded beside a checkout of the repository."""
+"""Answers of TensorStore's key-value stores, recorded beside a checkout of the repository."""
 
 import json
 import os

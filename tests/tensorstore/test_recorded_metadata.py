@@ -88,7 +88,7 @@ def test_specs(case: Any) -> None:
 
 
 def test_share_of_messages() -> None:
-    """Every message is compared above but for those that are listed; `pytest -rP` shows this."""
+    """All messages are compared above except the listed ones; `pytest -rP` shows this."""
     for name, others in (("bad_metadata", BETTER), ("bad_spec", OWN_WORDS)):
         outcomes = [
             (case["name"], found)

@@ -1,4 +1,4 @@
-"""What TensorStore made of Zarr v3, recorded beside a checkout: documents, chunks, schemas, errors."""
+"""Results of TensorStore with Zarr v3, recorded beside a checkout: documents, chunks, schemas, errors."""
 
 import base64
 import json

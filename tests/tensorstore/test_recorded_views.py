@@ -32,7 +32,7 @@ def elements(texts: list[str], name: str) -> np.ndarray[Any, Any]:
 
 
 def source(name: str) -> ts.TensorStore:
-    """What the recorded table of conversions was made of."""
+    """Return the source array of the recorded table of conversions."""
     values: dict[str, Any] = {
         "bool": [True, False],
         "json": [1, True, "5"],

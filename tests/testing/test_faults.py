@@ -3,6 +3,7 @@
 import errno
 import pickle
 import threading
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tegula
 from tegula import config
 from tegula.stores import ABSENT, LocalStore, MemoryStore
+from tegula.stores.capabilities import BlockedKeys, EmptyDirectories, Locking, UnreachableNames
 from tegula.testing import Crash, Fault, FaultyStore
 
 
@@ -20,8 +22,27 @@ def _one_thread():
         yield
 
 
+class Capable(Locking, BlockedKeys, EmptyDirectories, UnreachableNames, MemoryStore):
+    """A store in memory with every capability that a faulty store passes on."""
+
+    def lock(self, key):
+        return nullcontext(True)
+
+    def blocked_by(self, key):
+        return None
+
+    def make_prefix(self, prefix):
+        pass
+
+    def has_prefix(self, prefix):
+        return True
+
+    def unreachable(self, prefix=""):
+        return iter(())
+
+
 def over(**contents) -> FaultyStore:
-    return FaultyStore(MemoryStore(contents))
+    return FaultyStore(Capable(contents))
 
 
 def each_operation(store: FaultyStore):
@@ -30,7 +51,7 @@ def each_operation(store: FaultyStore):
         "get": partial(store.get, "a"),
         "size": partial(store.size, "a"),
         "exists": partial(store.exists, "a"),
-        "obstruction": partial(store.obstruction, "a"),
+        "blocked_by": partial(store.blocked_by, "a"),
         "set": partial(store.set, "a", b"new"),
         "delete": partial(store.delete, "a"),
         "list_prefix": partial(store.list_prefix, ""),
@@ -38,7 +59,9 @@ def each_operation(store: FaultyStore):
         "prefixes_with": partial(store.prefixes_with, "", ["a"]),
         "delete_prefix": partial(store.delete_prefix, "z/"),
         "make_prefix": partial(store.make_prefix, "z/"),
-        "turn": lambda: store.turn("a").__enter__(),
+        "has_prefix": partial(store.has_prefix, "z/"),
+        "lock": lambda: store.lock("a").__enter__(),
+        "unreachable": partial(store.unreachable, "z/"),
     }
 
 

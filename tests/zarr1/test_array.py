@@ -1,4 +1,4 @@
-"""The array of zarr 1.x: NumPy as the oracle, and what zarr 1.1 got wrong."""
+"""The array of zarr 1.x: NumPy as the oracle, and the faults of zarr 1.1."""
 
 import copy
 import multiprocessing
@@ -62,7 +62,7 @@ def test_properties() -> None:
     assert np.asarray(z, dtype="f4").dtype == np.dtype("f4")
 
 
-def test_every_chunk_that_is_written_to_is_stored() -> None:
+def test_every_written_chunk_is_stored() -> None:
     z = zarr.zeros(10, 5)
     z[:5] = 0
     assert z.initialized == 1
@@ -84,7 +84,7 @@ def test_repr(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("edge", [3, 7])
-def test_what_was_cut_off_stays_gone(edge: int) -> None:
+def test_elements_that_were_cut_off_do_not_come_back(edge: int) -> None:
     z = zarr.zeros(10, 5, "i4")
     z[:] = 9
     z.resize(edge)
@@ -92,7 +92,7 @@ def test_what_was_cut_off_stays_gone(edge: int) -> None:
     assert z[:].tolist() == [9] * edge + [0] * (10 - edge)
 
 
-def test_resize_keeps_what_is_none_and_checks() -> None:
+def test_resize_with_none_and_invalid_shapes() -> None:
     z = zarr.zeros((4, 6), (2, 2))
     z.resize(None, 3)
     assert z.shape == (4, 3)
@@ -104,7 +104,7 @@ def test_resize_keeps_what_is_none_and_checks() -> None:
     assert z.shape == (5, 3)
 
 
-def test_append_returns_nothing_and_checks() -> None:
+def test_append_returns_none_and_checks_shapes() -> None:
     z = zarr.zeros((4, 6), (2, 2))
     assert z.append(np.ones((1, 6))) is None
     for bad, axis in ((np.ones(6), 0), (np.ones((1, 5)), 0), (np.ones((1, 6)), 1), (np.ones((1, 6)), 2)):
@@ -141,7 +141,7 @@ def test_attributes_are_those_in_the_store() -> None:
         first.attrs["missing"]
 
 
-def test_a_missing_attrs_key_is_not_made_by_reading() -> None:
+def test_reading_does_not_create_a_missing_attrs_key() -> None:
     store: dict[str, bytes] = {}
     zarr.zeros(10, 5, store=store)
     del store["attrs"]
@@ -152,7 +152,7 @@ def test_a_missing_attrs_key_is_not_made_by_reading() -> None:
     assert sorted(store) == ["attrs", "meta"]
 
 
-def test_an_array_that_is_gone() -> None:
+def test_a_deleted_array() -> None:
     store: dict[str, bytes] = {}
     z = zarr.zeros(10, 5, store=store)
     store.clear()
@@ -164,7 +164,7 @@ def test_an_array_that_is_gone() -> None:
         zarr.Array(5)
 
 
-def test_values_may_be_arrays_of_this_kind() -> None:
+def test_assigning_arrays_of_zarr1() -> None:
     z = zarr.array(np.arange(10), chunks=3)
     copied = zarr.empty_like(z)
     copied[:] = z
@@ -211,7 +211,7 @@ def test_threads_lose_nothing(kind: str, locked: bool, tmp_path: Path) -> None:
 
 
 class Files(zarr.DirectoryStore):
-    """A mapping of its own, of which nothing is known but that it is one."""
+    """A mapping that is not a dict."""
 
 
 def write(path: Path, kind: type, number: int) -> None:
@@ -237,7 +237,7 @@ def test_processes_lose_nothing(kind: type, tmp_path: Path) -> None:
     assert len(z.attrs) == 4
 
 
-def test_a_lock_that_can_not_be_had(tmp_path: Path) -> None:
+def test_a_lock_that_can_not_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     z = zarr.zeros(10, 5, synchronizer=zarr.ProcessSynchronizer(tmp_path / "file"))
     with pytest.raises(StoreError, match="lock"):
@@ -246,7 +246,7 @@ def test_a_lock_that_can_not_be_had(tmp_path: Path) -> None:
 
 @settings(max_examples=60)
 @given(data=st.data(), order=st.sampled_from("CF"))
-def test_what_is_read_has_the_order_of_the_array(data: st.DataObject, order: str) -> None:
+def test_results_have_the_order_of_the_array(data: st.DataObject, order: str) -> None:
     shape = data.draw(hnp.array_shapes(max_dims=3, max_side=6))
     chunks = data.draw(st.tuples(*[st.integers(1, 7)] * len(shape)))
     values = np.arange(np.prod(shape), dtype="i4").reshape(shape)
@@ -263,7 +263,7 @@ def test_what_is_read_has_the_order_of_the_array(data: st.DataObject, order: str
 
 @settings(max_examples=80)
 @given(data=st.data())
-def test_values_have_the_shape_of_what_they_are_put_into(data: st.DataObject) -> None:
+def test_values_need_the_shape_of_the_selection(data: st.DataObject) -> None:
     shape = data.draw(hnp.array_shapes(max_dims=3, max_side=5))
     selection = data.draw(hnp.basic_indices(shape, allow_newaxis=False))
     given_shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=3, max_side=5))
@@ -278,7 +278,7 @@ def test_values_have_the_shape_of_what_they_are_put_into(data: st.DataObject) ->
     np.testing.assert_array_equal(z[:], expected)
 
 
-def test_values_that_have_no_shape_of_their_own() -> None:
+def test_values_without_a_shape() -> None:
     z = zarr.empty(4, 2, [("a", "i4"), ("b", "S3")])
     z[0] = (1, b"x")
     z[1:3] = [(2, b"y"), (3, b"z")]
@@ -291,7 +291,7 @@ def test_values_that_have_no_shape_of_their_own() -> None:
     assert plain[:].tolist() == [[1, 2], [3, 4]]
 
 
-def test_a_huge_array_is_selected_from_without_memory() -> None:
+def test_selecting_from_a_huge_array_takes_no_memory() -> None:
     z = zarr.zeros((10**9, 10**8), chunks=(1, 10), dtype="f8", order="F")
     z[10**8, -3:] = [1, 2, 3]
     assert z[10**8, -4:].tolist() == [0, 1, 2, 3]
@@ -301,7 +301,7 @@ def test_a_huge_array_is_selected_from_without_memory() -> None:
         z.append(np.ones(3))
 
 
-def test_bytes_stored_are_not_counted_by_reading_them_all() -> None:
+def test_counting_stored_bytes_reads_no_values() -> None:
     read: list[str] = []
 
     class Remote(UserDict[str, bytes]):

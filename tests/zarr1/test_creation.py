@@ -1,4 +1,4 @@
-"""What the creating functions store, and how they take their arguments."""
+"""Creation of arrays: the stored documents and chunks, and the arguments."""
 
 import inspect
 import io
@@ -203,7 +203,7 @@ def test_compression_is_normalised(compression: Any, options: Any, stored: tuple
         (None, {}),
     ],
 )
-def test_compression_that_zarr_1_does_not_have(compression: Any, options: Any) -> None:
+def test_unknown_compression(compression: Any, options: Any) -> None:
     store: dict[str, bytes] = {}
     with pytest.raises(MetadataError):
         zarr.create(10, 5, compression=compression, compression_opts=options, store=store)
@@ -295,7 +295,7 @@ def test_a_scalar_fills_every_field() -> None:
         {"fill_value": np.datetime64("2020-01-01")},
     ],
 )
-def test_arguments_that_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_arguments(options: dict[str, Any]) -> None:
     store: dict[str, bytes] = {}
     with pytest.raises((MetadataError, UnsupportedError)):
         zarr.create(**{"shape": 10, "chunks": 5, "store": store, **options})
@@ -324,7 +324,7 @@ def test_a_store_that_is_not_empty_is_not_overwritten() -> None:
 
 
 @pytest.mark.parametrize("mode", ["r", "r+"])
-def test_reading_what_is_not_there_creates_nothing(mode: str, tmp_path: Path) -> None:
+def test_reading_a_missing_array_creates_nothing(mode: str, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as caught:
         zarr.open(tmp_path / "x", mode, shape=10)
     assert isinstance(caught.value, ValueError)
@@ -386,14 +386,14 @@ def test_arrays_of_other_formats_are_opened(format: str, tmp_path: Path) -> None
     assert "initialized: 4/6" in repr(z)
 
 
-def test_groups_are_no_arrays(tmp_path: Path) -> None:
+def test_groups_are_not_arrays(tmp_path: Path) -> None:
     tegula.create_group(tmp_path)
     for mode in ("r", "a"):
         with pytest.raises(MetadataError, match="group"):
             zarr.open(tmp_path, mode, shape=10)
 
 
-def test_array_takes_over_dtype_and_chunks() -> None:
+def test_array_keeps_dtype_and_chunks_of_data() -> None:
     source = zarr.array(np.arange(12).reshape(6, 2), chunks=(4, 1), dtype="i2")
     copy = zarr.array(source)
     assert (copy.chunks, copy.dtype) == ((4, 1), np.dtype("i2"))
@@ -407,7 +407,7 @@ def test_array_takes_over_dtype_and_chunks() -> None:
 
 
 class Column:
-    """What bcolz calls a carray: an array with a ``chunklen``."""
+    """An array with a ``chunklen``, as a carray of bcolz has."""
 
     chunklen = 4
     shape = (10, 3)
@@ -417,13 +417,13 @@ class Column:
         return np.ones(self.shape, self.dtype)[selection]
 
 
-def test_array_takes_over_the_chunk_length_of_bcolz() -> None:
+def test_array_keeps_the_chunk_length_of_bcolz() -> None:
     z = zarr.array(Column())
     assert z.chunks == (4, 3)
     assert z[:].sum() == 30
 
 
-def test_likes() -> None:
+def test_like() -> None:
     options: dict[str, Any] = {"compression": "bz2", "compression_opts": 3, "order": "F", "fill_value": 5}
     source = zarr.create((6, 4), (2, 3), "i2", **options)
     kept = ("shape", "chunks", "dtype", "compression", "compression_opts", "order")
@@ -467,7 +467,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-300, 300) | st.floats(width=3
     compression=st.sampled_from(["blosc", "zlib", "none", "lzma", "bz2"]),
     order=st.sampled_from("CF"),
 )
-def test_what_is_created_can_be_opened_or_is_refused(fill: Any, dtype: str, compression: str, order: str) -> None:
+def test_created_arrays_can_be_opened(fill: Any, dtype: str, compression: str, order: str) -> None:
     store: dict[str, bytes] = {}
     try:
         z = zarr.full((5, 4), (2, 3), fill, dtype, compression, order=order, store=store)

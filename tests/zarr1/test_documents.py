@@ -161,7 +161,7 @@ def test_examples(text: str, least: int, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_documents_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the documents are at hand, their text is run as it is; a clone alone has the copies above.
+    """Run the text of the documents where they exist; a clone has only the copies above.
 
     The second one is run where the first one has made ``example.zarr``, without which zarr 1.1 opens no store either.
     """

@@ -1,4 +1,4 @@
-"""The modules of zarr 1.1: what is in them, and that it does what it did there."""
+"""The modules of zarr 1.1: their members, with the results of zarr 1.1."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_attributes_of_a_store(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_attributes_that_are_only_read(make: Any) -> None:
+def test_read_only_attributes(make: Any) -> None:
     store = {"attrs": b'{"a": 1}'}
     attrs = make(store, readonly=True)
     assert attrs["a"] == 1
@@ -94,7 +94,7 @@ def test_attributes_that_are_only_read(make: Any) -> None:
     assert (store, empty) == ({"attrs": b'{"a": 1}'}, {})
 
 
-def test_attributes_that_are_no_attributes() -> None:
+def test_invalid_attributes() -> None:
     for raw in (b"[]", b"", b"{", b"\xff"):
         with pytest.raises(MetadataError):
             Attributes({"attrs": raw})["a"]
@@ -212,7 +212,7 @@ def test_threads_of_blosc() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["<f8", ">i2", "S3", [("a", "i4"), ("b", [("c", "S3"), ("d", "f4", (2, 2))])]])
-def test_documents_come_back(dtype: Any) -> None:
+def test_documents_round_trip(dtype: Any) -> None:
     store: dict[str, bytes] = {}
     fill = None if isinstance(dtype, list) else 0
     zarr.create((100, 20), 10, dtype, "blosc", {"clevel": 3}, fill, "F", store)
@@ -223,7 +223,7 @@ def test_documents_come_back(dtype: Any) -> None:
     assert meta.decode_dtype(json.loads(json.dumps(meta.encode_dtype(found["dtype"])))) == np.dtype(dtype)
 
 
-def test_documents_that_are_none() -> None:
+def test_invalid_documents() -> None:
     good = json.loads(zarr.zeros(10, 5).store["meta"])
     bad = [b"", b"[]", b"{}", "{}", *(json.dumps({k: v for k, v in good.items() if k != name}) for name in good)]
     bad += [json.dumps({**good, "zarr_format": 2}), json.dumps({**good, "dtype": "|O"})]
@@ -240,7 +240,7 @@ def test_documents_that_are_none() -> None:
 
 
 @given(data=st.data(), shape=hnp.array_shapes(max_dims=3, max_side=9))
-def test_selections_in_one_form_select_the_same(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_normalized_selections_select_the_same(data: st.DataObject, shape: tuple[int, ...]) -> None:
     values = np.arange(np.prod(shape)).reshape(shape)
     axes = [st.integers(-n, n - 1) | st.builds(slice, st.integers(-n, n - 1), st.none()) for n in shape]
     selection = data.draw(st.tuples(*axes[: data.draw(st.integers(0, len(shape)))]) | st.just(...))

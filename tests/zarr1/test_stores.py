@@ -17,7 +17,7 @@ KEYS = st.sampled_from(["meta", "attrs", "0.0", "0.1", "10.7", "x.partial", "a/b
 
 
 class Mapping(RuleBasedStateMachine):
-    """Whatever is done to it, a `DirectoryStore` equals the dict to which the same is done."""
+    """After the same operations, a `DirectoryStore` equals a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def test_missing_and_impossible_keys(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_values_are_anything_with_bytes(tmp_path: Path) -> None:
+def test_values_are_buffers(tmp_path: Path) -> None:
     store = zarr.DirectoryStore(tmp_path)
     for value in (b"abcd", bytearray(b"abcd"), memoryview(b"abcd"), np.frombuffer(b"abcd", "<i4")):
         store["0"] = value
@@ -101,10 +101,10 @@ def test_values_are_anything_with_bytes(tmp_path: Path) -> None:
     assert store["0"] == b"abcd"
 
 
-def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
-    for name, what in (("file", "is no directory"), ("broken", "is no directory"), ("missing", "does not exist")):
+    for name, what in (("file", "is not a directory"), ("broken", "is not a directory"), ("missing", "does not exist")):
         with pytest.raises(StoreError, match=what) as caught:
             zarr.DirectoryStore(tmp_path / name)
         assert isinstance(caught.value, ValueError)

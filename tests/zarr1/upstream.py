@@ -47,7 +47,7 @@ def main() -> int:
 
 
 class Results:
-    """Counts what comes of each test; a plugin of pytest."""
+    """Counts the outcomes of the tests; a plugin of pytest."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Results:
             print(report.longreprtext)
 
     def report(self) -> int:
-        """Print the tests that failed, and how many there are of each outcome."""
+        """Print the failed tests and the numbers of outcomes."""
         for name, outcome in self.outcomes.items():
             if outcome == "failed":
                 print(f"FAILED {name}")
@@ -72,7 +72,7 @@ class Results:
 
 
 def stand_in(folder: Path) -> None:
-    """Put modules in the place of ``zarr``, its parts, and what its tests need of times gone by."""
+    """Replace ``zarr``, its modules, and old packages that its tests import."""
     package = ModuleType("zarr")
     vars(package).update({name: value for name, value in vars(zarr1).items() if not name.startswith("__")})
     package.__path__ = [str(folder)]
@@ -99,7 +99,7 @@ NOSE = {
 
 
 class Other(UserDict[str, bytes]):
-    """A mapping that is no dict, and does not say its size."""
+    """A mapping that is not a dict and has no size."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()

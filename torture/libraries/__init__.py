@@ -1,4 +1,4 @@
-"""The libraries that are put to the test: one module for each, which is imported where it takes part."""
+"""The libraries that are tested: one module for each, which is imported where it takes part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a library can be asked to do."""
+"""The interface of a library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = np.ndarray[Any, np.dtype[Any]]
 
 
 class Lacking(Exception):
-    """A library cannot do what is wanted, and why."""
+    """A library cannot do what a section asks for; the message says why."""
 
 
 def inner_chunk(shard: int) -> int:
@@ -60,7 +60,7 @@ class Library(ABC):
         """Open an array to read and write."""
 
     def close(self, node: Any) -> None:  # noqa: B027 - most need not
-        """Be done with an array."""
+        """Close an array."""
 
     def read(self, node: Any, selection: Any = slice(None)) -> Values:
         return np.asarray(node[selection])

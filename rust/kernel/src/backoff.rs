@@ -1,12 +1,12 @@
-//! Waiting between attempts, so that those who get into each other's way do not do so again at once.
+//! Random exponential backoff between attempts at a conflicting change. Called by `read::at_key`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// How often something is tried again before it counts as failed.
+/// Number of attempts after which a change fails.
 pub const ATTEMPTS: u32 = 10_000;
 
-/// Wait after attempt number `attempt`, longer each time, for a time that differs between threads.
+/// Wait after attempt number `attempt`: longer each time, up to 5 ms, and randomly, so that two writers do not stay in step.
 pub fn wait(attempt: u32) {
     if attempt < 2 {
         std::thread::yield_now();

@@ -1,55 +1,55 @@
-//! What can go wrong, in terms that Python turns into the errors of `tegula.errors`.
+//! Errors of this crate; the Python module converts them to the exceptions of `tegula.errors`.
 
 use std::any::Any;
 use std::fmt;
 
-/// The error of every function of this crate that can fail.
+/// The error type of every function of this crate that can fail.
 #[derive(Debug)]
 pub enum Error {
-    /// Bytes are damaged, or not those of a chunk of the shape expected.
+    /// Encoded bytes are damaged, or do not match the shape of the chunk.
     Codec {
         /// The codec's name.
         codec: String,
-        /// What is wrong, as a sentence without a full stop.
+        /// The problem, as a sentence without a full stop.
         message: String,
     },
-    /// A codec, an option or a kind of frame that this crate does not know.
+    /// A codec, an option or a kind of frame that this crate does not support.
     Unsupported {
         /// The codec's name.
         codec: String,
-        /// What is not supported.
+        /// The unsupported feature.
         message: String,
     },
     /// A store failed.
     Store {
-        /// What was tried and what the system said to that.
+        /// The operation, and the message of the system.
         message: String,
     },
-    /// The system refused something to a store.
+    /// A system call of a store failed.
     System {
-        /// What was tried and what the system said to that.
+        /// The operation, and the message of the system.
         message: String,
-        /// The number of what it said.
+        /// The error number of the system.
         errno: i32,
     },
     /// A value has changed since its generation was read.
     Conflict,
-    /// There turns out to be no value.
+    /// The key has no value.
     Absent,
-    /// This operation on this key needs the store's own, slower way (symbolic links, case-insensitive names, ...).
+    /// The key needs the store's general implementation (symbolic links, case-insensitive names, ...).
     Unusual,
-    /// Memory could not be had.
+    /// The system refused memory.
     Memory {
-        /// How many bytes were asked for.
+        /// The size of the request, in bytes.
         bytes: usize,
     },
-    /// An error of a store that lives outside of this crate, to be handed back as it is.
+    /// An error of a store outside this crate, passed through unchanged.
     Foreign(Box<dyn Any + Send>),
-    /// An error with the key of the chunk it is about.
+    /// An error with the key of the chunk in which it occurred.
     At(String, Box<Error>),
 }
 
-/// The result of every function of this crate that can fail.
+/// The result type of every function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -59,19 +59,19 @@ impl Error {
         Error::Codec { codec: codec.into(), message: message.into() }
     }
 
-    /// Make the error for what this crate does not know.
+    /// Make the error for what this crate does not support.
     #[cold]
     pub fn unsupported(codec: impl Into<String>, message: impl Into<String>) -> Error {
         Error::Unsupported { codec: codec.into(), message: message.into() }
     }
 
-    /// Make the error for data of another length than the chunk's shape says.
+    /// Make the error for data whose length does not match the shape of the chunk.
     #[cold]
     pub fn wrong_size(codec: impl Into<String>, found: usize, expected: usize) -> Error {
         Error::codec(codec, format!("there are {found} bytes where the chunk takes {expected}"))
     }
 
-    /// Add the key, unless one is there already.
+    /// Add the key of the chunk, unless the error has one already.
     #[cold]
     pub fn at(self, key: &str) -> Error {
         match self {
@@ -90,7 +90,7 @@ impl fmt::Display for Error {
             Error::Store { message } | Error::System { message, .. } => out.write_str(message),
             Error::Conflict => out.write_str("the value kept changing"),
             Error::Absent => out.write_str("there is no value"),
-            Error::Unusual => out.write_str("this needs the store's own way"),
+            Error::Unusual => out.write_str("the key needs the store's general implementation"),
             Error::Memory { bytes } => write!(out, "there is not enough memory for {bytes} bytes"),
             Error::Foreign(_) => out.write_str("a store failed"),
             Error::At(key, error) => write!(out, "{error} (key {key:?})"),

@@ -1,21 +1,22 @@
-//! Moves the bytes of chunked arrays: codecs, strided copies, and plans carried out in threads.
+//! The kernel of tegula: codecs, strided copies, and reads and writes of chunked arrays in several threads.
 //!
-//! Nothing here knows Python or what a document means. What an array is comes in as [`array::Array`]; what of it to read
-//! or write, as [`plan::Plan`]; where bytes are kept, as [`stores::Store`]. Of JSON, [`json`] only finds where the members
-//! of an object begin and end.
+//! This crate knows neither Python nor metadata documents. The crate `python` describes an array as [`array::Array`], a
+//! selection as [`plan::Plan`] and a store as [`stores::Store`], and calls [`read::read`] and [`write::write`] with them.
+//! [`json`] only locates the members of an object in a JSON text.
 
 pub mod array;
 pub mod backoff;
+pub mod chain;
 pub mod codecs;
 pub mod error;
 pub mod json;
 pub mod memory;
-pub mod placing;
 pub mod plan;
 pub mod pool;
 pub mod read;
 pub mod stores;
 pub mod strided;
+pub mod strided_copy;
 pub mod write;
 
 pub use error::{Error, Result};

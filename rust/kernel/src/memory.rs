@@ -1,4 +1,6 @@
-//! Memory that is used again: scratch buffers of each thread, and large blocks for results.
+//! Memory management: blocks for results, scratch buffers of each thread, and fallible allocation of vectors.
+//!
+//! Used by `read`, `write` and the codecs, and by the Python module for the memory of result arrays.
 
 mod blocks;
 mod raw;
@@ -7,4 +9,4 @@ mod vectors;
 
 pub use blocks::{Block, after_fork, trim};
 pub use scratch::with_scratch;
-pub use vectors::{extend, gathered, joined, push, repeated, reserved};
+pub use vectors::{try_collect, try_concat, try_extend, try_push, try_repeat, try_with_capacity};

@@ -1,24 +1,24 @@
-//! Threads: one small pool for the whole process.
+//! A thread pool for the whole process. Called by `read`, `write` and the Blosc codec through [`run`].
 
-mod helpers;
 mod job;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::Result;
-use helpers::Pool;
-use job::{INSIDE, Job, POLL};
+use job::{IN_TASK, Job, POLL};
+use workers::Pool;
 
-pub use helpers::after_fork;
 pub use job::given_up;
+pub use workers::after_fork;
 
-/// Run `task(0) … task(count - 1)` on the calling thread and up to `threads - 1` of the pool's.
+/// Run `task(0) … task(count - 1)` on the calling thread and on up to `threads - 1` threads of the pool.
 ///
-/// Tasks are drawn one after the other from a counter, in order. The first error stops the drawing and is returned when
-/// the tasks under way have ended; a panic in a task becomes an error too (`Error::Codec` of the codec `"kernel"`). With
-/// `threads` 1 nothing but the calling thread is used. Several callers may run at once and share the pool's threads.
-/// `poll` is called by the calling thread between tasks, at most every 50 ms; its error stops the work as well.
+/// Threads take tasks from a counter, in order. The first error stops that, and is returned when the running tasks have
+/// ended; a panic in a task becomes an error too (`Error::Codec` of the codec `"kernel"`). With `threads` 1, or inside
+/// another task, only the calling thread works. Several callers may run at once and share the threads of the pool.
+/// The calling thread calls `poll` between tasks, at most every 50 ms; an error of it stops the work as well.
 pub fn run(
     threads: usize,
     count: usize,
@@ -26,13 +26,13 @@ pub fn run(
     poll: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut polls = Polls { poll, next: Some(Instant::now() + POLL) };
-    if threads <= 1 || count <= 1 || INSIDE.get() {
-        // A single task may well use the pool itself, as long as more threads than one are allowed.
-        let _inside = Inside::enter(INSIDE.get() || threads <= 1);
+    if threads <= 1 || count <= 1 || IN_TASK.get() {
+        // A single task may use the pool itself, provided more than one thread is allowed.
+        let _inside = Inside::enter(IN_TASK.get() || threads <= 1);
         for index in 0..count {
             job::call(task, index)?;
             if index + 1 < count {
-                polls.ask()?;
+                polls.poll_if_due()?;
             }
         }
         return Ok(());
@@ -40,37 +40,37 @@ pub fn run(
     let _inside = Inside::enter(true);
     let pool = Pool::get();
     let job = Job::new(task, count, threads.min(count) - 1);
-    // From here on nothing leaves this function, by panic either, before the job is closed: it borrows the task.
-    let closing = Closing { pool, job: &job };
-    pool.offer(&job);
+    // The job borrows the task, so that it must be closed before this function returns or unwinds.
+    let closing = CloseOnDrop { pool, job: &job };
+    pool.submit(&job);
     while job.work_once() {
-        if let Err(error) = polls.ask() {
+        if let Err(error) = polls.poll_if_due() {
             job.fail(error);
         }
     }
     close(&job, pool);
-    job.wait(|| polls.ask());
+    job.wait(|| polls.poll_if_due());
     drop(closing);
     job.outcome()
 }
 
-/// Let no helper in any more, and offer the job to none.
+/// Let no more workers enter the job, and remove it from the queue.
 fn close(job: &Arc<Job>, pool: &Pool) {
     if job.close() {
-        pool.withdraw(job);
+        pool.remove(job);
     }
 }
 
-/// What the caller wants to be asked from time to time.
+/// The caller's `poll`, called from time to time.
 struct Polls<'a> {
     poll: &'a mut dyn FnMut() -> Result<()>,
-    /// When to ask next; never again after an error.
+    /// Time of the next call; `None` after an error.
     next: Option<Instant>,
 }
 
 impl Polls<'_> {
-    /// Poll, if it is time to.
-    fn ask(&mut self) -> Result<()> {
+    /// Call `poll` if it is due.
+    fn poll_if_due(&mut self) -> Result<()> {
         let Some(next) = self.next else { return Ok(()) };
         let now = Instant::now();
         if now < next {
@@ -82,28 +82,28 @@ impl Polls<'_> {
     }
 }
 
-/// This thread's mark of being inside of a task, put back at the end.
+/// Sets the mark of this thread for being inside a task, and restores it when dropped.
 struct Inside(bool);
 
 impl Inside {
     fn enter(inside: bool) -> Inside {
-        Inside(INSIDE.replace(inside))
+        Inside(IN_TASK.replace(inside))
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.set(self.0);
+        IN_TASK.set(self.0);
     }
 }
 
-/// Closes a job and waits for the helpers in it, even if `poll` panics.
-struct Closing<'a> {
+/// Closes a job and waits for its workers when dropped, so that this happens even if `poll` panics.
+struct CloseOnDrop<'a> {
     pool: &'static Pool,
     job: &'a Arc<Job>,
 }
 
-impl Drop for Closing<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.job.stop();
         close(self.job, self.pool);

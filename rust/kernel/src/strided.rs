@@ -1,30 +1,30 @@
-//! Copies between memory of different strides: the one inner loop of reading and writing.
+//! Copies between memory of different strides: the inner loop of reading and writing. Called by `read` and `write`.
 
 mod axes;
+mod byteswap;
 mod elements;
 mod job;
 mod rows;
-mod squares;
-mod swaps;
 mod tiles;
+mod transpose;
 mod values;
 
 use axes::{Axes, Axis};
 use job::Job;
 
-pub use axes::{Dim, Walk};
+pub use axes::{Dim, Offsets};
 pub use values::{all_equal, fill, swap_in_place};
 
 /// Copy elements of `size` bytes from `source` to `target`.
 ///
-/// `dims` may be in any order. `swap` is the length of the units of which the bytes are reversed: 0 for none, 8 for
-/// complex128. The two places do not overlap. `far` says that the target is large and not read again soon, so that
-/// copying past the caches (streaming stores) may pay.
+/// `dims` may be in any order. `swap` is the length of the units whose bytes are reversed: 0 for none, 8 for
+/// complex128. Source and target do not overlap. `bypass_cache` says that the target is large and not read soon, so
+/// that streaming stores, which bypass the caches, are faster.
 ///
 /// # Safety
 ///
-/// Every element that `dims` lead to lies within memory that may be read at `source`, written at `target`.
-pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: usize, swap: usize, far: bool) {
+/// Every element of `dims` lies within memory that may be read at `source` and written at `target`.
+pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: usize, swap: usize, bypass_cache: bool) {
     let Some(mut axes) = Axes::new(dims, size, swap) else { return };
     axes.arrange();
     let job = Job {
@@ -32,22 +32,22 @@ pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: u
         target: target.wrapping_offset(axes.target),
         size: axes.size,
         swap: axes.swap,
-        far,
+        bypass_cache,
     };
-    // SAFETY: the axes lead to the same elements as `dims`, of which the caller promises that they may be copied.
+    // SAFETY: the axes describe the same elements as `dims`, for which the caller vouches.
     unsafe { descend(job, axes.list()) }
-    if far {
-        rows::settle();
+    if bypass_cache {
+        rows::fence();
     }
 }
 
-/// Copy what `axes` lead to: the innermost one or two by a loop made for them, the others around it.
+/// Copy the elements of `axes`: the innermost one or two in a specialised loop, the others around it.
 ///
 /// # Safety
 ///
-/// Every element that `axes` lead to may be read at the source and written at the target.
+/// Every element of `axes` may be read at the source and written at the target.
 unsafe fn descend(job: Job, axes: &[Axis<'_>]) {
-    // SAFETY: as the caller promises, for one index of the outer axis after the other.
+    // SAFETY: the caller vouches for every index of the outer axis.
     unsafe {
         match axes {
             [] => elements::one(job),

@@ -1,4 +1,4 @@
-//! Codecs given what nobody should give them: whatever comes in ends in `Ok` or `Err`, soon, and without more memory
+//! Codecs with damaged and hostile data: whatever comes in ends in `Ok` or `Err`, soon, and without more memory
 //! than was agreed on.
 //!
 //! `TEGULA_FUZZ_SEED` and `TEGULA_FUZZ_RUNS` (mutations in all) make other or longer runs.
@@ -11,7 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use tegula_kernel::codecs::{Codec, Layout as Parts, Value, build};
+use tegula_kernel::codecs::{BloscOptions, Codec, Layout as Parts, Number, Options, build};
 
 thread_local! {
     static HELD: Cell<isize> = const { Cell::new(0) };
@@ -86,49 +86,50 @@ struct Subject {
     checked: bool,
 }
 
-fn number(value: i64) -> Value {
-    Value::Int(value)
-}
-
-fn text(value: &str) -> Value {
-    Value::Text(value.to_owned())
-}
-
 /// Every codec there is.
 fn subjects() -> Vec<Subject> {
     let small = 64 * 1024;
     let bzip2 = 8 << 20; // its tables are of 4 MiB, made by Rust
-    let all: Vec<(&str, Vec<Value>, usize, bool)> = vec![
-        ("zstd", vec![number(3), Value::Bool(true)], small, true),
-        ("zstd", vec![number(-5), Value::Bool(false)], small, false),
-        ("gzip", vec![number(5)], small, true),
-        ("zlib", vec![number(1)], small, true),
-        ("bz2", vec![number(1)], bzip2, true),
-        ("lzma", vec![number(1), number(-1), number(1)], small, true),
-        ("lzma", vec![number(2), number(-1), number(1)], small, false),
-        ("lz4", vec![number(1)], small, false),
-        ("crc32c", vec![Value::Bool(false)], small, true),
-        ("crc32", vec![Value::Bool(true)], small, true),
-        ("adler32", vec![Value::Bool(true)], small, false),
-        ("fletcher32", vec![], small, false),
-        ("shuffle", vec![number(8)], small, false),
-        ("delta", vec![text("<i4"), text("<i4")], small, false),
-        ("delta", vec![text("<i4"), text(">i8")], small, false),
-        ("fixedscaleoffset", vec![Value::Float(0.5), number(2), text("<f4"), text("<i8")], small, false),
-        ("quantize", vec![number(2), text("<f8"), text("<f4")], small, false),
-        ("bitround", vec![number(9), text("<f4")], small, false),
-        ("packbits", vec![], small, false),
-        ("blosc", blosc("lz4", 1), small + LIMIT, false),
-        ("blosc", blosc("zstd", 2), small + LIMIT, false),
-        ("blosc", blosc("blosclz", 1), small + LIMIT, false),
-        ("blosc", blosc("zlib", 0), small + LIMIT, false),
-        ("blpk", vec![], small, false),
+    let all: Vec<(Options, usize, bool)> = vec![
+        (Options::Zstd { level: 3, checksum: true }, small, true),
+        (Options::Zstd { level: -5, checksum: false }, small, false),
+        (Options::Gzip { level: 5 }, small, true),
+        (Options::Zlib { level: 1 }, small, true),
+        (Options::Bz2 { level: 1 }, bzip2, true),
+        (Options::Lzma { container: 1, check: -1, preset: Some(1) }, small, true),
+        (Options::Lzma { container: 2, check: -1, preset: Some(1) }, small, false),
+        (Options::Lz4 { acceleration: 1 }, small, false),
+        (Options::Crc32c { at_start: false }, small, true),
+        (Options::Crc32 { at_start: true }, small, true),
+        (Options::Adler32 { at_start: true }, small, false),
+        (Options::Fletcher32, small, false),
+        (Options::Shuffle { elementsize: 8 }, small, false),
+        (Options::Delta { dtype: "<i4".into(), astype: "<i4".into() }, small, false),
+        (Options::Delta { dtype: "<i4".into(), astype: ">i8".into() }, small, false),
+        (
+            Options::FixedScaleOffset {
+                offset: Number::Float(0.5),
+                scale: Number::Int(2),
+                dtype: "<f4".into(),
+                astype: "<i8".into(),
+            },
+            small,
+            false,
+        ),
+        (Options::Quantize { digits: 2, dtype: "<f8".into(), astype: "<f4".into() }, small, false),
+        (Options::BitRound { keepbits: 9, dtype: "<f4".into() }, small, false),
+        (Options::PackBits, small, false),
+        (blosc("lz4", 1), small + LIMIT, false),
+        (blosc("zstd", 2), small + LIMIT, false),
+        (blosc("blosclz", 1), small + LIMIT, false),
+        (blosc("zlib", 0), small + LIMIT, false),
+        (Options::Blpk, small, false),
     ];
     let mut found = Vec::new();
-    for (name, options, extra, checked) in all {
-        match build(name, &options) {
+    for (options, extra, checked) in all {
+        match build(&options) {
             Ok(codec) => found.push(Subject { codec, extra, checked }),
-            Err(error) => panic!("{name} {options:?}: {error}"),
+            Err(error) => panic!("{options:?}: {error}"),
         }
     }
     assert!(found.len() >= 19, "only {} codecs are there", found.len());
@@ -136,8 +137,8 @@ fn subjects() -> Vec<Subject> {
 }
 
 /// Options of Blosc, which has a block besides in memory.
-fn blosc(compressor: &str, shuffle: i64) -> Vec<Value> {
-    vec![text(compressor), number(5), number(shuffle), number(0), number(4)]
+fn blosc(compressor: &str, shuffle: i64) -> Options {
+    Options::Blosc(BloscOptions { compressor: compressor.into(), level: 5, shuffle, blocksize: 0, typesize: 4 })
 }
 
 /// Small contents of which the encoded data has all the parts that there can be.
@@ -178,8 +179,8 @@ fn attack(subject: &Subject, data: &[u8], content: &[u8], out: &mut Vec<u8>) {
         assert!(held <= limit + subject.extra, "{}: {held} bytes for up to {limit} of {data:02x?}", codec.name());
         assert!(found.is_err() || out.len() <= limit, "{}: more than {limit} bytes of {data:02x?}", codec.name());
     }
-    let told = codec.decoded_size(data).ok().flatten().filter(|size| *size <= LIMIT);
-    for size in [Some(content.len()), told].into_iter().flatten() {
+    let reported = codec.decoded_size(data).ok().flatten().filter(|size| *size <= LIMIT);
+    for size in [Some(content.len()), reported].into_iter().flatten() {
         attack_blocks(codec, data, size);
     }
     assert!(start.elapsed() < SOON, "{}: {:?} for {data:02x?}", codec.name(), start.elapsed());
@@ -227,7 +228,7 @@ fn setting(name: &str, default: u64) -> u64 {
 fn prepared(codec: &dyn Codec, content: &[u8]) -> Vec<u8> {
     let mut frame = content.to_vec();
     if codec.name() == "blpk" {
-        let inner = build("blosc", &blosc("lz4", 1)).unwrap();
+        let inner = build(&blosc("lz4", 1)).unwrap();
         inner.encode(content, &mut frame).unwrap();
     }
     frame
@@ -266,31 +267,31 @@ fn damaged_data() {
 #[test]
 fn promises() {
     let mut out = Vec::new();
-    let huge: [(&str, Vec<Value>, Vec<u8>); 5] = [
+    let huge: [(Options, Vec<u8>); 5] = [
         // a frame of 2^62 bytes with an empty block
         (
-            "zstd",
-            vec![number(1), Value::Bool(false)],
+            Options::Zstd { level: 1, checksum: false },
             [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1u64 << 62).to_le_bytes(), &[1, 0, 0]].concat(),
         ),
         // the same with blocks that repeat a byte 2^17 times each
         (
-            "zstd",
-            vec![number(1), Value::Bool(false)],
+            Options::Zstd { level: 1, checksum: false },
             [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88][..], &[2, 0, 0x10, 7].repeat(4000), &[1, 0, 0]].concat(),
         ),
-        ("lz4", vec![number(1)], [&0x7fff_ffffu32.to_le_bytes()[..], &[0xff; 40]].concat()),
+        (Options::Lz4 { acceleration: 1 }, [&0x7fff_ffffu32.to_le_bytes()[..], &[0xff; 40]].concat()),
         // a dictionary of 4 GiB
         (
-            "lzma",
-            vec![number(2), number(-1), Value::None],
+            Options::Lzma { container: 2, check: -1, preset: None },
             [&[0x5d, 0xff, 0xff, 0xff, 0xff][..], &[0xff; 8], &[0; 30]].concat(),
         ),
         // members that are empty, one after the other
-        ("gzip", vec![number(5)], [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0][..], &[0; 8]].concat().repeat(3000)),
+        (
+            Options::Gzip { level: 5 },
+            [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0][..], &[0; 8]].concat().repeat(3000),
+        ),
     ];
-    for (name, options, data) in huge {
-        let subject = Subject { codec: build(name, &options).unwrap(), extra: 64 * 1024, checked: false };
+    for (options, data) in huge {
+        let subject = Subject { codec: build(&options).unwrap(), extra: 64 * 1024, checked: false };
         attack(&subject, &data, &[0; 1000], &mut out);
     }
 }
@@ -309,7 +310,7 @@ fn damaged_data_of_others() {
     let runs = setting("TEGULA_FUZZ_RUNS", 20_000) as usize / (8 * cases.len());
     for case in &cases {
         let extra = if case.name == "bz2" { 8 << 20 } else { 64 * 1024 };
-        let subject = Subject { codec: build(&case.name, &case.options).unwrap(), extra, checked: false };
+        let subject = Subject { codec: build(&case.options).unwrap(), extra, checked: false };
         for _ in 0..runs {
             let mut damaged = case.given.clone();
             mutate(&mut random, &mut damaged);

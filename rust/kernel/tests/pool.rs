@@ -158,12 +158,12 @@ fn polls_come_now_and_then_and_stop_the_work() {
 }
 
 #[test]
-fn polls_come_while_waiting_for_the_last_helpers() {
+fn polls_come_while_waiting_for_the_last_workers() {
     let caller = std::thread::current().id();
     let (ended, come) = (AtomicUsize::new(0), AtomicBool::new(false));
     let task = |_: usize| {
         if std::thread::current().id() == caller {
-            // A busy machine may take its time to wake a helper up.
+            // A busy machine may take its time to wake a worker.
             let start = Instant::now();
             while !come.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(30) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -181,7 +181,7 @@ fn polls_come_while_waiting_for_the_last_helpers() {
         if polls == 2 { Err(Error::Unusual) } else { Ok(()) }
     };
     let result = pool::run(2, 2, &task, &mut poll);
-    assert_eq!(polls, 2, "nobody is asked again after an error");
+    assert_eq!(polls, 2, "an error ends the polling");
     assert_eq!(ended.into_inner(), 2, "both tasks end before the call does");
     assert!(matches!(result, Err(Error::Unusual)));
 }
@@ -238,7 +238,7 @@ fn a_child_process_starts_over() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_child_forked_within_a_call_is_told_so() {
+fn a_child_forked_during_a_call_gets_an_error() {
     let mut child = -1;
     let task = |_: usize| {
         std::thread::sleep(Duration::from_millis(30));

@@ -1,6 +1,6 @@
 //! Strided copies against a naive one, element by element.
 
-use tegula_kernel::strided::{Dim, Walk, all_equal, copy, fill, swap_in_place};
+use tegula_kernel::strided::{Dim, Offsets, all_equal, copy, fill, swap_in_place};
 
 /// A small generator of numbers.
 struct Random(u64);
@@ -81,10 +81,10 @@ impl Side {
         Side { walks, base, bytes: end }
     }
 
-    fn walk(&self, dim: usize) -> Walk<'_> {
+    fn walk(&self, dim: usize) -> Offsets<'_> {
         match &self.walks[dim] {
-            (stride, None) => Walk::Even(*stride),
-            (stride, Some(list)) => Walk::Listed(list, *stride),
+            (stride, None) => Offsets::Strided(*stride),
+            (stride, Some(list)) => Offsets::Indexed(list, *stride),
         }
     }
 
@@ -211,14 +211,14 @@ fn check_copy(random: &mut Random) {
         (0..counts.len()).map(|dim| Dim { count: counts[dim], source: from.walk(dim), target: to.walk(dim) }).collect();
     random.shuffle(&mut dims);
     let from_edge = Edge::new(&source);
-    for far in [false, true] {
+    for bypass_cache in [false, true] {
         let found = Edge::new(&before);
         // SAFETY: both sides are as large as their walks need.
         unsafe {
             let (start, end) = (from_edge.start.add(offsets.0 + from.base), found.start.add(offsets.1 + to.base));
-            copy(start, end, &dims, size, swap, far);
+            copy(start, end, &dims, size, swap, bypass_cache);
         }
-        assert!(found.bytes() == expected, "size {size}, swap {swap}, far {far}: {dims:?}");
+        assert!(found.bytes() == expected, "size {size}, swap {swap}, bypass_cache {bypass_cache}: {dims:?}");
     }
 }
 
@@ -244,7 +244,7 @@ fn fills_are_those_of_a_naive_fill() {
         let mut expected = before.clone();
         indices(&counts, |index| expected[to.place(index)..][..size].copy_from_slice(&value));
         let mut dims: Vec<Dim<'_>> = (0..counts.len())
-            .map(|dim| Dim { count: counts[dim], source: Walk::Even(1 << 40), target: to.walk(dim) })
+            .map(|dim| Dim { count: counts[dim], source: Offsets::Strided(1 << 40), target: to.walk(dim) })
             .collect();
         random.shuffle(&mut dims);
         let found = Edge::new(&before);
@@ -257,8 +257,8 @@ fn fills_are_those_of_a_naive_fill() {
 #[test]
 fn nothing_happens_without_elements() {
     let dims = [
-        Dim { count: 3, source: Walk::Even(8), target: Walk::Even(8) },
-        Dim { count: 0, source: Walk::Listed(&[], 8), target: Walk::Even(24) },
+        Dim { count: 3, source: Offsets::Strided(8), target: Offsets::Strided(8) },
+        Dim { count: 0, source: Offsets::Indexed(&[], 8), target: Offsets::Strided(24) },
     ];
     let mut target = [1_u8; 24];
     // SAFETY: there is nothing to copy.

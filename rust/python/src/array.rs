@@ -1,4 +1,4 @@
-//! Arrays: what `tegula.engine.kernel` keeps of each, and calls for each operation.
+//! Arrays: `tegula.engine.kernel` makes one for each open array, and calls it for each operation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,34 +7,35 @@ use std::time::{Duration, Instant};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tegula_kernel::placing::Work;
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
+use tegula_kernel::strided_copy::WorkBuffer;
 use tegula_kernel::write::write;
 use tegula_kernel::{Error, array};
 
 use crate::description::{self, AxisParts, KeyParts};
 use crate::errors::{exception, foreign};
 use crate::output::{View, new_array, scalar};
-use crate::selection::{Pick, PlanParts, basic, table};
+use crate::plans::PlanParts;
+use crate::selection::{Pick, basic, table};
 use crate::stores::Source;
 
-/// Results of this size do not stay in the caches.
+/// Results from this size on are written with streaming stores, which bypass the caches, in bytes.
 const FAR: usize = 1 << 23;
-/// So many chunks are looked for before signals are.
-const AT_ONCE: usize = 1 << 14;
-/// Larger results are left to Python, which knows how much memory there is.
+/// Number of chunks to look for between two checks for signals.
+const BATCH: usize = 1 << 14;
+/// Larger results are left to Python, which checks the available memory, in bytes.
 const LARGEST: u128 = 1 << 33;
 
-/// An array, described once and then read and written.
+/// The description of an array, for reading and writing.
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct Array {
     array: array::Array,
     source: Source,
-    /// What the keys of all chunks start with, up to a slash.
+    /// The common prefix of all chunk keys, up to a slash.
     prefix: String,
-    /// Bytes of a chunk in memory, at least those of the first.
+    /// Bytes of the first chunk in memory.
     content: usize,
     dtype: Py<PyArrayDescr>,
     scalars: bool,
@@ -56,11 +57,13 @@ impl Array {
         dtype: Bound<'_, PyArrayDescr>,
         dense: bool,
     ) -> PyResult<Array> {
+        // the chunk grid
         if axes.len() != shape.len() {
             return Err(description::contradiction());
         }
-        let cuts = axes.into_iter().zip(&shape).map(|(axis, &size)| description::cut(axis, size));
-        let cuts = cuts.collect::<PyResult<Vec<_>>>()?;
+        let chunk_axes = axes.into_iter().zip(&shape).map(|(axis, &size)| description::chunk_axis(axis, size));
+        let chunk_axes = chunk_axes.collect::<PyResult<Vec<_>>>()?;
+        // codecs and fill value
         let big = dtype.byteorder() == if cfg!(target_endian = "big") { b'=' } else { b'>' };
         let chain = description::chain(chain, big)?;
         if fill.len() != dtype.itemsize() || dtype.has_object() || fill.is_empty() {
@@ -69,18 +72,19 @@ impl Array {
         if dense && (shape.is_empty() || chain.sharding().is_some()) {
             return Err(description::contradiction());
         }
-        description::check_chain(&chain, &cuts, fill.len()).map_err(|error| exception(store.py(), error))?;
+        description::check_chain(&chain, &chunk_axes, fill.len()).map_err(|error| exception(store.py(), error))?;
+        // keys
         let scalars = dtype.kind() != b'V';
         let keys = keys.below(prefix);
         let prefix = keys.prefix[..keys.prefix.rfind('/').map_or(0, |end| end + 1)].to_owned();
-        let content = cuts
-            .iter()
-            .fold(fill.len(), |bytes, cut| bytes.saturating_mul(usize::try_from(cut.length(0)).unwrap_or(usize::MAX)));
-        let array = array::Array { shape, cuts, keys, chain, fill, dense };
+        let content = chunk_axes.iter().fold(fill.len(), |bytes, chunk_axis| {
+            bytes.saturating_mul(usize::try_from(chunk_axis.length(0)).unwrap_or(usize::MAX))
+        });
+        let array = array::Array { shape, chunk_axes, keys, chain, fill, dense };
         Ok(Array { array, source: Source::new(store)?, prefix, content, dtype: dtype.unbind(), scalars })
     }
 
-    /// Read a selection of ints and slices; `None` if that has to go another way. `look` is called as for `read`.
+    /// Read a selection of ints and slices; `None` if this method does not support it. `look` is called as for `read`.
     fn get<'py>(
         &self,
         selection: &Bound<'py, PyAny>,
@@ -106,42 +110,45 @@ impl Array {
         if bytes == 0 {
             return new_array(py, &shape, dtype).map(Some);
         }
+        // the plan, for a result in C order
         let mut stride = size as isize;
         let mut axes = vec![None; picks.len()];
         for (axis, &pick) in picks.iter().enumerate().rev() {
-            let made = table(pick, &self.array.cuts[axis], self.array.shape[axis], stride);
+            let made = table(pick, &self.array.chunk_axes[axis], self.array.shape[axis], stride);
             axes[axis] = Some(made.map_err(|error| exception(py, error))?);
             if let Pick::Span { count, .. } = pick {
                 stride = stride.saturating_mul(count as isize);
             }
         }
         let plan = Plan { axes, points: None };
+        // a single element becomes a scalar
         if point {
             let mut small = [0_u64; 8];
             let mut large = Vec::new();
             let data: &mut [u8] = if size <= 64 {
-                // SAFETY: eight numbers are 64 bytes.
+                // SAFETY: eight numbers have 64 bytes.
                 unsafe { std::slice::from_raw_parts_mut(small.as_mut_ptr().cast(), size) }
             } else {
                 large.resize(size, 0);
                 &mut large
             };
-            let work = Work { start: data.as_mut_ptr(), offset: 0, size, far: false };
-            // SAFETY: the one element of the plan has its place at the start of `data`.
+            let work = WorkBuffer { start: data.as_mut_ptr(), offset: 0, size, bypass_cache: false };
+            // SAFETY: the only element of the plan has its place at the start of `data`.
             unsafe { self.run_read(&plan, work, threads, look)? };
             return scalar(py, data, dtype).map(Some);
         }
+        // anything else an array
         let out = new_array(py, &shape, dtype)?;
-        let work = Work { start: View::new(&out)?.start(), offset: 0, size, far: bytes >= FAR };
-        // SAFETY: the strides are those of an array of that shape in C order, which nobody else has seen yet.
+        let work = WorkBuffer { start: View::new(&out)?.start(), offset: 0, size, bypass_cache: bytes >= FAR };
+        // SAFETY: the strides are those of an array of this shape in C order, which has not been returned yet.
         unsafe { self.run_read(&plan, work, threads, look)? };
         Ok(Some(out))
     }
 
-    /// Read what a plan selects into `out`; of each element the bytes that a field takes. Return whether that is done:
-    /// not if elements of `out` may share memory, where several threads would be in each other's way.
+    /// Read what a plan selects into `out`: of each element the bytes of a field, from `offset` on. Return `false` if
+    /// elements of `out` may share memory, which several threads would write at the same time.
     ///
-    /// `look` is called once at the end if a chunk was absent, to see that the array is still there.
+    /// `look` is called once at the end if a chunk is missing, to check that the array still exists.
     fn read(
         &self,
         plan: PlanParts<'_>,
@@ -157,20 +164,20 @@ impl Array {
         if !view.is_disjoint() {
             return Ok(false);
         }
-        let (plan, work) = self.understand(out.py(), plan, &view, offset)?;
+        let (plan, work) = self.checked(out.py(), plan, &view, offset)?;
         // SAFETY: the plan has been checked against the buffer's shape and the array's; no two of its places are one.
         unsafe { self.run_read(&plan, work, threads, look)? };
         Ok(true)
     }
 
-    /// Whether any chunk of a box has a value; `None` if that has to be found out another way.
+    /// Return whether any chunk of a box is stored; `None` if this method can not find out.
     fn any_stored(&self, py: Python<'_>, bounds: Vec<(u64, u64)>) -> PyResult<Option<bool>> {
         self.check_bounds(&bounds)?;
         let mut keys = array::Coords::new(bounds).map(|coords| self.array.keys.encode(&coords)).peekable();
         while keys.peek().is_some() {
             py.check_signals()?;
-            let some = keys.by_ref().take(AT_ONCE);
-            match usual(py, py.detach(|| self.source.any(some)))? {
+            let some = keys.by_ref().take(BATCH);
+            match optional(py, py.detach(|| self.source.any(some)))? {
                 Some(false) => {}
                 found => return Ok(found),
             }
@@ -178,18 +185,18 @@ impl Array {
         Ok(Some(false))
     }
 
-    /// Delete the chunks of a box as long as `holds` says so; `None` if that has to be done another way.
+    /// Delete the chunks of a box as long as `holds` returns true; `None` if this method can not do it.
     ///
-    /// Returns whether it has always said so. It is called while other writers are kept out.
+    /// Returns whether `holds` always returned true. It is called while other writers are locked out.
     fn delete(&self, py: Python<'_>, bounds: Vec<(u64, u64)>, holds: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
         self.check_bounds(&bounds)?;
         let keys = array::Coords::new(bounds).map(|coords| self.array.keys.encode(&coords));
         let holds = holds.clone().unbind();
         let mut holds = || Python::attach(|py| holds.call0(py)?.extract(py)).map_err(foreign);
-        usual(py, py.detach(|| self.source.delete_all(keys, &mut holds)))
+        optional(py, py.detach(|| self.source.delete_all(keys, &mut holds)))
     }
 
-    /// Write `values` where a plan selects.
+    /// Write `values` to the elements that a plan selects.
     fn write(
         &self,
         py: Python<'_>,
@@ -200,7 +207,7 @@ impl Array {
         keep_empty: bool,
     ) -> PyResult<()> {
         let view = View::new(values)?;
-        let (plan, work) = self.understand(py, plan, &view, offset)?;
+        let (plan, work) = self.checked(py, plan, &view, offset)?;
         self.run(py, plan.len(), &AtomicBool::new(false), |store, call| {
             let call = Call { threads, keep_empty, ..call };
             // SAFETY: the plan has been checked against the buffer's shape and the array's.
@@ -214,16 +221,17 @@ impl Array {
         if bounds.len() == self.array.shape.len() && !self.array.keys.first_only {
             return Ok(());
         }
-        Err(PyValueError::new_err("this is no box of chunks"))
+        Err(PyValueError::new_err("the bounds do not describe a box of chunks"))
     }
 
-    fn understand(
+    /// Convert a plan and a buffer, and check that they fit the array.
+    fn checked(
         &self,
         py: Python<'_>,
         parts: PlanParts<'_>,
         view: &View<'_>,
         offset: usize,
-    ) -> PyResult<(Plan, Work)> {
+    ) -> PyResult<(Plan, WorkBuffer)> {
         let size = view.item_size();
         let total = self.array.fill.len();
         let swapped = self.array.chain.innermost().swap > 1;
@@ -231,18 +239,18 @@ impl Array {
         if !fits || (size < total && swapped) || view.has_objects() {
             return Err(PyValueError::new_err("the buffer does not hold elements of the array"));
         }
-        let plan = parts.checked(py, view.shape(), view.strides(), &self.array.shape, &self.array.cuts)?;
+        let plan = parts.checked(py, view.shape(), view.strides(), &self.array.shape, &self.array.chunk_axes)?;
         let bytes = view.shape().iter().fold(size, |bytes, &count| bytes.saturating_mul(count));
-        Ok((plan, Work { start: view.start(), offset, size, far: bytes >= FAR }))
+        Ok((plan, WorkBuffer { start: view.start(), offset, size, bypass_cache: bytes >= FAR }))
     }
 
     /// # Safety
     ///
     /// As for `tegula_kernel::read::read`.
-    unsafe fn run_read(&self, plan: &Plan, work: Work, threads: usize, look: &Bound<'_, PyAny>) -> PyResult<()> {
+    unsafe fn run_read(&self, plan: &Plan, work: WorkBuffer, threads: usize, look: &Bound<'_, PyAny>) -> PyResult<()> {
         let absent = AtomicBool::new(false);
         self.run(look.py(), plan.len(), &absent, |store, call| {
-            // SAFETY: as above.
+            // SAFETY: the caller vouches for the plan and the buffer.
             unsafe { read(store, &self.array, plan, work, Call { threads, ..call }) }
         })?;
         if absent.load(Ordering::Relaxed) {
@@ -251,7 +259,7 @@ impl Array {
         Ok(())
     }
 
-    /// Do something without the interpreter's lock; signals are looked for now and then.
+    /// Call `work` without the interpreter's lock; signals are checked from time to time.
     fn run(
         &self,
         py: Python<'_>,
@@ -280,8 +288,8 @@ impl Array {
     }
 }
 
-/// What an answer is to Python, where there may be none.
-fn usual(py: Python<'_>, answer: tegula_kernel::Result<bool>) -> PyResult<Option<bool>> {
+/// Convert a result for Python: `None` if the store needs its general implementation.
+fn optional(py: Python<'_>, answer: tegula_kernel::Result<bool>) -> PyResult<Option<bool>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(Error::Unusual) => Ok(None),

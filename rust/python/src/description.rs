@@ -1,18 +1,21 @@
-//! Descriptions of arrays as Python hands them in: objects whose attributes are named here as they are there.
+//! Descriptions of arrays as Python passes them: objects whose attributes are read by the names of the fields here.
+//!
+//! [`crate::array`] reads the description of an array when it is opened, [`crate::strings`] that of its codecs.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use tegula_kernel::Error;
-use tegula_kernel::array::{Chain, Elements, Keys, Serializer, Sharding};
-use tegula_kernel::codecs::{self, Codec, Value};
-use tegula_kernel::plan::Cut;
+use tegula_kernel::array::Keys;
+use tegula_kernel::chain::{Chain, Elements, Serializer, Sharding};
+use tegula_kernel::codecs::{self, Codec};
+use tegula_kernel::plan::ChunkAxis;
 
+use crate::codecs::options;
 use crate::errors::exception;
 
-/// How deep shards may lie within shards.
+/// How deep shards may be nested.
 const DEEPEST: usize = 32;
-/// The longest index that `tegula.codecs.sharding` lets a shard have, in bytes.
+/// Largest index of a shard that `tegula.codecs.sharding` allows, in bytes.
 const LARGEST_INDEX: u64 = 1 << 28;
 
 /// A chain of codecs: `tegula.codecs.native.NativeChain`.
@@ -20,24 +23,17 @@ const LARGEST_INDEX: u64 = 1 << 28;
 struct ChainParts<'py> {
     order: Option<Vec<usize>>,
     serializer: SerializerParts<'py>,
-    buffers: Vec<CodecParts<'py>>,
+    buffers: Vec<Bound<'py, PyAny>>,
 }
 
-/// How elements become bytes: `NativeElements` or `NativeShards` of the same module.
+/// The array-to-bytes codec: `NativeElements` or `NativeShards` of the same module.
 #[derive(FromPyObject)]
 enum SerializerParts<'py> {
     Elements { itemsize: usize, swap: usize, is_text: bool },
     Shards { inner_shape: Vec<u64>, inner: Bound<'py, PyAny>, index: Bound<'py, PyAny>, index_at_start: bool },
 }
 
-/// A codec of bytes: `NativeCodec` of the same module.
-#[derive(FromPyObject)]
-pub struct CodecParts<'py> {
-    name: String,
-    options: Vec<Bound<'py, PyAny>>,
-}
-
-/// How an axis is cut into chunks: `tegula.metadata.chunk_grids.RegularAxis` or `VaryingAxis`.
+/// An axis of the chunk grid: `tegula.metadata.chunk_grids.RegularAxis` or `VaryingAxis`.
 #[derive(FromPyObject)]
 pub enum AxisParts {
     /// Chunks of one length.
@@ -46,7 +42,7 @@ pub enum AxisParts {
     Varying { edges: Vec<u64> },
 }
 
-/// How keys of chunks are spelled: `tegula.metadata.chunk_keys.ChunkKeyEncoding`.
+/// The encoding of chunk keys: `tegula.metadata.chunk_keys.ChunkKeyEncoding`.
 #[derive(FromPyObject)]
 pub struct KeyParts {
     separator: String,
@@ -57,7 +53,7 @@ pub struct KeyParts {
 }
 
 impl KeyParts {
-    /// The keys of an array whose keys all start with `above`.
+    /// Return the keys of an array at the path `above`.
     pub fn below(self, above: &str) -> Keys {
         let KeyParts { separator, prefix, suffix, scalar, first_only } = self;
         let scalar = if scalar.is_empty() { scalar } else { format!("{above}{scalar}") };
@@ -65,7 +61,7 @@ impl KeyParts {
     }
 }
 
-/// Make the chain that a `NativeChain` describes; `big` says that numbers in memory are big-endian.
+/// Build the chain that a `NativeChain` describes; `big` says whether numbers in memory are big-endian.
 pub fn chain(description: &Bound<'_, PyAny>, big: bool) -> PyResult<Chain> {
     nested(description, big, DEEPEST)
 }
@@ -92,40 +88,24 @@ fn nested(description: &Bound<'_, PyAny>, big: bool, depth: usize) -> PyResult<C
             }))
         }
     };
-    Ok(Chain { order: parts.order, serializer, buffers: buffers(description.py(), &parts.buffers)? })
+    Ok(Chain { order: parts.order, serializer, buffers: buffers(&parts.buffers)? })
 }
 
-/// Build the codecs of bytes, given in the order of encoding.
-pub fn buffers(py: Python<'_>, codecs: &[CodecParts<'_>]) -> PyResult<Vec<Box<dyn Codec>>> {
-    let build = |codec: &CodecParts<'_>| {
-        let options = codec.options.iter().map(value).collect::<PyResult<Vec<Value>>>()?;
-        codecs::build(&codec.name, &options).map_err(|error| exception(py, error))
-    };
+/// Build the bytes-to-bytes codecs, given in the order of encoding.
+pub fn buffers(codecs: &[Bound<'_, PyAny>]) -> PyResult<Vec<Box<dyn Codec>>> {
+    let build =
+        |codec: &Bound<'_, PyAny>| codecs::build(&options(codec)?).map_err(|error| exception(codec.py(), error));
     codecs.iter().map(build).collect()
 }
 
-fn value(item: &Bound<'_, PyAny>) -> PyResult<Value> {
-    if item.is_none() {
-        Ok(Value::None)
-    } else if item.is_instance_of::<PyBool>() {
-        Ok(Value::Bool(item.extract()?))
-    } else if item.is_instance_of::<PyInt>() {
-        Ok(Value::Int(item.extract()?))
-    } else if item.is_instance_of::<PyFloat>() {
-        Ok(Value::Float(item.extract()?))
-    } else if item.is_instance_of::<PyString>() {
-        Ok(Value::Text(item.extract()?))
-    } else {
-        Err(PyTypeError::new_err("an option is a number, a text or nothing"))
-    }
-}
-
-/// Cut an axis of `size` indices.
-pub fn cut(axis: AxisParts, size: u64) -> PyResult<Cut> {
+/// Make the axis of the chunk grid along `size` indices.
+pub fn chunk_axis(axis: AxisParts, size: u64) -> PyResult<ChunkAxis> {
     let known = |length: u64| i64::try_from(length).is_ok();
     match axis {
-        AxisParts::Regular { chunk } if chunk > 0 && known(chunk) && known(size) => return Ok(Cut::Regular(chunk)),
-        AxisParts::Varying { .. } if size == 0 => return Ok(Cut::Regular(1)), // there is nothing to cut
+        AxisParts::Regular { chunk } if chunk > 0 && known(chunk) && known(size) => {
+            return Ok(ChunkAxis::Regular(chunk));
+        }
+        AxisParts::Varying { .. } if size == 0 => return Ok(ChunkAxis::Regular(1)), // an empty axis has no chunks
         AxisParts::Varying { edges } => {
             let mut starts = vec![0_u64];
             let mut end = 0_u64;
@@ -137,29 +117,30 @@ pub fn cut(axis: AxisParts, size: u64) -> PyResult<Cut> {
                 starts.push(end);
             }
             if end >= size && known(end) && starts.is_sorted_by(|a, b| a < b) {
-                return Ok(Cut::Varying(starts.into()));
+                return Ok(ChunkAxis::Varying(starts.into()));
             }
         }
         AxisParts::Regular { .. } => {}
     }
-    Err(PyTypeError::new_err("the axis is not cut into chunks"))
+    Err(PyTypeError::new_err("the chunks do not cover the axis"))
 }
 
-/// Make the error for parts that do not belong together.
+/// Make the error for parts of a description that contradict each other.
 pub fn contradiction() -> PyErr {
     PyValueError::new_err("the parts of the description contradict each other")
 }
 
-/// Refuse chains that do not fit an array, since the kernel relies on that; `size` is that of an element.
-pub fn check_chain(chain: &Chain, cuts: &[Cut], size: usize) -> tegula_kernel::Result<()> {
+/// Check that a chain fits an array, which the kernel relies on; `size` is the size of an element in bytes.
+pub fn check_chain(chain: &Chain, chunk_axes: &[ChunkAxis], size: usize) -> tegula_kernel::Result<()> {
     let unfit = || Error::unsupported("", "the codecs do not fit the array");
     if let Some(order) = &chain.order {
         let mut sorted = order.clone();
         sorted.sort_unstable();
-        if !sorted.into_iter().eq(0..cuts.len()) {
+        if !sorted.into_iter().eq(0..chunk_axes.len()) {
             return Err(unfit());
         }
     }
+    // elements of the array's data type, or shards
     let sharding = match &chain.serializer {
         Serializer::Elements(elements) if elements.size != size || size % elements.swap.max(1) != 0 => {
             return Err(unfit());
@@ -167,18 +148,20 @@ pub fn check_chain(chain: &Chain, cuts: &[Cut], size: usize) -> tegula_kernel::R
         Serializer::Elements(_) => return Ok(()),
         Serializer::Shard(sharding) => sharding,
     };
+    // the index has plain entries of two 64-bit integers
     let index = &sharding.index;
     if index.order.is_some() || index.elements().is_none_or(|elements| elements.size != 8 || elements.swap > 8) {
-        return Err(Error::unsupported("sharding_indexed", "the index is laid out in an unusual way"));
+        return Err(Error::unsupported("sharding_indexed", "the layout of the index is not supported"));
     }
-    if sharding.inner_shape.len() != cuts.len() {
+    if sharding.inner_shape.len() != chunk_axes.len() {
         return Err(unfit());
     }
+    // shards are whole numbers of inner chunks, not too many of them
     let mut entries = 1_u64;
     for (position, &inner) in sharding.inner_shape.iter().enumerate() {
-        let longest = match &cuts[chain.order.as_ref().map_or(position, |order| order[position])] {
-            Cut::Regular(length) if length % inner == 0 => *length,
-            Cut::Varying(starts) if starts.iter().all(|start| start % inner == 0) => {
+        let longest = match &chunk_axes[chain.order.as_ref().map_or(position, |order| order[position])] {
+            ChunkAxis::Regular(length) if length % inner == 0 => *length,
+            ChunkAxis::Varying(starts) if starts.iter().all(|start| start % inner == 0) => {
                 starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
             }
             _ => return Err(unfit()),
@@ -188,6 +171,6 @@ pub fn check_chain(chain: &Chain, cuts: &[Cut], size: usize) -> tegula_kernel::R
     if entries > LARGEST_INDEX / 16 {
         return Err(Error::unsupported("sharding_indexed", "the index of the shards is too large"));
     }
-    let cuts: Vec<Cut> = sharding.inner_shape.iter().map(|&length| Cut::Regular(length)).collect();
-    check_chain(&sharding.inner, &cuts, size)
+    let chunk_axes: Vec<ChunkAxis> = sharding.inner_shape.iter().map(|&length| ChunkAxis::Regular(length)).collect();
+    check_chain(&sharding.inner, &chunk_axes, size)
 }

@@ -1,4 +1,4 @@
-//! The kernel's errors as those of `tegula.errors`.
+//! Conversion of the kernel's errors to the exceptions of `tegula.errors`.
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use tegula_kernel::Error;
 
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
-/// Make the exception that stands for an error of the kernel.
+/// Convert an error of the kernel to an exception.
 pub fn exception(py: Python<'_>, error: Error) -> PyErr {
     let (key, error) = match error {
         Error::At(key, inner) => (Some(key).filter(|key| !key.is_empty()), *inner),
@@ -37,6 +37,7 @@ fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     Ok(ERRORS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("tegula.errors")?.unbind()))?.bind(py))
 }
 
+/// Make an exception of a class of `tegula.errors`.
 fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: Option<String>) -> PyResult<PyErr> {
     let places = PyDict::new(py);
     places.set_item("key", key)?;
@@ -45,13 +46,13 @@ fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: 
     Ok(PyErr::from_value(value))
 }
 
-/// Make Python's own exception for what the system said.
+/// Make the `OSError` for an error number.
 fn system_error(py: Python<'_>, errno: i32) -> PyResult<PyErr> {
     let text = py.import("os")?.call_method1("strerror", (errno,))?;
     Ok(PyErr::from_value(py.get_type::<PyOSError>().call1((errno, text))?))
 }
 
-/// Let an error of a Python store name the key too.
+/// Add the key to an exception of a Python store.
 fn with_key(py: Python<'_>, error: PyErr, key: Option<String>) -> PyErr {
     let add = || -> PyResult<()> {
         let value = error.value(py);
@@ -70,7 +71,7 @@ fn with_key(py: Python<'_>, error: PyErr, key: Option<String>) -> PyErr {
     }
 }
 
-/// Hand an exception through the kernel, which does not look into it.
+/// Wrap an exception, so that the kernel passes it through.
 pub fn foreign(error: PyErr) -> Error {
     Error::Foreign(Box::new(error))
 }

@@ -1,42 +1,44 @@
-//! `tegula._kernel`: the kernel as a module of Python.
+//! `tegula._kernel`: the kernel as a Python module. `_kernel.pyi` describes it.
 //!
-//! The seam is crossed once for each operation of a user. Python owns names, documents, messages and policy; what comes
-//! in has been checked there, but nothing here relies on it where memory is at stake.
+//! Each operation of a user is one call. Names, metadata documents, messages and policy belong to Python. It has checked
+//! the arguments, but memory safety does not rely on that.
 
 mod array;
+mod codecs;
 mod description;
 mod errors;
 mod output;
+mod plans;
 mod selection;
 mod stores;
-mod texts;
+mod strings;
 
 use std::collections::BTreeMap;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use tegula_kernel::{codecs, json, memory, pool};
+use tegula_kernel::{json, memory, pool};
 
-/// The versions of the libraries within.
+/// Return the versions of the compiled-in libraries.
 #[pyfunction]
 fn versions() -> BTreeMap<&'static str, String> {
-    codecs::versions()
+    tegula_kernel::codecs::versions()
 }
 
-/// The instruction sets that are used where they pay.
+/// Return the instruction sets that the kernel uses on this machine.
 #[pyfunction]
 fn features() -> Vec<&'static str> {
-    codecs::features()
+    tegula_kernel::codecs::features()
 }
 
-/// The names of the codecs within.
+/// Return the names of the codecs.
 #[pyfunction]
 #[pyo3(name = "codecs")]
 fn codec_names() -> Vec<&'static str> {
-    codecs::NAMES.to_vec()
+    tegula_kernel::codecs::NAMES.to_vec()
 }
 
-/// List the members of a JSON document's objects along a chain of keys; see `tegula_kernel::json`.
+/// List the members of the objects along a chain of keys in a JSON document; see `tegula_kernel::json`.
 #[pyfunction]
 fn index_members<'py>(py: Python<'py>, text: &[u8], chain: Vec<String>) -> Option<Vec<Bound<'py, PyArray1<u32>>>> {
     let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
@@ -44,19 +46,19 @@ fn index_members<'py>(py: Python<'py>, text: &[u8], chain: Vec<String>) -> Optio
     Some(levels.into_iter().map(|level| PyArray1::from_vec(py, level)).collect())
 }
 
-/// Give back to the system the memory that is kept to be used again.
+/// Release the memory that is cached for reuse.
 #[pyfunction]
 fn trim() {
     memory::trim();
 }
 
-/// Return whether this thread helps with an operation that has failed elsewhere.
+/// Return whether this thread works for an operation that has failed on another thread.
 #[pyfunction]
 fn given_up() -> bool {
     pool::given_up()
 }
 
-/// To be called in a child process after a fork.
+/// Reset the thread pool and the memory cache in a child process after a fork.
 #[pyfunction]
 fn after_fork() {
     memory::after_fork();
@@ -68,7 +70,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::Array>()?;
     module.add_class::<stores::LocalFiles>()?;
-    module.add_class::<texts::Texts>()?;
+    module.add_class::<strings::Strings>()?;
     module.add_class::<stores::PythonStore>()?;
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
     module.add_function(wrap_pyfunction!(index_members, module)?)?;

@@ -1,4 +1,4 @@
-//! NumPy arrays and scalars, made and looked into through NumPy's C interface.
+//! NumPy arrays and scalars: allocation of results, and access to the memory of arrays, through NumPy's C interface.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,23 +9,23 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tegula_kernel::memory::Block;
 
-/// From this size on results lie in memory of our own, which is used again.
+/// Results from this size on use cached memory of the kernel, in bytes.
 const LARGE: usize = 1 << 18;
 
-/// The owner of an array's memory, as its `base`.
+/// The owner of the memory of an array, which is its `base`.
 #[pyclass(frozen, module = "tegula._kernel")]
 struct Memory {
-    #[expect(dead_code, reason = "gives its memory back when it is dropped")]
+    #[expect(dead_code, reason = "releases its memory when it is dropped")]
     block: Block,
 }
 
-/// Make an array that holds anything, in C order.
+/// Make an array in C order with undefined content.
 #[pyfunction]
 pub fn empty<'py>(py: Python<'py>, shape: Vec<usize>, dtype: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
     new_array(py, &shape, dtype)
 }
 
-/// Make an array that holds anything, in C order; of a type without Python objects.
+/// Make an array in C order with undefined content, of a data type without Python objects.
 pub fn new_array<'py>(
     py: Python<'py>,
     shape: &[usize],
@@ -33,8 +33,9 @@ pub fn new_array<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     use numpy::PyArrayDescrMethods;
     if dtype.has_object() {
-        return Err(PyTypeError::new_err("only elements of a fixed size have a place in this memory"));
+        return Err(PyTypeError::new_err("the data type must not hold Python objects"));
     }
+    // memory: large results use a block of the kernel, small ones NumPy's own allocation
     let size = shape.iter().try_fold(dtype.itemsize(), |size, &count| size.checked_mul(count));
     let size = size.filter(|&size| size <= isize::MAX as usize).ok_or_else(|| PyMemoryError::new_err("too large"))?;
     let mut dims: Vec<npy_intp> = shape.iter().map(|&count| count as npy_intp).collect();
@@ -50,8 +51,8 @@ pub fn new_array<'py>(
         Some(block) => (block.start().cast::<c_void>(), npyffi::NPY_ARRAY_CARRAY),
         None => (std::ptr::null_mut(), 0),
     };
-    // SAFETY: the descriptor's reference is handed over; `dims` has as many members as there are dimensions; the memory,
-    // if it is ours, is as large as the array and lives as long as its base, which is set before anybody sees the array.
+    // SAFETY: NumPy takes over the reference to the descriptor; `dims` has one item for each dimension; the memory of a
+    // block has the size of the array and lives as long as its base, which is set before the array is returned.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -75,58 +76,58 @@ pub fn new_array<'py>(
     }
 }
 
-/// Make a scalar of an element's bytes.
+/// Make a NumPy scalar of the bytes of an element.
 pub fn scalar<'py>(py: Python<'py>, data: &mut [u8], dtype: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: `data` is as long as an element; what it holds is copied.
+    // SAFETY: `data` has the size of an element, and NumPy copies it.
     unsafe {
         let made = PY_ARRAY_API.PyArray_Scalar(py, data.as_mut_ptr().cast(), dtype.as_ptr().cast(), ffi::Py_None());
         Bound::from_owned_ptr_or_err(py, made)
     }
 }
 
-/// Where an array's elements are.
+/// The memory layout of an array.
 pub struct View<'py> {
     array: Bound<'py, PyUntypedArray>,
 }
 
 impl<'py> View<'py> {
-    /// Look into an array.
+    /// Get the memory layout of an array.
     pub fn new(array: &Bound<'py, PyAny>) -> PyResult<View<'py>> {
         Ok(View { array: array.cast::<PyUntypedArray>()?.clone() })
     }
 
-    /// The first element's address.
+    /// Return the address of the first element.
     pub fn start(&self) -> *mut u8 {
         use numpy::PyUntypedArrayMethods;
         // SAFETY: the array is alive as long as `self`.
         unsafe { (*self.array.as_array_ptr()).fields.data.cast() }
     }
 
-    /// Its lengths.
+    /// Return the shape.
     pub fn shape(&self) -> &[usize] {
         use numpy::PyUntypedArrayMethods;
         self.array.shape()
     }
 
-    /// Bytes between neighbours along each axis.
+    /// Return the strides, in bytes.
     pub fn strides(&self) -> &[isize] {
         use numpy::PyUntypedArrayMethods;
         self.array.strides()
     }
 
-    /// Bytes of an element.
+    /// Return the size of an element, in bytes.
     pub fn item_size(&self) -> usize {
         use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};
         self.array.dtype().itemsize()
     }
 
-    /// Whether it holds Python objects, which are more than their bytes.
+    /// Return whether the elements hold Python objects.
     pub fn has_objects(&self) -> bool {
         use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};
         self.array.dtype().has_object()
     }
 
-    /// Whether no two elements share memory, as far as that is easily told.
+    /// Return whether no two elements share memory; `false` if this is not obvious from the strides.
     pub fn is_disjoint(&self) -> bool {
         let mut axes: Vec<(usize, usize)> = (self.strides().iter().zip(self.shape()))
             .filter(|(_, count)| **count > 1)
@@ -141,7 +142,7 @@ impl<'py> View<'py> {
         })
     }
 
-    /// Whether it may be written to.
+    /// Return whether the array is writeable.
     pub fn is_writeable(&self) -> bool {
         use numpy::PyUntypedArrayMethods;
         // SAFETY: the array is alive as long as `self`.

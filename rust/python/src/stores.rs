@@ -1,4 +1,4 @@
-//! Stores: local files, which the kernel opens itself, and every other, which it asks.
+//! Stores: local files, which the kernel opens itself, and Python stores, whose methods it calls.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,14 +22,14 @@ pub struct PythonStore {
 
 #[pymethods]
 impl PythonStore {
-    /// `ranged` says that values are read by parts, `concurrency` how many requests should be under way at once.
+    /// `ranged` tells whether values are read by parts, `concurrency` how many requests should be under way at once.
     #[new]
     fn new(store: Py<PyAny>, ranged: bool, concurrency: usize) -> PythonStore {
         PythonStore { store: Arc::new(Asked { store, ranged, concurrency }) }
     }
 }
 
-/// Files below a directory, which the kernel opens itself; what is out of the ordinary is left to the Python store.
+/// Files below a directory, which the kernel opens itself; anything unusual is left to the Python store.
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct LocalFiles {
     #[cfg(target_os = "linux")]
@@ -39,7 +39,7 @@ pub struct LocalFiles {
 
 #[pymethods]
 impl LocalFiles {
-    /// `base` is the absolute path of the directory, `prepare` checks and makes the directory of a key's prefix.
+    /// `base` is the absolute path of the directory; `prepare` checks and makes the directory of a key's prefix.
     #[new]
     fn new(store: Py<PyAny>, base: String, sync: bool, prepare: Py<PyAny>) -> LocalFiles {
         #[cfg(not(target_os = "linux"))]
@@ -56,10 +56,11 @@ impl LocalFiles {
     }
 }
 
-/// Have `hook` asked before each system call that the kernel makes for local files; for tests.
+/// Call `hook` before each system call that the kernel makes for local files; for tests.
 ///
-/// It is given the call's name and the path that it is about, and answers `None` for it to go ahead, `("fail", errno)`
-/// or `("short", bytes)`. Without a hook none is asked any more. With `clock` the clock stands still at that time.
+/// It is given the call's name and the path that it is about, and returns `None` to let it go ahead, or an object with
+/// the attribute `errno` or `most`. Without a hook none is asked any more. With `clock` the clock stands still at that
+/// time.
 #[pyfunction]
 #[pyo3(signature = (hook=None, clock=None))]
 pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {
@@ -80,13 +81,21 @@ pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {
     drop((hook, clock));
 }
 
+/// The effect of a fault: the call fails, or reads or writes at most so many bytes.
+#[cfg(target_os = "linux")]
+#[derive(FromPyObject)]
+enum FaultParts {
+    Fail { errno: i32 },
+    Short { most: usize },
+}
+
 #[cfg(target_os = "linux")]
 fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faults::Fate> {
     use local::faults::Fate;
-    Ok(match hook.call1((call, path))?.extract::<Option<(String, usize)>>()? {
+    Ok(match hook.call1((call, path))?.extract::<Option<FaultParts>>()? {
         None => Fate::Happen,
-        Some((what, bytes)) if what == "short" => Fate::Short(bytes),
-        Some((_, errno)) => Fate::Fail(errno.try_into()?),
+        Some(FaultParts::Fail { errno }) => Fate::Fail(errno),
+        Some(FaultParts::Short { most }) => Fate::Short(most),
     })
 }
 
@@ -94,7 +103,7 @@ fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faul
 pub enum Source {
     /// A Python store.
     Asked(Arc<Asked>),
-    /// Local files, and the Python store for what is out of the ordinary there.
+    /// Local files, and the Python store for anything unusual.
     #[cfg(target_os = "linux")]
     Files(Arc<local::LocalFiles>, Arc<Asked>),
 }
@@ -128,7 +137,7 @@ impl Source {
 }
 
 impl Source {
-    /// Whether any of these keys has a value; `Unusual` where the store has to be asked itself.
+    /// Whether any of these keys has a value; `Unusual` if the Python store has to be asked.
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         match self {
             Source::Asked(_) => Err(Error::Unusual),
@@ -137,7 +146,7 @@ impl Source {
         }
     }
 
-    /// Delete these keys as long as `holds` agrees, and return whether it did; `Unusual` as above.
+    /// Delete these keys as long as `holds` returns true, and return whether it always did; `Unusual` as above.
     pub fn delete_all(
         &self,
         keys: impl Iterator<Item = String>,
@@ -181,7 +190,7 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
     }
 }
 
-/// A Python store, asked under the interpreter's lock.
+/// A Python store, whose methods are called under the interpreter's lock.
 pub struct Asked {
     store: Py<PyAny>,
     ranged: bool,
@@ -189,7 +198,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Call a method; a conflict and a refusal of Python come back as the kernel's.
+    /// Call a method, and turn its errors into the kernel's.
     fn call<T>(&self, work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         Python::attach(|py| {
             work(py, self.store.bind(py)).map_err(|error| {
@@ -199,9 +208,10 @@ impl Asked {
         })
     }
 
-    /// Refuse a key without a value in whose place something else stands.
+    /// Refuse a key without a value in whose place something else stands, if that is possible in this store.
     fn check_absent(&self, py: Python<'_>, key: &str) -> PyResult<()> {
-        let found = self.store.bind(py).call_method1(intern!(py, "obstruction"), (key,))?;
+        let Some(blocked_by) = self.store.bind(py).getattr_opt(intern!(py, "blocked_by"))? else { return Ok(()) };
+        let found = blocked_by.call1((key,))?;
         if found.is_none() {
             return Ok(());
         }

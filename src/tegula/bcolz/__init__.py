@@ -1,7 +1,7 @@
-"""The interface of bcolz 1.x: write ``from tegula import bcolz`` where ``import bcolz`` stood.
+"""The interface of bcolz 1.x: replace ``import bcolz`` by ``from tegula import bcolz``.
 
-Objects in a directory are in the format of bcolz 1.x, which either library reads and changes. Functions and classes
-have bcolz's names, arguments and results.
+Objects in a directory are stored in the format of bcolz 1.x: both libraries can read and change them. Functions and
+classes have the names, arguments and results of bcolz.
 
 >>> from tegula import bcolz
 >>> c = bcolz.carray([1, 2, 3])
@@ -15,7 +15,7 @@ from tegula.bcolz import attrs, chunked_eval, utils, version
 from tegula.bcolz.arrayprint import array2string, get_printoptions, set_printoptions
 from tegula.bcolz.carray_ext import blosc_compressor_list, blosc_version, carray
 
-# as in bcolz, these two names are that of a module and, once it is imported, of the class or object in it
+# as in bcolz, these two names first mean a module and, after these imports, the class or object in it
 from tegula.bcolz.ctable import ctable
 from tegula.bcolz.defaults import defaults, defaults_ctx
 from tegula.bcolz.evaluation import eval, evaluate
@@ -84,4 +84,4 @@ __all__ = [
     "zeros",
 ]
 
-carray._evaluate = staticmethod(evaluate)  # expressions stand above carrays, which are selected from with them
+carray._evaluate = staticmethod(evaluate)  # set here, since the module of expressions imports that of carrays

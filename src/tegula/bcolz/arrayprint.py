@@ -1,4 +1,4 @@
-"""``bcolz.arrayprint``: arrays as text."""
+"""``bcolz.arrayprint``: text of arrays, and its options."""
 
 from tegula.bcolz.printing import array2string, get_printoptions, set_printoptions
 

@@ -1,4 +1,4 @@
-"""The attributes of a carray or ctable, with bcolz's manners."""
+"""The attributes of a carray or ctable, with the methods of bcolz."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ __all__ = ["attrs"]
 
 
 class attrs:
-    """Attributes by name; iterating gives pairs of name and value.
+    """Attributes by name; iterating yields pairs of name and value.
 
     Parameters
     ----------
     values : mutable mapping
-        Where they are: the attributes of a node, or a dict for an object in memory, which takes any values.
+        The attributes of a node in a directory, whose values are JSON, or for an object in memory a dict of any values.
     mode : callable
-        Returns the mode of the object; with ``'r'`` nothing can be changed.
+        Returns the mode of the object; with ``'r'`` the attributes can't be changed.
+
+    Examples
+    --------
+    >>> from tegula import bcolz
+    >>> c = bcolz.carray([1, 2, 3])
+    >>> c.attrs["unit"] = "K"
+    >>> [*c.attrs], "unit" in c.attrs, len(c.attrs)
+    ([('unit', 'K')], True, 1)
     """
 
     def __init__(self, values: MutableMapping[str, Any], mode: Callable[[], str]) -> None:

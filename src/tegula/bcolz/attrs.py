@@ -5,4 +5,4 @@ from tegula.bcolz.attributes import attrs
 __all__ = ["ATTRSDIR", "attrs"]
 
 ATTRSDIR = "__attrs__"
-"""The file that holds the attributes."""
+"""Name of the file that holds the attributes."""

@@ -1,4 +1,4 @@
-"""``bcolz.carray_ext``: the carray, a single chunk, and what there is to say about Blosc."""
+"""``bcolz.carray_ext``: the carray, a single chunk, and facts about Blosc."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _blosc_set_nthreads = blosc_set_nthreads
 
 
 class chunk:
-    """A compressed chunk in memory, which can be read and not changed.
+    """A compressed, read-only chunk in memory.
 
     Parameters
     ----------
     array : array_like
-        Its rows, at least one.
+        The rows, at least one.
     atom : numpy.dtype
-        Type of a row, which may have a shape.
+        Data type of a row, which may have a shape.
     cparams : cparams
-        How to compress.
+        Compression parameters.
 
     Raises
     ------
     MetadataError
-        If there are no rows, or they are not of that type.
+        If there are no rows, or they do not fit the data type.
 
     Examples
     --------
@@ -45,13 +45,13 @@ class chunk:
     def __init__(self, array: Any, atom: Any, cparams: cparams) -> None:
         rows = np.asarray(array)
         if not rows.ndim or not len(rows):
-            raise MetadataError("a chunk has at least one row", field="array")
+            raise MetadataError("a chunk needs at least one row", field="array")
         self._rows = carray(rows, dtype=atom, cparams=cparams, chunklen=len(rows))
         self._atom: np.dtype[Any] = np.dtype(atom)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of a row."""
+        """Data type of a row."""
         return self._atom
 
     @property
@@ -66,7 +66,7 @@ class chunk:
 
     @property
     def blocksize(self) -> int:
-        """Bytes that Blosc compresses as one."""
+        """Block size of Blosc in bytes."""
         return blocksize(self._rows)
 
     def getdata(self) -> bytes:

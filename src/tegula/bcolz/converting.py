@@ -1,4 +1,4 @@
-"""What a user gives for rows, as arrays that fit."""
+"""Conversion of arguments: data types, rows, indices, numbers of rows and shapes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = [
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """Make a dtype of what stands for one."""
+    """Convert to a NumPy data type; ``None`` stays ``None``."""
     try:
         return None if dtype is None else np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise KindError(f"{dtype!r:.80} is no data type: {error}", field="dtype") from error
+        raise KindError(f"{dtype!r:.80} is not a data type: {error}", field="dtype") from error
 
 
 def as_values(values: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    """Convert values to elements of a type, with NumPy's freedom to lose something."""
+    """Convert values to an array of a data type; conversions may lose precision, as in NumPy."""
     if type(values) is np.ndarray and (dtype is None or values.dtype == dtype):
         return values
     try:
@@ -47,18 +47,18 @@ def as_values(values: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
 
 
 def as_default(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Make an element of a type of what is given as its default, zero if nothing is."""
+    """Convert a default value to an element of a data type; ``None`` becomes zero."""
     default = np.zeros((), dtype)
     try:
         if value is not None:
             default[()] = value
     except (TypeError, ValueError, OverflowError) as error:
-        raise MetadataError(f"{value!r:.80} is no value of {dtype}: {error}", field="dflt") from error
+        raise MetadataError(f"{value!r:.80} is not a value of {dtype}: {error}", field="dflt") from error
     return default[()]
 
 
 def as_new_rows(values: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Make the first rows of an array of what is given for them.
+    """Convert values to the first rows of a new array; a scalar becomes one row.
 
     Examples
     --------
@@ -77,39 +77,39 @@ def as_new_rows(values: Any, dtype: Any) -> npt.NDArray[Any]:
         try:
             rows = rows.reshape(-1 if rows.size else 0, *wanted.shape)
         except ValueError as error:
-            raise MetadataError(f"the values can't be rows of {wanted}: {error}", field="dtype") from error
+            raise MetadataError(f"the values can't be converted to rows of {wanted}: {error}", field="dtype") from error
     return rows
 
 
 def row_type(rows: npt.NDArray[Any], dtype: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the type of the elements and the shape of a row."""
+    """Return the data type of the elements and the shape of a row."""
     wanted = as_dtype(dtype)
     return (rows.dtype if wanted is None else wanted.base), rows.shape[1:]
 
 
-def as_rows(values: Any, dtype: np.dtype[Any], inner: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Make rows of a known shape of what is given for several, or for one.
+def as_rows(values: Any, dtype: np.dtype[Any], row_shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Convert values to rows of a known shape; the values of a single row become one row.
 
     Examples
     --------
     >>> as_rows(1, np.dtype("i4"), ()), as_rows([1, 2], np.dtype("i4"), (2,)).shape
     (array([1], dtype=int32), (1, 2))
     """
-    if isinstance(values, np.ndarray) and values.dtype is dtype and dtype.kind != "O":  # as fast as can be
+    if isinstance(values, np.ndarray) and values.dtype is dtype and dtype.kind != "O":  # the usual case, kept fast
         rows = values
     else:
         rows = as_values(values, dtype)
     if dtype.kind == "O":
         return _objects(rows)
-    if rows.shape[1:] == inner and rows.ndim:
+    if rows.shape[1:] == row_shape and rows.ndim:
         return rows
-    if rows.shape == inner or (not inner and not rows.ndim):
-        return rows.reshape(1, *inner)
-    raise MetadataError(f"values of shape {rows.shape} are no rows of shape {inner}")
+    if rows.shape == row_shape or (not row_shape and not rows.ndim):
+        return rows.reshape(1, *row_shape)
+    raise MetadataError(f"values of shape {rows.shape} are not rows of shape {row_shape}")
 
 
 def _objects(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Make one axis of Python objects; what has further axes becomes arrays of its own."""
+    """Return Python objects along one axis; elements along further axes become arrays."""
     if values.ndim <= 1:
         return values.reshape(-1)
     out = np.empty(len(values), object)
@@ -119,7 +119,7 @@ def _objects(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def as_index(index: int, length: int) -> int:
-    """Return the number of a row, which may be counted from the end."""
+    """Return the number of a row; a negative index counts from the end."""
     position = index + length if index < 0 else index
     if not 0 <= position < length:
         raise SelectionError(f"index {index} is out of range for {length} rows")
@@ -127,19 +127,19 @@ def as_index(index: int, length: int) -> int:
 
 
 def as_count(nitems: Any) -> int:
-    """Return a number of rows, which may be given as a float."""
+    """Return a number of rows as an int; floats are truncated."""
     if not isinstance(nitems, (int, float, np.integer)):
-        raise KindError(f"a number of rows must be an int, not {nitems!r:.80}", field="nitems")
+        raise KindError(f"the number of rows must be an int, not {nitems!r:.80}", field="nitems")
     with suppress(ValueError, OverflowError):
         return int(nitems)
-    raise MetadataError(f"{nitems!r:.80} is no number of rows", field="nitems")
+    raise MetadataError(f"{nitems!r:.80} is not a number of rows", field="nitems")
 
 
 def as_shape(newshape: int | Sequence[int], size: int) -> tuple[int, ...]:
-    """Return a shape for so many elements, of which one length may be left to be found, as -1."""
+    """Return a shape with `size` elements; one length may be -1, which is replaced."""
     shape = (newshape,) if isinstance(newshape, int) else tuple(newshape)
     if shape.count(-1) > 1:
-        raise MetadataError("only one length can be left to be found", field="newshape")
+        raise MetadataError("only one length of a shape can be -1", field="newshape")
     rest = prod(length for length in shape if length != -1)
     shape = tuple((size // rest if rest else 0) if length == -1 else length for length in shape)
     if not shape or min(shape) < 0 or prod(shape) != size:

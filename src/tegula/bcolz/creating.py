@@ -1,4 +1,4 @@
-"""New carrays and ctables from lengths, ranges and iterables, those in directories, and going through them."""
+"""Functions that create, open and iterate over carrays and ctables."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, repeat, takewhile
 from math import ceil
 from operator import length_hint
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.bcolz.carrays import NewRows, carray
+from tegula.bcolz.carrays import carray
 from tegula.bcolz.converting import as_default, as_dtype
 from tegula.bcolz.ctables import ctable
 from tegula.bcolz.errors import MissingError, ModeError
+from tegula.bcolz.new_carrays import RowBlocks
 from tegula.bcolz.parameters import defaults_ctx
 from tegula.errors import MetadataError, TegulaError
 
 __all__ = ["arange", "fill", "fromiter", "iterblocks", "ones", "open", "walk", "zeros"]
 
-_TOGETHER = 8  # blocks that are read at once
-_PART = 2**17  # numbers that are made at once
-_PART_BYTES = 2**20  # of elements that are taken from an iterable at once
+_BLOCKS_PER_READ: Final = 8
+_ARANGE_LENGTH: Final = 2**17  # numbers of an arange that are computed at once
+_ITERABLE_BYTES: Final = 2**20  # of elements that are taken from an iterable at once
 
 
 def open(rootdir: Any, mode: str = "a", allow_pickle: bool | None = None) -> Any:
@@ -34,10 +35,10 @@ def open(rootdir: Any, mode: str = "a", allow_pickle: bool | None = None) -> Any
     rootdir : path
         The directory.
     mode : {"a", "r", "w"}
-        ``'a'`` reads and changes, ``'r'`` reads, ``'w'`` removes all rows.
+        ``'a'`` opens for reading and writing, ``'r'`` for reading, ``'w'`` removes all rows.
     allow_pickle : bool, optional
-        Whether arrays of Python objects may be read, which can run any code that somebody has put into them; by
-        default as ``defaults.allow_pickle`` says.
+        Allow arrays of Python objects, which are unpickled and can run any code; by default
+        ``defaults.allow_pickle``.
 
     Returns
     -------
@@ -46,17 +47,26 @@ def open(rootdir: Any, mode: str = "a", allow_pickle: bool | None = None) -> Any
     Raises
     ------
     FileNotFoundError
-        If there is neither.
+        If the directory holds neither a carray nor a ctable.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = tempfile.TemporaryDirectory()
+    >>> carray([1, 2, 3], rootdir=f"{root.name}/c").flush()
+    >>> open(f"{root.name}/c", mode="r")[:]
+    array([1, 2, 3])
+    >>> root.cleanup()
     """
     kind = _kind(rootdir)
     if kind is None:
-        raise MissingError("there is no carray and no ctable", path=os.fspath(rootdir))
+        raise MissingError("the directory does not hold a carray or ctable", path=os.fspath(rootdir))
     with defaults_ctx(allow_pickle=allow_pickle):
         return kind(rootdir=rootdir, mode=mode)
 
 
 def _kind(rootdir: Any) -> Any:
-    """Tell by its files what is in a directory."""
+    """Return the class of the object in a directory, by the files in it; ``None`` if there is none."""
     for kind, name in ((ctable, "__rootdirs__"), (carray, "meta/storage")):
         if os.path.isfile(os.path.join(rootdir, name)):
             return kind
@@ -64,45 +74,59 @@ def _kind(rootdir: Any) -> Any:
 
 
 def walk(dir: Any, classname: str | None = None, mode: str = "a") -> Iterator[Any]:
-    """Open one after the other all carrays and ctables somewhere below a directory, in order of their names.
+    """Iterate over all carrays and ctables below a directory, sorted by name; damaged ones are skipped.
 
     Parameters
     ----------
     dir : path
         The directory.
     classname : {"carray", "ctable"}, optional
-        Which of them; both by default.
+        The class to look for; both by default.
     mode : str
         The mode to open them with.
+
+    Yields
+    ------
+    carray or ctable
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = tempfile.TemporaryDirectory()
+    >>> carray([1, 2, 3], rootdir=f"{root.name}/c").flush()
+    >>> [len(c) for c in walk(root.name, mode="r")]
+    [3]
+    >>> root.cleanup()
     """
+    # objects in this directory first, then those in its subdirectories
     below = []
     for name in sorted(os.listdir(dir)):
-        place = os.path.join(dir, name)
-        if not os.path.isdir(place):
+        path = os.path.join(dir, name)
+        if not os.path.isdir(path):
             continue
-        kind = _kind(place)
+        kind = _kind(path)
         if kind is None:
-            below.append(place)
+            below.append(path)
         elif classname in (None, kind.__name__):
             try:
-                yield kind(rootdir=place, mode=mode)
-            except TegulaError:  # what is damaged is passed over
+                yield kind(rootdir=path, mode=mode)
+            except TegulaError:  # damaged
                 continue
-    for place in below:
-        yield from walk(place, classname, mode)
+    for path in below:
+        yield from walk(path, classname, mode)
 
 
 def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> Any:
-    """Make a carray, or for a structured type a ctable, of what an iterable gives.
+    """Create a carray from an iterable, or a ctable if the data type is structured.
 
     Parameters
     ----------
     iterable : iterable
-        Gives the elements; all of them are taken.
+        The elements; all of them are used.
     dtype : dtype-like
-        Type of the elements.
+        Data type of the elements.
     count : int
-        How many are expected; -1 if that is not known.
+        Expected number of elements; -1 if it is unknown.
     **kwargs
         Passed to `carray` or `ctable`.
 
@@ -114,10 +138,10 @@ def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> 
     source = iter(iterable)
     element = np.dtype(as_dtype(dtype))
     kwargs.setdefault("expectedlen", length_hint(source, -1) if count == -1 else count)
-    size = max(1, _PART_BYTES // max(1, element.itemsize))
+    size = max(1, _ITERABLE_BYTES // max(1, element.itemsize))
     rows = takewhile(len, (np.fromiter(islice(source, size), element) for _ in repeat(None)))
     if element.names is None:
-        return carray(NewRows(np.empty(0, element), rows), **kwargs)
+        return carray(RowBlocks(np.empty(0, element), rows), **kwargs)
     made = ctable(np.empty(0, element), **kwargs)
     for block in rows:
         made.append(block)
@@ -126,16 +150,16 @@ def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> 
 
 
 def fill(shape: Any, dflt: Any = None, dtype: Any = float, **kwargs: Any) -> Any:
-    """Make a carray whose elements all have one value, or for a structured type a ctable.
+    """Create a carray filled with one value, or a ctable if the data type is structured.
 
     Parameters
     ----------
     shape : int or tuple of int
         The shape.
     dflt : scalar, optional
-        The value, which is also that of elements added later; zero by default.
+        The value, also of elements that `resize` adds; zero by default.
     dtype : dtype-like
-        Type of the elements.
+        Data type of the elements.
     **kwargs
         Passed to `carray` or `ctable`.
 
@@ -154,7 +178,7 @@ def fill(shape: Any, dflt: Any = None, dtype: Any = float, **kwargs: Any) -> Any
     if element.names is not None and len(lengths) == 1:
         return _filled_table(length, dflt, element, kwargs)
     like = np.empty((0, *lengths[1:]), element)
-    return carray(NewRows(like, defaults=length), dtype=element.base, dflt=dflt, **kwargs)
+    return carray(RowBlocks(like, defaults=length), dtype=element.base, dflt=dflt, **kwargs)
 
 
 def _filled_table(length: int, dflt: Any, element: np.dtype[Any], kwargs: dict[str, Any]) -> Any:
@@ -170,12 +194,24 @@ def _filled_table(length: int, dflt: Any, element: np.dtype[Any], kwargs: dict[s
 
 
 def zeros(shape: Any, dtype: Any = float, **kwargs: Any) -> Any:
-    """Make a carray or ctable of zeros; see `fill`."""
+    """Create a carray or ctable of zeros; see `fill`.
+
+    Examples
+    --------
+    >>> zeros(3, "i4")[:]
+    array([0, 0, 0], dtype=int32)
+    """
     return fill(shape, None, dtype, **kwargs)
 
 
 def ones(shape: Any, dtype: Any = float, **kwargs: Any) -> Any:
-    """Make a carray or ctable of ones; see `fill`."""
+    """Create a carray or ctable of ones; see `fill`.
+
+    Examples
+    --------
+    >>> ones(3, "i4")[:]
+    array([1, 1, 1], dtype=int32)
+    """
     element = np.dtype(as_dtype(dtype))
     return fill(shape, np.ones((), element.base)[()], element, **kwargs)
 
@@ -183,14 +219,14 @@ def ones(shape: Any, dtype: Any = float, **kwargs: Any) -> Any:
 def arange(
     start: float | None = None, stop: float | None = None, step: float | None = None, dtype: Any = None, **kwargs: Any
 ) -> carray:
-    """Make a carray of numbers at equal distances, those of `numpy.arange`.
+    """Create a carray of evenly spaced numbers, as `numpy.arange` does.
 
     Parameters
     ----------
     start, stop, step : number
-        As in `numpy.arange`; with one argument it is the stop.
+        As in `numpy.arange`; a single argument is the stop.
     dtype : dtype-like, optional
-        Type of the elements; by default that of integers if `stop` is an int, else that of floats.
+        Data type of the elements; by default int64 if `stop` is an int, else float64.
     **kwargs
         Passed to `carray`.
 
@@ -199,6 +235,7 @@ def arange(
     >>> arange(1, 10, 3)[:]
     array([1, 4, 7])
     """
+    # check the arguments
     if stop is None:
         start, stop = None, start
     if stop is None:
@@ -206,17 +243,21 @@ def arange(
     first, step = 0 if start is None else start, 1 if step is None else step
     element = np.dtype(as_dtype(dtype) or (np.int_ if isinstance(stop, (int, np.integer)) else np.float64))
     if element.names is not None:
-        raise MetadataError("arange makes no ctables", field="dtype")
+        raise MetadataError("arange can't create ctables", field="dtype")
     if step == 0:
         raise MetadataError("the step can't be 0", field="step")
+    # compute the numbers block by block
     kwargs.setdefault("expectedlen", int(stop))
     count = max(0, ceil((stop - first) / step))
-    parts = (_part(first, step, element, begin, min(count, begin + _PART)) for begin in range(0, count, _PART))
-    return carray(NewRows(np.empty(0, element), parts), **kwargs)
+    parts = (
+        _part(first, step, element, begin, min(count, begin + _ARANGE_LENGTH))
+        for begin in range(0, count, _ARANGE_LENGTH)
+    )
+    return carray(RowBlocks(np.empty(0, element), parts), **kwargs)
 
 
 def _part(first: float, step: float, element: np.dtype[Any], begin: int, end: int) -> npt.NDArray[Any]:
-    """Return some of the numbers of an arange, by NumPy's own rule: the first plus so many times the distance."""
+    """Return the numbers from `begin` to `end` of an arange; floats are rounded exactly as NumPy rounds them."""
     if element.kind != "f":
         return np.arange(first + begin * step, first + end * step, step, dtype=element)[: end - begin]
     base = element.type(first)
@@ -225,17 +266,21 @@ def _part(first: float, step: float, element: np.dtype[Any], begin: int, end: in
 
 
 def iterblocks(cobj: Any, blen: int | None = None, start: int = 0, stop: int | None = None) -> Iterator[Any]:
-    """Go through a carray or ctable in blocks of rows.
+    """Iterate over a carray or ctable in blocks of rows.
 
     Parameters
     ----------
     cobj : carray or ctable
-        What to go through.
+        The object.
     blen : int, optional
-        Rows of a block; by default those of a chunk, the shortest of all columns. Of blocks of one row the axis is
-        left out.
+        Rows of a block; by default the rows of a chunk, for a ctable of its shortest chunk. Blocks of one row of a
+        carray lose their first axis.
     start, stop : int
-        Where to begin and to end.
+        First row, and end.
+
+    Yields
+    ------
+    ndarray
 
     Examples
     --------
@@ -247,7 +292,7 @@ def iterblocks(cobj: Any, blen: int | None = None, start: int = 0, stop: int | N
         blen = cobj.chunklen if isinstance(cobj, carray) else min(cobj[name].chunklen for name in cobj.names)
     if blen < 1:
         raise MetadataError(f"a block can't have {blen} rows", field="blen")
-    several = blen * _TOGETHER
+    several = blen * _BLOCKS_PER_READ
     for first in range(start, last, several):
         rows = cobj[first : min(first + several, last)]
         for begin in range(0, len(rows), blen):

@@ -1,4 +1,4 @@
-"""``bcolz.ctable``: the table, and its columns."""
+"""``bcolz.ctable``: the table and its columns."""
 
 from tegula.bcolz.columns import Columns
 from tegula.bcolz.ctables import ctable
@@ -7,4 +7,4 @@ __all__ = ["ROOTDIRS", "cols", "ctable"]
 
 cols = Columns
 ROOTDIRS = "__rootdirs__"
-"""The file that holds the names of a table's columns, in order."""
+"""Name of the file that lists the columns of a table in order."""

@@ -1,25 +1,23 @@
-"""The ctable: columns of one length, each compressed for itself, in memory or in a directory."""
+"""The ctable: compressed columns of the same length, in memory or in a directory."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.bcolz import frames, hdf5
+from tegula.bcolz import dataframes, hdf5
 from tegula.bcolz.attributes import attrs
 from tegula.bcolz.carrays import carray
-from tegula.bcolz.columns import Columns, as_columns, is_inside, values_of_rows
-from tegula.bcolz.converting import as_count, as_index, as_values
-from tegula.bcolz.errors import ExistsError, ModeError
-from tegula.bcolz.parameters import cparams as CParams
-from tegula.bcolz.printing import array2string, human_readable_size
-from tegula.bcolz.queries import (
-    Queries,
+from tegula.bcolz.columns import Columns, is_inside
+from tegula.bcolz.converting import as_index, as_values
+from tegula.bcolz.ctable_changes import BLOCK_ROWS, Changes, column_name
+from tegula.bcolz.errors import ExistsError
+from tegula.bcolz.gathering import (
     blocks_of_rows,
     checked_names,
     gathered,
@@ -27,40 +25,42 @@ from tegula.bcolz.queries import (
     row_numbers,
     rows_of_slice,
 )
+from tegula.bcolz.parameters import cparams as CParams
+from tegula.bcolz.printing import array2string, human_readable_size
+from tegula.bcolz.table_input import as_columns
 from tegula.errors import MetadataError, NotFoundError, SelectionError
 
 __all__ = ["ctable"]
 
-_BLOCK: Final = 1 << 16
-"""Rows that are copied at once from one table to another."""
 
-
-class ctable(Queries):
+class ctable(Changes):
     """A table of compressed columns.
 
     Parameters
     ----------
     columns : sequence of carrays, arrays or lists, or structured array, optional
-        The columns. Carrays are taken as they are if the table is in memory, else copied.
+        The columns. A table in memory uses carrays as they are, a table in a directory copies them.
     names : list or tuple of str, optional
-        Names of the columns, ``f0``, ``f1``, … by default.
+        Names of the columns; ``f0``, ``f1``, … by default.
     rootdir : str or path, optional
-        The directory that the table is stored in, or was.
+        The directory of the table.
     mode : {"r", "w", "a"}, optional
-        ``r`` opens the table in `rootdir` for reading, ``a`` for anything, ``w`` makes it anew. By default ``a`` if the
-        directory exists, else ``w``.
+        ``r`` opens the table in `rootdir` for reading, ``a`` for reading and writing, ``w`` creates it and deletes an
+        existing one. By default ``a`` if the directory exists, else ``w``.
     auto_flush : bool
-        Whether everything that is appended is stored at once.
+        Store appended rows immediately.
     **options
-        Passed to the carrays that are made: ``cparams``, ``chunklen``, ``expectedlen``, ``dflt``, …; of a table that
-        is opened only ``allow_pickle`` matters, without which columns of Python objects are refused.
+        Passed to new carrays: ``cparams``, ``chunklen``, ``expectedlen``, ``dflt``, …. For an existing table only
+        ``allow_pickle`` has an effect: without it, columns of Python objects can't be opened.
 
     Raises
     ------
     ValueError
-        If the columns don't fit together, or there are none to make a table of.
+        If the columns do not fit together, or a new table has none.
     KeyError
         If there is no table to open.
+    FileExistsError
+        If another process creates the same table at the same time.
 
     Examples
     --------
@@ -83,22 +83,24 @@ class ctable(Queries):
         auto_flush: bool = True,
         **options: Any,
     ) -> None:
-        self.rootdir: str | None = None if rootdir is None else os.fspath(rootdir)
+        # check the arguments
+        self.rootdir = None if rootdir is None else os.fspath(rootdir)
         self.auto_flush = bool(auto_flush) and self.rootdir is not None
         exists = self.rootdir is not None and os.path.lexists(self.rootdir)
-        self.mode: str = mode or ("a" if exists else "w")
+        self.mode = mode or ("a" if exists else "w")
         if self.mode not in ("r", "a", "w"):
             raise MetadataError(f"mode must be 'r', 'a' or 'w', not {mode!r:.80}", field="mode")
         if self.rootdir is None and columns is None:
-            raise MetadataError("a table needs columns, or a rootdir with a table in it")
+            raise MetadataError("a table needs columns, or the rootdir of a table to open")
         if self.mode == "r" and not exists and self.rootdir is not None:
             raise NotFoundError(
                 f"Disk-based ctable opened with `r`ead mode yet `rootdir='{self.rootdir}'` does not exist"
             )
         if columns is not None and exists and self.mode == "a":
-            raise MetadataError("there is a table already, and mode 'a' does not replace it", path=self.rootdir)
+            raise MetadataError("the directory exists, and mode 'a' does not replace it", path=self.rootdir)
         if columns is None and self.mode == "w":
-            raise MetadataError("mode 'w' makes a table anew, and that needs columns", path=self.rootdir)
+            raise MetadataError("mode 'w' creates a table, which needs columns", path=self.rootdir)
+        # open or create the columns
         if self.rootdir is not None and (self.mode == "r" or exists) and self.mode != "w":
             self.cols = Columns.open(self.rootdir, self.mode, options.get("allow_pickle"))
         else:
@@ -108,16 +110,16 @@ class ctable(Queries):
         if self.auto_flush and columns is not None and self.mode != "r":
             self.flush()
 
-    # --- what it is
+    # --- properties
 
     @property
     def cparams(self) -> CParams:
-        """The compression parameters that new columns get."""
+        """The compression parameters of new columns."""
         return self._cparams
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The data type of a row."""
+        """The structured data type of a row."""
         return row_dtype(self.cols, self.names)
 
     @property
@@ -127,7 +129,7 @@ class ctable(Queries):
 
     @property
     def ndim(self) -> int:
-        """One."""
+        """The number of axes, 1."""
         return 1
 
     @property
@@ -137,7 +139,7 @@ class ctable(Queries):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows in memory, uncompressed."""
+        """Bytes of all rows, uncompressed."""
         return sum(self.cols[name].nbytes for name in self.names)
 
     @property
@@ -151,160 +153,7 @@ class ctable(Queries):
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + sum(self.cols[name].__sizeof__() for name in self.names)
 
-    # --- growing and shrinking
-
-    def append(self, cols: Any) -> None:
-        """Append rows.
-
-        Parameters
-        ----------
-        cols : sequence, structured array, record, or ctable
-            A value or a sequence of values for each column, in order; or rows with the table's names.
-
-        Raises
-        ------
-        ValueError
-            If the columns differ in length or number. Nothing has been appended then.
-
-        Examples
-        --------
-        >>> from tegula import bcolz
-        >>> t = bcolz.ctable([[1, 2], [10.0, 20.0]], names=["a", "b"])
-        >>> t.append((3, 30.0))
-        >>> t.append([[4, 5], [40.0, 50.0]])
-        >>> len(t)
-        5
-        """
-        self._check_writable()
-        for rows in _parts(cols):
-            self.cols.append(values_of_rows(rows, self.cols.in_order()), at_once=self.auto_flush)
-        if self.auto_flush:
-            self.flush()
-
-    def trim(self, nitems: int) -> None:
-        """Remove the last `nitems` rows.
-
-        Examples
-        --------
-        >>> from tegula import bcolz
-        >>> t = bcolz.ctable([[1, 2, 3]])
-        >>> t.trim(2)
-        >>> len(t)
-        1
-        """
-        self.resize(self.len - as_count(nitems))
-
-    def resize(self, nitems: int) -> None:
-        """Cut the table off after `nitems` rows, or add rows of the columns' default values.
-
-        Examples
-        --------
-        >>> from tegula import bcolz
-        >>> t = bcolz.ctable([[1, 2, 3]])
-        >>> t.resize(4)
-        >>> t[3]
-        np.void((0,), dtype=[('f0', '<i8')])
-        """
-        self._check_writable()
-        length = as_count(nitems)
-        if length < 0:
-            raise MetadataError(f"a table can't have {length} rows", field="nitems")
-        self.cols.resize(length)
-
-    def addcol(
-        self, newcol: Any, name: str | None = None, pos: int | None = None, move: bool = False, **options: Any
-    ) -> None:
-        """Add a column.
-
-        Parameters
-        ----------
-        newcol : carray, ndarray, list or tuple
-            Its values, one for each row.
-        name : str, optional
-            Its name, ``f`` and the position by default.
-        pos : int, optional
-            Its position, the last by default.
-        move : bool
-            Whether a carray in a directory is moved into that of the table, instead of copied.
-        **options
-            Passed to the new carray.
-
-        Raises
-        ------
-        ValueError
-            If there is a column of that name, or the length is another one.
-
-        Examples
-        --------
-        >>> from tegula import bcolz
-        >>> t = bcolz.ctable([[1, 2, 3]])
-        >>> t.addcol([4, 5, 6], name="first", pos=0)
-        >>> t.names
-        ['first', 'f0']
-        """
-        self._check_writable()
-        pos = len(self.names) if pos is None else pos
-        if type(pos) is not int or not 0 <= pos <= len(self.names):
-            raise MetadataError(f"pos must be an int from 0 to {len(self.names)}, not {pos!r:.80}")
-        name = self._column_name(f"f{pos}" if name is None else name)
-        if name in self.names:
-            raise MetadataError(f"there is a column {name!r} already")
-        if not isinstance(newcol, (carray, np.ndarray, list, tuple)):
-            raise MetadataError(f"{type(newcol).__name__} can't be made a column")
-        if len(newcol) != self.len:
-            raise MetadataError(f"the new column has {len(newcol)} rows, the table has {self.len}")
-        self.cols.add(name, pos, newcol, move, {"cparams": self.cparams, **options})
-        if self.auto_flush:
-            self.flush()
-
-    def delcol(self, name: str | None = None, pos: int | None = None, keep: bool = False) -> None:
-        """Remove a column.
-
-        Parameters
-        ----------
-        name : str, optional
-            Its name.
-        pos : int, optional
-            Its position, instead of its name.
-        keep : bool
-            Whether its directory stays.
-
-        Raises
-        ------
-        ValueError
-            If there is no such column.
-
-        Examples
-        --------
-        >>> from tegula import bcolz
-        >>> t = bcolz.ctable([[1], [2]])
-        >>> t.delcol("f0")
-        >>> t.names
-        ['f1']
-        """
-        self._check_writable()
-        if (name is None) == (pos is None):
-            raise MetadataError("a column is removed by its name or by its position")
-        if pos is not None:
-            if type(pos) is not int or not 0 <= pos < len(self.names):
-                raise MetadataError(f"pos must be an int below {len(self.names)}, not {pos!r:.80}")
-            name = self.names[pos]
-        name = self._column_name(name)
-        if name not in self.names:
-            raise MetadataError(f"there is no column {name!r:.80}")
-        column = self.cols.pop(name)
-        if not keep and self.rootdir is not None:
-            column.purge()
-        if self.auto_flush:
-            self.flush()
-
-    @staticmethod
-    def _column_name(name: Any) -> str:
-        if not isinstance(name, (str, bytes)):
-            raise MetadataError(f"the name of a column must be text, not {name!r:.80}", field="name")
-        return name if isinstance(name, str) else name.decode()
-
-    # --- copies in other forms
+    # --- copies and conversions
 
     def copy(self, **options: Any) -> ctable:
         """Return a copy.
@@ -312,12 +161,12 @@ class ctable(Queries):
         Parameters
         ----------
         **options
-            As for `ctable`; in particular ``rootdir`` for a copy in a directory.
+            As for `ctable`; with ``rootdir``, the copy is in a directory.
 
         Raises
         ------
         OSError
-            If the directory is that of the table itself.
+            If the new directory lies inside the table's directory.
 
         Examples
         --------
@@ -336,14 +185,14 @@ class ctable(Queries):
 
     @staticmethod
     def fromdataframe(df: Any, **options: Any) -> ctable:
-        """Make a table of a pandas DataFrame; its index is left out.
+        """Create a table from a pandas DataFrame, without its index.
 
         Parameters
         ----------
         df : DataFrame
-            Columns of strings get a fixed length.
+            The DataFrame; columns of strings get a fixed length.
         **options
-            As for `ctable`; ``names`` chooses columns.
+            As for `ctable`; ``names`` selects columns.
 
         Examples
         --------
@@ -353,17 +202,17 @@ class ctable(Queries):
         dtype([('a', '<i8'), ('b', '<U2')])
         """
         names = [*options.pop("names", df.columns)]
-        return ctable(frames.columns_of_frame(df, names), names, **options)
+        return ctable(dataframes.columns_of_frame(df, names), names, **options)
 
     def todataframe(self, columns: Sequence[Any] | None = None, orient: str = "columns") -> Any:
-        """Return a pandas DataFrame.
+        """Convert the table to a pandas DataFrame.
 
         Parameters
         ----------
         columns : sequence, optional
-            The columns to take; with ``orient="index"``, the labels of the columns that rows become.
+            The columns to convert; with ``orient="index"``, the labels of the columns of the result.
         orient : {"columns", "index"}
-            Whether columns of the table are columns or rows of the result.
+            Convert the columns of the table to the columns or to the rows of the result.
 
         Examples
         --------
@@ -373,18 +222,18 @@ class ctable(Queries):
         """
         names = checked_names(columns if orient == "columns" and columns is not None else None, self.names)
         values = {name: np.asarray(self.cols[name][:]) for name in names}
-        return frames.frame_of_columns(values, columns, orient)
+        return dataframes.frame_of_columns(values, columns, orient)
 
     @staticmethod
     def fromhdf5(filepath: str, nodepath: str = "/ctable", **options: Any) -> ctable:
-        """Make a table of a table in an HDF5 file, with its attributes.
+        """Read a table and its attributes from an HDF5 file.
 
         Parameters
         ----------
         filepath, nodepath : str
-            The file, and the path of the node in it.
+            The file, and the path of the table in it.
         **options
-            As for `ctable`; ``names`` chooses columns.
+            As for `ctable`; ``names`` selects columns.
 
         Raises
         ------
@@ -409,20 +258,20 @@ class ctable(Queries):
         Parameters
         ----------
         filepath, nodepath : str
-            The file, and the path of the node in it.
+            The file, and the path of the table in it.
         mode : str
-            ``w`` makes the file, which must not exist; ``a`` adds to it.
+            ``w`` creates the file, which must not exist; ``a`` adds to it.
         cparams : cparams, optional
-            Compression parameters, the defaults if left out.
+            Compression parameters; the defaults if left out.
         cname : str, optional
-            A compressor of PyTables, Blosc by default.
+            A compressor of PyTables; Blosc by default.
 
         Raises
         ------
         OSError
             If the file exists.
         UnsupportedError
-            If PyTables is not installed, or has no columns of a data type.
+            If PyTables is not installed, or has no column type for a data type.
         """
         hdf5.write_table(self, filepath, nodepath, mode, cparams or CParams(), cname)
 
@@ -441,17 +290,17 @@ class ctable(Queries):
             row[0] = tuple([self.cols[name][index] for name in self.names])
             return row[0]
         if isinstance(key, (str, bytes)):
-            name = self._column_name(key)
+            name = column_name(key)
             if name in self.cols:
                 return self.cols[name]
             return _with_attributes(gathered(self.cols, self.names, self._rows_where(name, sys._getframe(1))))
         if isinstance(key, list) and key and all(isinstance(item, (str, bytes)) for item in key):
-            names = [self._column_name(item) for item in key]
+            names = [column_name(item) for item in key]
             return ctable([self.cols[name] for name in names], names)
         if isinstance(key, slice):
             return gathered(self.cols, self.names, rows_of_slice(key, self.len))
         rows = row_numbers(key, self.len)
-        if getattr(key, "dtype", None) == np.bool_:  # so that they ascend
+        if getattr(key, "dtype", None) == np.bool_:  # only then the row numbers are known to ascend
             return _with_attributes(gathered(self.cols, self.names, rows))
         out = np.empty(len(rows), self.dtype)
         for name in self.names:
@@ -463,7 +312,7 @@ class ctable(Queries):
         if not self.names:
             raise NotFoundError("a table without columns has no rows", path=self.rootdir)
         if isinstance(key, (str, bytes)):
-            name = self._column_name(key)
+            name = column_name(key)
             if name in self.cols:
                 self.cols[name] = value
                 return
@@ -483,23 +332,19 @@ class ctable(Queries):
     def _table_of_rows(self, names: list[str], rows: npt.NDArray[np.intp], options: dict[str, Any]) -> ctable:
         empty = np.empty(0, row_dtype(self.cols, names))
         out = ctable(empty, **{"expectedlen": len(rows), **options})
-        for block in blocks_of_rows(self.cols, names, rows, _BLOCK):
+        for block in blocks_of_rows(self.cols, names, rows, BLOCK_ROWS):
             out.append(block)
         out.flush()
         return out
 
-    # --- keeping it
-
-    def _check_writable(self) -> None:
-        if self.mode == "r" and self.rootdir is not None:
-            raise ModeError("the table can't be changed: the mode is 'r'", path=self.rootdir)
+    # --- storing, pickling and printing
 
     def flush(self) -> None:
-        """Store all rows that wait in memory."""
+        """Store the appended rows that are still in memory."""
         self.cols.flush()
 
     def free_cachemem(self) -> None:
-        """Give back memory that was kept for speed."""
+        """Free the memory of the chunks that were read last."""
         for name in self.names:
             self.cols[name].free_cachemem()
 
@@ -537,17 +382,8 @@ class ctable(Queries):
 
 
 def _with_attributes(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Let each row have its fields as attributes too."""
+    """Return rows whose fields are attributes too."""
     return rows.view(np.dtype((np.record, rows.dtype)))
-
-
-def _parts(rows: Any) -> Iterator[Any]:
-    """Yield what is to be appended; another table in blocks."""
-    if isinstance(rows, ctable):
-        for start in range(0, len(rows), _BLOCK):
-            yield rows[start : start + _BLOCK]
-    else:
-        yield rows
 
 
 def _reopened(rootdir: str, mode: str, auto_flush: bool) -> ctable:

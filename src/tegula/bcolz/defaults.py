@@ -1,4 +1,4 @@
-"""``bcolz.defaults``: what is taken where an argument is not given."""
+"""``bcolz.defaults``: default values of arguments."""
 
 from tegula.bcolz.parameters import Defaults, defaults, defaults_ctx
 

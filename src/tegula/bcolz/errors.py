@@ -1,4 +1,4 @@
-"""Errors that are both tegula's and what bcolz raises, so that programs written for bcolz go on catching them."""
+"""Errors that are both tegula's and those of bcolz: ``except`` clauses of programs written for bcolz keep working."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ __all__ = ["ExistsError", "KindError", "MissingError", "ModeError", "NotImplemen
 
 
 class ModeError(ReadOnlyError, OSError):
-    """The object was opened or made with mode ``'r'``."""
+    """An object that was opened with mode ``'r'`` can't be changed."""
 
 
 class ExistsError(AlreadyExistsError, FileExistsError):
-    """The directory is there already, and the mode is not ``'w'``."""
+    """The directory already exists, and the mode is not ``'w'``."""
 
 
 class MissingError(NotFoundError, FileNotFoundError):
-    """There is no such object in the directory."""
+    """The directory does not hold a carray or ctable."""
 
 
 class KindError(MetadataError, TypeError):
-    """An argument or a data type is of a kind that can't be used there."""
+    """An argument has the wrong type, or a data type is not supported."""
 
 
 class NotImplementedHereError(UnsupportedError, NotImplementedError):
-    """A selection or an iteration that bcolz does not have."""
+    """bcolz does not have this kind of selection or iteration."""
 
 
 class NotInstalledError(UnsupportedError, ImportError):
-    """A library that is asked for is not installed."""
+    """A library that an argument asks for is not installed."""

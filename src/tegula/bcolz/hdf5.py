@@ -1,10 +1,10 @@
-"""ctables from tables in HDF5 files, by PyTables, and back."""
+"""Conversion between ctables and tables in HDF5 files, by PyTables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,17 +15,39 @@ from tegula.optional import library
 
 __all__ = ["read_table", "write_table"]
 
-_ROWS = 1 << 16
+_ROWS: Final = 1 << 16  # copied at once
 
 
 def read_table(make: Callable[..., Any], filepath: str, nodepath: str, options: dict[str, Any]) -> Any:
-    """Make a ctable, with the given class, of a table in an HDF5 file, block by block, with its attributes."""
+    """Read a table in an HDF5 file, with its attributes, block by block.
+
+    Parameters
+    ----------
+    make : callable
+        The class `ctable`.
+    filepath, nodepath : str
+        The file, and the path of the table in it.
+    options : dict
+        Options of the new ctable; ``names`` selects columns.
+
+    Returns
+    -------
+    ctable
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such node in the file.
+    UnsupportedError
+        If PyTables is not installed.
+    """
     tables = library("tables")
     with tables.open_file(filepath) as file:
         try:
             source = file.get_node(nodepath)
         except tables.NoSuchNodeError:
             raise NotFoundError(f"there is no node {nodepath!r} in the file", path=filepath) from None
+        # create an empty table, so that the file can be copied block by block
         names = list(options.pop("names", source.colnames))
         dtypes = [source.dtype.fields[name][0] for name in names]
         empty = [np.zeros((0, *dtype.shape), dtype.base) for dtype in dtypes]
@@ -41,21 +63,41 @@ def read_table(make: Callable[..., Any], filepath: str, nodepath: str, options: 
 
 
 def _plain(value: Any) -> Any:
-    """Give an attribute the form that JSON has for it."""
+    """Convert the value of an attribute to one that JSON can hold."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     return value.decode() if isinstance(value, bytes) else value
 
 
 def write_table(table: Any, filepath: str, nodepath: str, mode: str, filters: cparams, cname: str | None) -> None:
-    """Write a ctable with its attributes into an HDF5 file, block by block."""
+    """Write a ctable with its attributes into an HDF5 file, block by block.
+
+    Parameters
+    ----------
+    table : ctable
+        The table.
+    filepath, nodepath, mode : str
+        The file, the path of the new node in it, and the mode to open the file with.
+    filters : cparams
+        Compression parameters.
+    cname : str or None
+        A compressor of PyTables; by default Blosc with the compressor of `filters`.
+
+    Raises
+    ------
+    FileExistsError
+        If the file exists and the mode is not ``"a"`` or ``"r+"``.
+    UnsupportedError
+        If PyTables is not installed, or has no column type for a data type.
+    """
     tables = library("tables")
+    # refuse everything that can't be written before the file is touched
     if os.path.exists(filepath) and mode not in ("a", "r+"):
-        raise ExistsError("the file is there already", path=filepath)
+        raise ExistsError("the file already exists", path=filepath)
     unknown = [name for name in table.names if table.cols[name].dtype.kind not in "biufcSV"]
     if unknown:
         kind = table.cols[unknown[0]].dtype
-        raise UnsupportedError(f"PyTables has no columns of {kind}", field=unknown[0])
+        raise UnsupportedError(f"PyTables has no column type for {kind}", field=unknown[0])
     above, _, name = nodepath.rpartition("/")
     compression = tables.Filters(
         complevel=filters.clevel,
@@ -63,6 +105,7 @@ def write_table(table: Any, filepath: str, nodepath: str, mode: str, filters: cp
         shuffle=filters.shuffle == SHUFFLE,
         bitshuffle=filters.shuffle == BITSHUFFLE,
     )
+    # create the node, then copy attributes and rows
     with tables.open_file(filepath, mode=mode) as file:
         node = file.create_table(
             above or "/", name, table.dtype, filters=compression, expectedrows=len(table), createparents=True

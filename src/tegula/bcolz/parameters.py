@@ -1,4 +1,4 @@
-"""Compression parameters, the defaults of new objects, and what there is to say about Blosc and threads."""
+"""Compression parameters, default values of arguments, and facts about Blosc and threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -23,10 +23,12 @@ __all__ = [
     "NOSHUFFLE",
     "SHUFFLE",
     "Defaults",
+    "Engine",
     "blosc_compressor_list",
     "blosc_set_nthreads",
     "blosc_version",
     "checked_flavor",
+    "checked_vm",
     "cparams",
     "dask_here",
     "defaults",
@@ -48,11 +50,12 @@ dask_here = find_spec("dask") is not None
 pandas_here = find_spec("pandas") is not None
 tables_here = find_spec("tables") is not None
 
-_ENTRIES = ("clevel", "shuffle", "cname", "quantize")
+_NAMES = ("clevel", "shuffle", "cname", "quantize")
+Engine = Literal["numexpr", "python", "dask"]
 
 
 def blosc_compressor_list() -> list[str]:
-    """Return the names of the compressors that Blosc was built with.
+    """Return the names of the compressors in this build of Blosc.
 
     Examples
     --------
@@ -63,7 +66,7 @@ def blosc_compressor_list() -> list[str]:
 
 
 def blosc_version() -> tuple[str, str]:
-    """Return the version of the Blosc library and its date.
+    """Return the version of the Blosc library and the date of its release.
 
     Examples
     --------
@@ -75,7 +78,7 @@ def blosc_version() -> tuple[str, str]:
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the compression parameters that are given, once they are found to be valid."""
+    """Check compression parameters, and return the ones that are not ``None``."""
     given = {name: value for name, value in values.items() if value is not None}
     for name in ("clevel", "shuffle", "quantize"):
         if name in given and not isinstance(given[name], int):
@@ -86,23 +89,23 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("shuffle", SHUFFLE) not in filters:
         raise MetadataError(f"shuffle must be one of {[*filters]}, not {given['shuffle']}", field="shuffle")
     if "cname" in given and given["cname"] not in blosc_compressor_list():
-        raise MetadataError(f"there is no compressor {given['cname']!r:.80} in this build of Blosc", field="cname")
+        raise MetadataError(f"this build of Blosc has no compressor {given['cname']!r:.80}", field="cname")
     return given
 
 
 class cparams:
-    """Parameters of compression; those that are not given are taken from `defaults`.
+    """Compression parameters; `defaults` has the values of parameters that are left out.
 
     Parameters
     ----------
     clevel : int, optional
-        Level of compression, 0 to 9.
+        Compression level, 0 to 9.
     shuffle : int, optional
         `NOSHUFFLE`, `SHUFFLE` or `BITSHUFFLE`.
     cname : str, optional
-        The compressor within Blosc.
+        Name of the compressor within Blosc.
     quantize : int, optional
-        Significant digits to keep of floating-point numbers; 0 keeps them all.
+        Number of significant digits of floating-point numbers to keep; 0 keeps all of them.
 
     Raises
     ------
@@ -127,30 +130,30 @@ class cparams:
 
     @classmethod
     def _of(cls, **values: Any) -> cparams:
-        """Make parameters of what an array was stored with, valid for a new one or not."""
+        """Return the parameters of a stored array, which need not be valid for a new one."""
         made = cls()
         made._values.update(values)
         return made
 
     @property
     def clevel(self) -> int:
-        """Level of compression."""
+        """Compression level."""
         return int(self._values["clevel"])
 
     @property
     def shuffle(self) -> int:
-        """Number of the shuffle filter."""
+        """The shuffle filter: `NOSHUFFLE`, `SHUFFLE` or `BITSHUFFLE`."""
         value: int = self._values["shuffle"]
         return value
 
     @property
     def cname(self) -> str:
-        """Name of the compressor."""
+        """Name of the compressor within Blosc."""
         return str(self._values["cname"])
 
     @property
     def quantize(self) -> int:
-        """Significant digits that are kept, or 0."""
+        """Number of significant digits that are kept; 0 means all of them."""
         return int(self._values["quantize"])
 
     @staticmethod
@@ -160,7 +163,16 @@ class cparams:
         cname: str | None = None,
         quantize: int | None = None,
     ) -> None:
-        """Change the defaults of those parameters that are given; see `cparams`."""
+        """Change the defaults of the given parameters; see `cparams`.
+
+        Examples
+        --------
+        >>> before = defaults.cparams["clevel"]
+        >>> cparams.setdefaults(clevel=9)
+        >>> cparams().clevel
+        9
+        >>> cparams.setdefaults(clevel=before)
+        """
         given = {"clevel": clevel, "shuffle": shuffle, "cname": cname, "quantize": quantize}
         defaults.cparams.update(_checked(given))
 
@@ -174,15 +186,23 @@ class cparams:
         return f"cparams(clevel={self.clevel}, shuffle={self.shuffle}, cname={self.cname!r}, quantize={self.quantize})"
 
 
+def checked_vm(value: str) -> Engine:
+    """Return `value` if it is a valid ``vm``."""
+    for engine in get_args(Engine):
+        if value == engine:
+            return engine  # type: ignore[no-any-return]
+    raise MetadataError(f"vm must be 'numexpr', 'python' or 'dask', not {value!r:.80}", field="vm")
+
+
 def checked_flavor(value: str) -> str:
-    """Return the name of what results are to be, if it is one."""
+    """Return `value` if it is a valid ``out_flavor``."""
     if value not in ("bcolz", "carray", "numpy"):
         raise MetadataError(f"out_flavor must be 'bcolz', 'carray' or 'numpy', not {value!r:.80}", field="out_flavor")
     return value
 
 
 class Defaults:
-    """What is taken where an argument is not given; `defaults` is the one in force.
+    """Default values of arguments; `defaults` is the instance in use.
 
     Examples
     --------
@@ -198,20 +218,19 @@ class Defaults:
 
     @property
     def vm(self) -> str:
-        """What evaluates expressions: ``"numexpr"``, ``"python"`` or ``"dask"``."""
+        """The engine that evaluates expressions: ``"numexpr"``, ``"python"`` or ``"dask"``."""
         return self._vm
 
     @vm.setter
     def vm(self, value: str) -> None:
-        if value not in ("numexpr", "python", "dask"):
-            raise MetadataError(f"vm must be 'numexpr', 'python' or 'dask', not {value!r:.80}", field="vm")
-        if (value == "numexpr" and not numexpr_here) or (value == "dask" and not dask_here):
+        checked_vm(value)
+        if value == "dask" and not dask_here:
             raise MetadataError(f"{value} is not installed: {how_to_install(value)}", field="vm")
         self._vm = value
 
     @property
     def out_flavor(self) -> str:
-        """What an evaluation returns: ``"bcolz"`` (or ``"carray"``), or ``"numpy"``."""
+        """The type of results of an evaluation: ``"bcolz"`` (or ``"carray"``), or ``"numpy"``."""
         return self._out_flavor
 
     @out_flavor.setter
@@ -230,9 +249,9 @@ class Defaults:
     def cparams(self, value: Any) -> None:
         if isinstance(value, cparams):
             value = value._values
-        if not isinstance(value, Mapping) or not {*_ENTRIES} <= {*value}:
-            raise MetadataError(f"cparams must be cparams or a dict with {', '.join(_ENTRIES)}, not {value!r:.80}")
-        self._cparams = {**self._cparams, **_checked({name: value[name] for name in _ENTRIES})}
+        if not isinstance(value, Mapping) or not {*_NAMES} <= {*value}:
+            raise MetadataError(f"cparams must be cparams or a dict with {', '.join(_NAMES)}, not {value!r:.80}")
+        self._cparams = {**self._cparams, **_checked({name: value[name] for name in _NAMES})}
 
 
 defaults = Defaults()
@@ -242,7 +261,7 @@ defaults = Defaults()
 def defaults_ctx(
     cparams: Any = None, vm: str | None = None, out_flavor: str | None = None, allow_pickle: bool | None = None
 ) -> Iterator[None]:
-    """Change defaults until the block ends.
+    """Change defaults within a ``with`` block.
 
     Examples
     --------
@@ -263,7 +282,7 @@ def defaults_ctx(
 
 
 def blosc_set_nthreads(nthreads: int) -> int:
-    """Set how many chunks are worked on at once, and return how many it were before.
+    """Set the number of chunks that are processed at once, and return the previous number.
 
     Examples
     --------
@@ -275,11 +294,15 @@ def blosc_set_nthreads(nthreads: int) -> int:
 
 
 def set_nthreads(nthreads: int) -> int:
-    """Set the number of threads, that of numexpr too, and return how many it were before."""
-    before = blosc_set_nthreads(nthreads)
-    if numexpr_here:
-        importlib.import_module("numexpr").set_num_threads(nthreads)
-    return before
+    """Set the number of threads, and return the previous number.
+
+    Examples
+    --------
+    >>> before = set_nthreads(2)
+    >>> set_nthreads(before)
+    2
+    """
+    return blosc_set_nthreads(nthreads)
 
 
 def detect_number_of_cores() -> int:
@@ -294,7 +317,7 @@ def detect_number_of_cores() -> int:
 
 
 def print_versions() -> None:
-    """Print the versions of what this module stands on."""
+    """Print the versions of tegula and of the libraries that this interface uses."""
     print(f"tegula version:    {tegula.__version__}")
     print(f"NumPy version:     {np.__version__}")
     print(f"Blosc version:     {' '.join(blosc_version())}")

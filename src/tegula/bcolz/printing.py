@@ -1,4 +1,4 @@
-"""What a carray looks like."""
+"""Text of carrays: their elements, and the facts that ``repr`` shows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = [
 ]
 
 HEADER = 16
-"""Bytes of the header of the container that a chunk is stored in, and of the frame's in that."""
+"""Bytes of the header of the file of a chunk, and of the header of the Blosc frame that follows it."""
 
 _BLOCKSIZE = slice(8, 12)
 
 
 def human_readable_size(nbytes: int) -> str:
-    """Write a number of bytes.
+    """Return a number of bytes as text with a unit.
 
     Examples
     --------
@@ -38,18 +38,32 @@ def human_readable_size(nbytes: int) -> str:
 
 
 def array2string(array: Any, **options: Any) -> str:
-    """Write a carray as NumPy would; of a long one only the first and the last rows are read."""
+    """Return a carray as NumPy would print it; only the first and last rows of a long one are read.
+
+    Parameters
+    ----------
+    array : carray or ctable
+        The array.
+    **options
+        As for `numpy.array2string`.
+
+    Examples
+    --------
+    >>> from tegula import bcolz
+    >>> array2string(bcolz.arange(10_000))
+    '[   0    1    2 ... 9997 9998 9999]'
+    """
     settings = {**get_printoptions(), **{name: value for name, value in options.items() if value is not None}}
     edge = settings["edgeitems"]
     if array.size <= settings["threshold"] or len(array) <= 2 * edge:
         return np.array2string(array[:], **options)
-    # one row more than is shown stands for all that are left out
+    # one row more than NumPy shows, so that it abbreviates
     rows = np.concatenate([array[: edge + 1], array[len(array) - edge :]])
     return np.array2string(rows, **{**options, "threshold": 0})
 
 
 def describe(array: Any) -> str:
-    """Write what a carray is, and its rows."""
+    """Return the ``repr`` of a carray: shape, sizes and compression parameters, and its rows."""
     nbytes, cbytes = array.nbytes, array.cbytes
     lines = [
         f"carray({array.shape}, {array.dtype})",
@@ -64,7 +78,7 @@ def describe(array: Any) -> str:
 
 
 def blocksize(array: Any) -> int:
-    """Return the bytes that Blosc compresses as one, as the first full chunk says."""
+    """Return the block size of Blosc in bytes, from the frame of the first full chunk; 0 if there is none."""
     if not array.nchunks:
         return 0
     stored = array._array

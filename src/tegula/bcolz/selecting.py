@@ -1,4 +1,4 @@
-"""What may stand between a carray's brackets, in NumPy's terms."""
+"""Selections of carrays, converted to selections of tegula arrays and NumPy."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ __all__ = ["as_selection", "assign", "selected"]
 
 
 def as_selection(key: Any, shape: tuple[int, ...], mask_error: type[Exception] = SelectionError) -> tuple[Any, Any]:
-    """Split a selection into what a tegula array takes, and what NumPy has to select from the result.
+    """Split a selection into one for a tegula array, and one that NumPy applies to the result.
 
     Parameters
     ----------
     key : int, slice, list, array, carray or tuple
-        What stood between the brackets.
+        The selection.
     shape : tuple of int
-        The shape of what is selected from.
+        The shape of the carray.
     mask_error : type
-        What to raise if a mask is not as long as the array.
+        The error to raise if a mask is not as long as the array.
+
+    Returns
+    -------
+    tuple
+        The selection for the array, and the one for the result, or ``None`` if that is complete.
 
     Raises
     ------
     NotImplementedError
-        If it is nothing bcolz takes, or a slice goes backwards.
+        If bcolz has no such selection, or the step of a slice is negative.
     SelectionError
-        If it does not fit.
+        If the selection does not fit the array.
 
     Examples
     --------
@@ -51,7 +56,7 @@ def _is_forward(item: Any) -> bool:
 
 
 def _first(key: Any, length: int, mask_error: type[Exception]) -> Any:
-    """Check the selection along the first axis."""
+    """Check and convert the selection along the first axis."""
     if isinstance(key, (int, np.integer)):
         return int(key)
     if isinstance(key, slice):
@@ -62,18 +67,18 @@ def _first(key: Any, length: int, mask_error: type[Exception]) -> Any:
         try:
             return np.array(key, dtype=np.int_)
         except (TypeError, ValueError, OverflowError) as error:
-            raise SelectionError(f"{key!r:.80} are no indices") from error
+            raise SelectionError(f"{key!r:.80} is not a list of indices") from error
     if hasattr(key, "dtype"):
         if key.dtype.kind == "b" and len(key) != length:
             raise mask_error(f"a mask of {len(key)} rows does not fit {length} rows")
         if key.dtype.kind not in "biu":
-            raise SelectionError(f"an array that selects must be of integers or booleans, not {key.dtype}")
+            raise SelectionError(f"an index array must hold integers or booleans, not {key.dtype}")
         return np.asarray(key)
-    raise NotImplementedHereError(f"{key!r:.80} can't select from a carray")
+    raise NotImplementedHereError(f"{key!r:.80} is not a selection of a carray")
 
 
 def selected(rows: Any, rest: Any) -> Any:
-    """Select from what has been read, as an array of its own."""
+    """Select from rows in memory, and copy the result."""
     try:
         found = rows[rest]
     except (IndexError, TypeError, ValueError) as error:
@@ -82,7 +87,7 @@ def selected(rows: Any, rest: Any) -> Any:
 
 
 def assign(rows: Any, rest: Any, values: Any) -> None:
-    """Change a selection of what has been read."""
+    """Change a selection of rows in memory."""
     try:
         rows[rest] = values
     except (IndexError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The tegula arrays behind carrays: made, opened, and their compression told in bcolz's words."""
+"""Storage of carrays: the tegula arrays that hold them, and the directories these are in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import tegula
+from tegula.arrays.creation import new_array
 from tegula.bcolz.errors import ExistsError, KindError, MissingError
 from tegula.bcolz.parameters import cparams, defaults
-from tegula.creation import new_array
 from tegula.errors import NotFoundError, StoreError
 
 __all__ = [
@@ -24,9 +24,9 @@ __all__ = [
     "delete",
     "in_memory",
     "open_stored",
-    "place_beside",
-    "removing",
+    "removing_empty",
     "replace",
+    "temporary_beside",
 ]
 
 _FORMAT = "bcolz"
@@ -34,7 +34,7 @@ _FORMAT = "bcolz"
 
 def create(
     rootdir: Any,
-    inner: tuple[int, ...],
+    row_shape: tuple[int, ...],
     dtype: np.dtype[Any],
     chunklen: int,
     *,
@@ -42,30 +42,31 @@ def create(
     fill_value: Any,
     expectedlen: int,
 ) -> tegula.Array:
-    """Create an array without rows, which the caller adds within `tegula.creation.completing`.
+    """Create an array without rows; the caller appends them within `tegula.arrays.creation.completing`.
 
     Parameters
     ----------
     rootdir : path or None
-        The directory to make, where nothing may be; ``None`` for memory.
-    inner : tuple of int
+        The directory to create, which must not exist; ``None`` for an array in memory.
+    row_shape : tuple of int
         Shape of a row.
     dtype : numpy.dtype
-        Type of the elements.
+        Data type of the elements.
     chunklen : int
         Rows of a chunk.
     cparams : cparams
-        How to compress.
+        Compression parameters.
     fill_value : scalar
-        Value of the elements that are added without one.
+        Value of the elements that `resize` adds.
     expectedlen : int
-        How many rows there will be, to be kept with the array.
+        Expected number of rows, which is stored with the array.
 
     Raises
     ------
     TypeError
-        If numbers that are not floating-point are to be quantized.
+        If `cparams` quantizes and the elements are not floating-point numbers.
     """
+    # the codecs: quantize, if asked for, and Blosc
     codecs: list[dict[str, Any]] = []
     if cparams.quantize:
         if dtype.kind != "f":
@@ -74,6 +75,7 @@ def create(
     codecs.append(
         {"id": "blosc", "cname": cparams.cname, "clevel": min(cparams.clevel, 9), "shuffle": int(cparams.shuffle)}
     )
+    # each Python object is pickled as a chunk of its own, so that the chunk length is only a number to keep
     objects = dtype.kind == "O"
     extra = {"expectedlen": expectedlen}
     if objects:
@@ -81,9 +83,9 @@ def create(
     return new_array(
         tegula.MemoryStore() if rootdir is None else tegula.LocalStore(os.fspath(rootdir)),
         "",
-        shape=(0, *inner),
+        shape=(0, *row_shape),
         dtype=dtype,
-        chunks=(1 if objects else chunklen, *inner),
+        chunks=(1 if objects else chunklen, *row_shape),
         fill_value=fill_value,
         codecs=codecs,
         format=_FORMAT,
@@ -94,8 +96,8 @@ def create(
 
 
 @contextmanager
-def removing(rootdir: Any) -> Iterator[None]:
-    """Remove the directory after an error, if there is nothing in it."""
+def removing_empty(rootdir: Any) -> Iterator[None]:
+    """Remove the directory after an error if it is empty."""
     try:
         yield
     except BaseException:
@@ -106,27 +108,29 @@ def removing(rootdir: Any) -> Iterator[None]:
 
 
 def clear(rootdir: Any, mode: str) -> None:
-    """Make room for a new object: with mode ``'w'`` whatever is at the place is deleted.
+    """Make room for a new object: with mode ``'w'``, delete the directory and everything in it.
 
     Raises
     ------
     FileExistsError
-        If there is something, and the mode is another.
+        If the directory exists and the mode is not ``'w'``.
     """
     if not os.path.lexists(rootdir):
         return
     if mode != "w":
-        raise ExistsError(f"the directory exists already, and the mode is {mode!r}", path=os.fspath(rootdir))
+        raise ExistsError(
+            f"the directory exists; mode 'w' deletes it, but the mode is {mode!r}", path=os.fspath(rootdir)
+        )
     delete(rootdir)
 
 
 def delete(rootdir: Any) -> None:
-    """Delete what is at a place, and everything in it.
+    """Delete a directory and everything in it, or a file.
 
     Raises
     ------
     OSError
-        If there is nothing, or it can't be deleted.
+        If it does not exist or can't be deleted.
     """
     try:
         if os.path.isdir(rootdir) and not os.path.islink(rootdir):
@@ -134,25 +138,25 @@ def delete(rootdir: Any) -> None:
         else:
             os.remove(rootdir)
     except OSError as error:
-        raise StoreError(f"it can't be deleted: {error}", path=os.fspath(rootdir)) from error
+        raise StoreError(f"can't be deleted: {error}", path=os.fspath(rootdir)) from error
 
 
-def place_beside(rootdir: Any) -> str:
-    """Return the path of a new directory, still to be made, beside another."""
-    place = os.path.abspath(rootdir)
-    made = tempfile.mkdtemp(prefix=f".{os.path.basename(place)}-", dir=os.path.dirname(place))
-    os.rmdir(made)
-    return made
+def temporary_beside(rootdir: Any) -> str:
+    """Return an unused temporary path in the same parent directory."""
+    path = os.path.abspath(rootdir)
+    temporary = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}-", dir=os.path.dirname(path))
+    os.rmdir(temporary)
+    return temporary
 
 
 def replace(rootdir: Any, other: str) -> None:
-    """Put another directory in the place of one, which is deleted."""
+    """Replace a directory by another one, which is renamed."""
     try:
-        before = place_beside(rootdir)
+        before = temporary_beside(rootdir)
         os.rename(rootdir, before)
         os.rename(other, rootdir)
     except OSError as error:
-        raise StoreError(f"it can't be replaced: {error}", path=os.fspath(rootdir)) from error
+        raise StoreError(f"can't be replaced: {error}", path=os.fspath(rootdir)) from error
     delete(before)
 
 
@@ -162,21 +166,21 @@ def open_stored(rootdir: Any, mode: str, allow_pickle: bool | None) -> tegula.Ar
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If there is no array.
     UnsupportedError
-        If it holds Python objects, and `allow_pickle`, or the default of that name, is false.
+        If it holds Python objects, and neither `allow_pickle` nor ``defaults.allow_pickle`` allows them.
     """
     allowed = defaults.allow_pickle if allow_pickle is None else allow_pickle
-    place = os.fspath(rootdir)
-    store = tegula.LocalStore(place, read_only=mode == "r")
+    path = os.fspath(rootdir)
+    store = tegula.LocalStore(path, read_only=mode == "r")
     try:
         return tegula.open_array(store, "r" if mode == "r" else "r+", format=_FORMAT, allow_pickle=allowed)
     except NotFoundError as error:
-        raise MissingError(error.message, path=place) from error
+        raise MissingError(error.message, path=path) from error
 
 
 def in_memory(array: tegula.Array) -> tegula.Array:
-    """Return a copy of an array in memory, its chunks as they are stored."""
+    """Copy an array into memory, without decoding its chunks."""
     store = tegula.MemoryStore()
     for key in array.store.list():
         store.set(key, array.store.get(key))
@@ -184,7 +188,7 @@ def in_memory(array: tegula.Array) -> tegula.Array:
 
 
 def cparams_of(array: tegula.Array) -> cparams:
-    """Return the compression parameters that an array is stored with."""
+    """Return the compression parameters of a stored array."""
     codecs = {codec.name: codec.configuration for codec in array.metadata.codecs}
     frame = codecs["numcodecs.blosc"]
     return cparams._of(

@@ -1,4 +1,4 @@
-"""``bcolz.toplevel``: the functions that make, open and walk through carrays and ctables."""
+"""``bcolz.toplevel``: functions that create, open and iterate over carrays and ctables."""
 
 from tegula.bcolz.creating import arange, fill, fromiter, iterblocks, ones, open, walk, zeros
 from tegula.bcolz.parameters import cparams, detect_number_of_cores, print_versions, set_nthreads

@@ -1,4 +1,4 @@
-"""``bcolz.utils``: sizes of chunks, numbers of bytes as text, and conversions to arrays."""
+"""``bcolz.utils``: sizes of chunks, text of sizes, and conversion to arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.bcolz.converting import as_dtype, as_values
 from tegula.bcolz.errors import KindError
 from tegula.bcolz.printing import human_readable_size
 from tegula.errors import MetadataError
-from tegula.formats.bcolz1 import automatic_chunk_nbytes, nbytes_by_size
+from tegula.formats.bcolz_chunks import automatic_chunk_nbytes, nbytes_by_size
 
 __all__ = [
     "build_carray",
@@ -31,7 +31,7 @@ _MOST_DIGITS: Final = 300
 
 
 def calc_chunksize(expectedsizeinMB: float) -> int:
-    """Return the bytes of a chunk for an array of so many mebibytes, whose order of magnitude alone matters.
+    """Return the chunk size in bytes for an array of a size in MiB, of which only the order of magnitude matters.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def calc_chunksize(expectedsizeinMB: float) -> int:
 
 
 def csformula(expectedsizeinMB: float) -> int:
-    """Return what the formula for the bytes of a chunk gives, between the orders of magnitude, too.
+    """Return the chunk size in bytes for an array of a size in MiB, without rounding to an order of magnitude.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def csformula(expectedsizeinMB: float) -> int:
 
 
 def limit_es(expectedsizeinMB: float) -> float:
-    """Bring a size into the range that chunks are chosen for, 0.0001 to 10000 mebibytes.
+    """Clip a size in MiB to the range for which chunk sizes are chosen, 0.0001 to 10000.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def _as_size(size: Any) -> float:
 
 
 def get_len_of_range(start: int, stop: int, step: int) -> int:
-    """Return how many numbers a range with a positive step has.
+    """Return the length of a range with a positive step.
 
     Examples
     --------
@@ -90,25 +90,29 @@ def get_len_of_range(start: int, stop: int, step: int) -> int:
 
 
 def to_ndarray(array: Any, dtype: Any, arrlen: int | None = None, safe: bool = True) -> Any:
-    """Make a contiguous NumPy array with at least one axis.
+    """Convert values to a contiguous NumPy array with at least one axis.
 
     Parameters
     ----------
     array : array_like
-        The values; an array that is one value repeated, whose first stride is 0, stays as it is.
+        The values. An array with a first stride of 0, which repeats one value, is returned unchanged.
     dtype : dtype-like or None
-        Type of the elements; ``None`` takes that of the values.
+        Data type of the elements; by default that of the values.
     arrlen : int, optional
-        How many rows the result has, to which the values are broadcast.
+        Number of rows to broadcast the values to.
     safe : bool
-        Without it, what is given is returned as it is.
+        If false, return `array` unchanged.
+
+    Returns
+    -------
+    ndarray
 
     Raises
     ------
     MetadataError
         If the values can't be converted or broadcast.
     TypeError
-        If an array with a first stride of 0 is of another type.
+        If an array with a first stride of 0 has another data type.
 
     Examples
     --------
@@ -118,11 +122,13 @@ def to_ndarray(array: Any, dtype: Any, arrlen: int | None = None, safe: bool = T
     if not safe:
         return array
     wanted = as_dtype(dtype)
+    # one value repeated: a copy would only take memory
     if type(array) is np.ndarray and array.ndim and array.strides[0] == 0:
         if wanted is not None and array.dtype != wanted.base:
             raise KindError(f"the array is of type {array.dtype}, not {wanted.base}", field="dtype")
         return array
     rows = np.ascontiguousarray(as_values(array, None if wanted is None else wanted.base))
+    # broadcast to the given number of rows
     if arrlen is None or arrlen == len(rows):
         return rows
     inner = rows.shape[1:] if wanted is None else wanted.shape
@@ -133,7 +139,7 @@ def to_ndarray(array: Any, dtype: Any, arrlen: int | None = None, safe: bool = T
 
 
 def build_carray(array: Any, rootdir: Any) -> carray:
-    """Open the carray in a directory, or make one of an array where that is ``None``; for pickles of bcolz.
+    """Open the carray in a directory, or create one from an array if `rootdir` is ``None``; for pickles of bcolz.
 
     Examples
     --------
@@ -144,12 +150,21 @@ def build_carray(array: Any, rootdir: Any) -> carray:
 
 
 def quantize(data: Any, significant_digits: int) -> Any:
-    """Round floating-point numbers to bits that hold so many digits after the point; 0 leaves them as they are.
+    """Round floating-point numbers to a number of binary digits that keeps `significant_digits` decimal places.
+
+    Parameters
+    ----------
+    data : array_like
+        Floating-point numbers.
+    significant_digits : int
+        Decimal places to keep; 0 returns `data` unchanged.
 
     Raises
     ------
     TypeError
-        If they are of another type.
+        If `data` are not floating-point numbers.
+    MetadataError
+        If the number of digits is not valid.
 
     Examples
     --------
@@ -169,7 +184,7 @@ def quantize(data: Any, significant_digits: int) -> Any:
 
 
 def show_stats(explain: str, tref: float) -> float:
-    """Print the memory that this process uses, where Linux tells it, and the seconds since a time; return the time."""
+    """Print the memory use of this process (on Linux) and the seconds since `tref`; return the current time."""
     wanted = ("VmSize", "VmRSS", "VmData", "VmStk", "VmExe", "VmLib")
     numbers: dict[str, str] = {}
     try:
@@ -179,7 +194,7 @@ def show_stats(explain: str, tref: float) -> float:
         pass
     print(f"Memory usage: ******* {explain} *******")
     for name in wanted:
-        print(f"{name}: {numbers.get(name, 'not known').strip()}")
+        print(f"{name}: {numbers.get(name, 'unknown').strip()}")
     now = time()
     print("WallClock time:", round(now - tref, 3))
     return now

@@ -1,4 +1,4 @@
-"""``bcolz.version``: the version, which is that of tegula."""
+"""``bcolz.version``: the version of tegula."""
 
 from tegula import __version__
 

@@ -1,7 +1,7 @@
 """The command line program ``tegula``.
 
-Data goes to standard output, everything else to standard error. The exit code is 0 if all went well, 1 if something
-failed, which is said in one line, and 2 if the command was not understood.
+Data are written to standard output, messages to standard error. The exit code is 0 on success, 1 after an error, which
+is reported in one line, and 2 if the command line is not valid.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ def main() -> int:
     Returns
     -------
     int
-        1 if the packages of the extra ``cli`` are missing; otherwise the program ends the process itself.
+        1 if the packages of the extra ``cli`` are missing; otherwise typer ends the process.
     """
     try:
-        program = import_module("tegula.cli.program")  # only now, so that importing tegula.cli needs no extra
+        program = import_module("tegula.cli.program")  # imported here, so that importing tegula.cli needs no extra
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
         print(f"tegula: error: the package {missing} is not installed: {tegula_command('cli')}", file=sys.stderr)
         return 1
+    # names that the encoding of the terminal does not have are escaped
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)  # what replaces a stream need not have it
+        reconfigure = getattr(stream, "reconfigure", None)  # a replaced stream may lack it
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    # in one line, as errors are, and without the place in the code
+    # warnings are one line, as errors are, without the line of code
     warnings.showwarning = lambda message, *_, **__: print(f"tegula: warning: {message}", file=sys.stderr)
     program.app(prog_name="tegula")
     return 0

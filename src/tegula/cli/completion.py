@@ -1,26 +1,26 @@
-"""What a shell offers when the Tab key is pressed: paths, members of a node, codecs."""
+"""Completion by the Tab key: paths, members of a node, and codecs."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
 
-__all__ = ["complete_codecs", "complete_place"]
+__all__ = ["complete_codecs", "complete_target"]
 
 
-def complete_place(incomplete: str) -> list[str]:
-    """Return the paths that begin so and, after ``::``, the members of the node there.
+def complete_target(incomplete: str) -> list[str]:
+    """Return the paths that begin with the given text; after ``::``, the members of the node at that path.
 
     Examples
     --------
-    >>> complete_place("/nothing/is/here")
+    >>> complete_target("/nothing/is/here")
     []
     """
-    target, colons, inner = incomplete.partition("::")
+    store, colons, inner = incomplete.partition("::")
     if colons:
-        return _members(target, inner)
+        return _members(store, inner)
     if "bash" in os.environ.get("_TEGULA_COMPLETE", ""):
-        return []  # bash goes on with file names, and quotes them
+        return []  # bash then completes file names by itself, and quotes them
     folder, name = os.path.split(incomplete)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
@@ -30,19 +30,20 @@ def complete_place(incomplete: str) -> list[str]:
     return sorted(os.path.join(folder, item) for item in found if name.startswith(".") or not item.startswith("."))
 
 
-def _members(target: str, inner: str) -> list[str]:
+def _members(store: str, inner: str) -> list[str]:
     above, slash, name = inner.rpartition("/")
     try:
-        node = import_module("tegula.opening").open(target, path=above)
+        # imported here, since completing a path needs none of it
+        node = import_module("tegula.hierarchy.opening").open(store, path=above)
         with node.store:
             names = [*getattr(node, "names", node)]
-    except Exception:  # noqa: BLE001 (the shell has no place for a message while a user types)
+    except Exception:  # noqa: BLE001 (a shell has no room for a message while a user types)
         return []
-    return [f"{target}::{above}{slash}{item}" for item in names if item.startswith(name)]
+    return [f"{store}::{above}{slash}{item}" for item in names if item.startswith(name)]
 
 
 def complete_codecs(incomplete: str) -> list[str]:
-    """Return the codecs whose names begin as the last of several does.
+    """Complete the last name in a comma-separated list of codecs.
 
     Examples
     --------

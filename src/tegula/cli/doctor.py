@@ -1,4 +1,4 @@
-"""``tegula doctor``: what this installation consists of, and what reads and writes its chunks."""
+"""``tegula doctor``: the versions that are installed, and the executor that reads and writes chunks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ import tegula
 from tegula import config, executors
 from tegula.cli.reporting import AsJson, columns, print_json
 from tegula.codecs import known_codecs, runs_in_kernel
-from tegula.optional import import_failure, tegula_command
+from tegula.optional import HOW_TO_BUILD, import_failure
 
 __all__ = ["doctor"]
 
 _NEEDED: Final = ("numpy", "numcodecs", "ml_dtypes", "google-crc32c")
 _OPTIONAL: Final = ("typer", "rich", "numexpr", "pandas", "pyarrow", "tables", "msgpack", "pcodec", "zfpy")
-_BUILD: Final = (
-    f"install a Rust toolchain and tegula again: {tegula_command('', '--force-reinstall', '--no-cache-dir')}"
-)
 _NAMES: Final = {"google-crc32c": "google_crc32c"}
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Print what is installed, and whether chunks are read and written by the compiled kernel."""
+    """Print what is installed, and whether the compiled kernel reads and writes chunks."""
     facts = _facts()
     if as_json:
         print_json(facts)
@@ -55,13 +52,13 @@ def _facts() -> dict[str, Any]:
 
 
 def _executor() -> tuple[str, str]:
-    """Return the executor in use, and why it is that."""
-    setting, obstacle = config.current().executor, executors.obstacle()
+    """Return the executor in use, and the reason for it."""
+    setting, load_error = config.current().executor, executors.load_error()
     if setting == "reference":
-        return "reference", "the setting executor says so"
-    if obstacle is None:
-        return "kernel", "it is there" if setting == "auto" else "the setting executor says so"
-    return "reference", f"the kernel {obstacle}; to have it, {_BUILD}"
+        return "reference", "chosen by the setting executor"
+    if load_error is None:
+        return "kernel", "it is installed" if setting == "auto" else "chosen by the setting executor"
+    return "reference", f"the kernel {load_error}; to build it, {HOW_TO_BUILD}"
 
 
 def _kernel_facts(kernel: Any) -> dict[str, Any]:
@@ -76,7 +73,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _broken() -> dict[str, str]:
-    """Return why packages that are installed can't be imported, and what to do, by their names."""
+    """Return, for installed packages that can't be imported, the reason and the remedy by name."""
     found = {
         name: import_failure(_NAMES.get(name, name)) for name in (*_NEEDED, *_OPTIONAL) if _version(name) is not None
     }
@@ -99,9 +96,9 @@ def _report(facts: dict[str, Any]) -> str:
     if kernel is not None:
         rows.append(("Kernel", f"{kernel['version']}, with {_listed(kernel['libraries'])}"))
         rows.append(("Processor", ", ".join(kernel["processor_features"])))
-    for place in ("kernel", "reference"):
-        names = [name for name, where in facts["codecs"].items() if where == place]
-        rows.append((f"In the {place}", ", ".join(names)))
+    for executor_name in ("kernel", "reference"):
+        names = [name for name, where in facts["codecs"].items() if where == executor_name]
+        rows.append((f"In the {executor_name}", ", ".join(names)))
     return columns([(title, text or "none") for title, text in rows])
 
 

@@ -1,4 +1,4 @@
-"""Where output goes: standard output, or a file that is there as a whole or not at all."""
+"""Output streams: standard output, or a file that is replaced in one step."""
 
 from __future__ import annotations
 
@@ -20,14 +20,30 @@ __all__ = ["output"]
 def output(file: Path | None) -> Iterator[IO[bytes]]:
     """Open a file for writing, or standard output for ``None`` and ``-``.
 
-    A regular file is written under a temporary name beside it and moved at the end: an error, or Ctrl-C, leaves what
-    was there before. Links are followed, and permissions of an existing file are kept. Pipes and devices are written
-    directly.
+    A regular file is written under a temporary name in the same directory and renamed at the end: an error, or Ctrl-C,
+    leaves the old file unchanged. Links are followed, and the permissions of an existing file are kept. Pipes and
+    devices are written directly.
+
+    Parameters
+    ----------
+    file : Path or None
+        The file to write; ``None`` and ``-`` mean standard output.
+
+    Yields
+    ------
+    binary file
+        The stream to write to.
+
+    Raises
+    ------
+    OSError
+        If the file can't be written.
     """
     if file is None or str(file) == "-":
         with _standard_output() as stream:
             yield stream
         return
+    # pipes and devices
     path = os.path.realpath(file)
     try:
         mode = os.stat(path).st_mode
@@ -37,6 +53,7 @@ def output(file: Path | None) -> Iterator[IO[bytes]]:
         with open(path, "wb") as stream:
             yield stream
         return
+    # regular files
     with _replacement(path, mode) as stream:
         yield stream
 
@@ -56,7 +73,7 @@ def _replacement(path: str, mode: int | None) -> Iterator[IO[bytes]]:
             yield stream
         os.chmod(temporary, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:  # Ctrl-C, too
+    except BaseException:  # also after Ctrl-C
         with suppress(OSError):
             os.unlink(temporary)
         raise
@@ -75,7 +92,7 @@ def _standard_output() -> Iterator[IO[bytes]]:
         yield stdout
         stdout.flush()
         return
-    buffered = io.BufferedWriter(stdout)  # with PYTHONUNBUFFERED a write may be cut short, and would not say so
+    buffered = io.BufferedWriter(stdout)  # with PYTHONUNBUFFERED, a write may be cut short without an error
     try:
         yield buffered
         buffered.flush()

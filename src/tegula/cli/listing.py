@@ -8,24 +8,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tegula.arrays import Array
-from tegula.cli.places import Place, opened, split_place
-from tegula.cli.reporting import AsJson, columns, one_line, print_json, tell
+from tegula.arrays.array import Array
+from tegula.cli.reporting import AsJson, columns, one_line, print_json, print_message
+from tegula.cli.targets import Node, Target, open_target, split_target
+from tegula.display.info import Info, counted, human_bytes
+from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
-from tegula.group import Group
-from tegula.info import Info, counted, human_bytes
-from tegula.table import Table
-from tegula.tree import group_tree
+from tegula.hierarchy.group import Group
+from tegula.tables.table import Table
 
 __all__ = ["info", "ls", "tree"]
 
-Node = Array | Group | Table
-_WIDEST_TYPE: Final = 24
+_WIDEST_TYPE: Final = 24  # characters of a data type
 
 
-def info(place: Place, as_json: AsJson = False) -> None:
-    """Print the facts of an array, a table or a group, of the latter with totals of all that is in it."""
-    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
+def info(target: Target, as_json: AsJson = False) -> None:
+    """Print the metadata and sizes of an array, a table or a group; for a group, with totals of all its members."""
+    with open_target(target, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
         if as_json:
             print_json(_facts(node))
         elif isinstance(node, Group):
@@ -36,20 +35,22 @@ def info(place: Place, as_json: AsJson = False) -> None:
 
 @dataclass(slots=True)
 class _Totals:
-    """What there is below a group, at any depth.
+    """Totals of all nodes below a group, at any depth.
 
     Parameters
     ----------
     arrays, tables, groups, unreadable : int
-        How many there are of each; columns of tables are no arrays.
+        Number of each; columns of tables do not count as arrays.
     nbytes : int
-        Bytes of the elements in memory, but for `variable` arrays or columns with elements of any length.
+        Bytes of the elements in memory; arrays and columns with variable-length elements are left out.
+    variable : int
+        Number of arrays and columns with variable-length elements.
     nbytes_stored : int
         Bytes of the stored chunks.
     ratio : float or None
-        Of those arrays whose elements have a size.
+        Compression ratio of the arrays with fixed-length elements.
     dimensions : dict of str to list of int
-        Lengths of the axes by their names.
+        Lengths of the dimensions by name.
     """
 
     arrays: int = 0
@@ -64,17 +65,17 @@ class _Totals:
 
 
 def _totals(group: Group) -> _Totals:
-    totals, failed, comparable = _Totals(), dict[str, str](), 0
+    totals, failed, fixed_length_stored = _Totals(), dict[str, str](), 0
 
     def add(array: Array) -> None:
-        nonlocal comparable
+        nonlocal fixed_length_stored
         stored = array.nbytes_stored()
         totals.nbytes_stored += stored
         if array.metadata.data_type.variable:
             totals.variable += 1
         else:
             totals.nbytes += array.nbytes
-            comparable += stored
+            fixed_length_stored += stored
         for name, size in zip(array.dimension_names or (), array.shape):
             sizes = totals.dimensions.setdefault(name, []) if name is not None else [size]
             if size not in sizes:
@@ -91,7 +92,7 @@ def _totals(group: Group) -> _Totals:
         else:
             totals.groups += 1
     totals.unreadable = len(failed)
-    totals.ratio = totals.nbytes / comparable if comparable else None
+    totals.ratio = totals.nbytes / fixed_length_stored if fixed_length_stored else None
     return totals
 
 
@@ -175,12 +176,12 @@ def _table_facts(table: Table) -> dict[str, Any]:
 
 
 def tree(
-    place: Place,
-    depth: Annotated[int | None, typer.Option(min=0, show_default=False, help="Levels of members to show.")] = None,
+    target: Target,
+    depth: Annotated[int | None, typer.Option(min=0, show_default=False, help="The number of levels to show.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a group or a table with all that is in it."""
-    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
+    """Draw the tree of a group and all its members, or of a table and its columns."""
+    with open_target(target, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
         if as_json:
             print_json(_branch(node.name, node, depth))
         elif not isinstance(node, Array):
@@ -220,29 +221,31 @@ def _short_facts(name: str, node: Node) -> dict[str, Any]:
 
 
 def ls(
-    place: Place,
-    recursive: Annotated[bool, typer.Option("-r", "--recursive", help="Also what is in groups below.")] = False,
+    target: Target,
+    recursive: Annotated[bool, typer.Option("-r", "--recursive", help="List members at all levels.")] = False,
     long: Annotated[
         bool,
-        typer.Option("-l", "--long", help="With kind, format, shape, data type and bytes stored."),
+        typer.Option("-l", "--long", help="Print kind, format, shape, data type and bytes stored."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the names of a group's members, or of a table's columns."""
     failed = False
     found: list[dict[str, Any]] = []
-    with opened(place, allow_pickle=True) as node:  # nothing is unpickled here
+    with open_target(target, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
         if not isinstance(node, Array) and not (recursive or long or as_json):
             for name in _names(node):
                 typer.echo(name)
             return
-        members: Iterable[tuple[str, Node | TegulaError]] = [(split_place(place)[1] or place, node)]
+        # an array is listed by itself
+        members: Iterable[tuple[str, Node | TegulaError]] = [(split_target(target)[1] or target, node)]
         if not isinstance(node, Array):
             members = _members(node, recursive)
+        # gather the facts before printing, since columns of text need all of them
         for name, member in members:
             if isinstance(member, TegulaError):
                 failed = True
-                tell("error", f"{name}: {member}")
+                print_message("error", f"{name}: {member}")
                 continue
             found.append(_short_facts(name, member))
             if long:
@@ -253,7 +256,7 @@ def ls(
 
 
 def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node | TegulaError]]:
-    """Yield the members, for one that can't be opened the reason."""
+    """Yield the members by name; a member that can't be opened as the error that says why."""
     stack = [("", group, iter(_names(group)))]
     while stack:
         above, parent, names = stack[-1]

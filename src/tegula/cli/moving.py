@@ -10,70 +10,68 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.arrays import Array
-from tegula.cli.completion import complete_place
-from tegula.cli.places import Place, opened, split_place
+from tegula.arrays.array import Array
 from tegula.cli.progress import byte_line
 from tegula.cli.reporting import Quiet
-from tegula.copying import CopyReport, copy, delete, move
+from tegula.cli.targets import Target, open_target, split_target, target_argument
+from tegula.display.info import counted, human_bytes
 from tegula.errors import NotFoundError, TegulaError
-from tegula.info import counted, human_bytes
-from tegula.table import Table
-from tegula.units import arrays_below
+from tegula.hierarchy.copying import CopyReport, copy, delete, move
+from tegula.jobs.units import arrays_below
+from tegula.tables.table import Table
 
 __all__ = ["cp", "mv", "rm"]
 
-_Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", show_default=False, help="The node.", autocompletion=complete_place)
-]
-_Target = Annotated[
+_Source = Annotated[str, target_argument("SOURCE", "The array, table or group.")]
+_Destination = Annotated[
     str,
-    typer.Argument(
-        metavar="TARGET",
-        show_default=False,
-        help="Its new place. If it ends in / or is a directory without a node, the node is put into it.",
-        autocompletion=complete_place,
+    target_argument(
+        "TARGET",
+        "Its new path. If TARGET ends in / or is a directory that is not a node, the node is put into it under its "
+        "own name.",
     ),
 ]
-_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the node that is there.")]
+_Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Delete the array, table or group that exists at TARGET.")
+]
 
 
-def cp(source: _Source, target: _Target, overwrite: _Overwrite = False, quiet: Quiet = False) -> None:
-    """Copy an array, a table, or a group with all that is in it, as it is stored.
+def cp(source: _Source, target: _Destination, overwrite: _Overwrite = False, quiet: Quiet = False) -> None:
+    """Copy an array, a table, or a group with all its members, as it is stored.
 
-    Format, attributes and compressed chunks stay what they are, and nothing is decoded; `tegula convert` changes them.
-    The copy is seen by readers when it is complete.
+    Format, attributes and compressed chunks are copied without decoding; `tegula convert` changes them. Readers see the
+    copy when it is complete.
     """
-    with _named(source, "r") as found, byte_line(quiet, lambda: _stored(source)) as progress:
-        store, inner = _target(source, target)
+    with _source(source, "r") as found, byte_line(quiet, lambda: _stored(source)) as progress:
+        store, inner = _destination(source, target)
         report = copy(found, store, path=inner, overwrite=overwrite, progress=progress)
     _print(report, quiet, "copied")
 
 
-def mv(source: _Source, target: _Target, overwrite: _Overwrite = False, quiet: Quiet = False) -> None:
-    """Move an array, a table, or a group with all that is in it to another place, or rename it.
+def mv(source: _Source, target: _Destination, overwrite: _Overwrite = False, quiet: Quiet = False) -> None:
+    """Move or rename an array, a table, or a group with all its members.
 
-    Within a file system that is one step. Elsewhere it is copied, and deleted when the copy is complete.
+    Within a file system this is one rename. Otherwise the node is copied, and deleted when the copy is complete.
     """
-    with _named(source, "r+") as found, byte_line(quiet, lambda: _stored(source)) as progress:
-        store, inner = _target(source, target)
+    with _source(source, "r+") as found, byte_line(quiet, lambda: _stored(source)) as progress:
+        store, inner = _destination(source, target)
         report = move(found, store, path=inner, overwrite=overwrite, progress=progress)
     _print(report, quiet, "moved")
 
 
 def rm(
-    place: Place,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    target: Target,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
-    """Delete an array, a table, or a group with all that is in it.
+    """Delete an array, a table, or a group with all its members.
 
-    On a terminal it asks before. What is left if it is interrupted can be deleted once more.
+    On a terminal, it asks first. After an interruption, run it again to delete the rest.
     """
-    target, inner = split_place(place)
-    if not yes and _can_ask() and not typer.confirm(f"Delete {_described(place)}?", err=True):
+    store, inner = split_target(target)
+    if not yes and _can_ask() and not typer.confirm(f"Delete {_described(target)}?", err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
-    delete(target, path=inner)
+    delete(store, path=inner)
 
 
 def _can_ask() -> bool:
@@ -81,19 +79,19 @@ def _can_ask() -> bool:
 
 
 @contextmanager
-def _named(place: str, mode: Any) -> Iterator[Any]:
-    """Return what `tegula.copy` takes for a place: a node in a store only where there is no other name for it."""
-    target, inner = split_place(place)
+def _source(target: str, mode: Any) -> Iterator[Any]:
+    """Yield a target as `tegula.copy` takes it: a path, or an open node if it lies inside a store."""
+    store, inner = split_target(target)
     if not inner:
-        yield target
+        yield store
         return
-    with opened(place, mode, allow_pickle=True) as node:  # nothing is unpickled here
+    with open_target(target, mode, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
         yield node
 
 
-def _target(source: str, target: str) -> tuple[str, str]:
-    """Return the store and path to copy to."""
-    store, inner = split_place(target)
+def _destination(source: str, target: str) -> tuple[str, str]:
+    """Return the store and the path inside it to copy to."""
+    store, inner = split_target(target)
     name = source.rstrip("/").rpartition("::")[2].rpartition("/")[2]
     if inner or target.endswith("::"):
         return store, f"{inner}{name}" if inner.endswith("/") else inner
@@ -102,36 +100,42 @@ def _target(source: str, target: str) -> tuple[str, str]:
     return store, ""
 
 
-def _is_node(place: str) -> bool:
+def _is_node(target: str) -> bool:
     try:
-        with opened(place, allow_pickle=True):
+        with open_target(target, allow_pickle=True):
             return True
     except NotFoundError:
         return False
     except TegulaError:
-        return True  # there is one, which can't be opened
+        return True  # a node that can't be opened
 
 
-def _stored(place: str) -> int:
-    """Return how many bytes are stored, as far as that can be told."""
-    with suppress(TegulaError), opened(place, allow_pickle=True) as node:
+def _stored(target: str) -> int:
+    """Return the bytes stored in a node, 0 if it can't be read."""
+    with suppress(TegulaError), open_target(target, allow_pickle=True) as node:
         return sum(array.nbytes_stored() for _, array in arrays_below(node, {}))
     return 0
 
 
-def _described(place: str) -> str:
-    """Say what would be deleted; raise an error if there is nothing."""
+def _described(target: str) -> str:
+    """Describe the node that would be deleted.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node.
+    """
     try:
-        with opened(place, allow_pickle=True) as node:
+        with open_target(target, allow_pickle=True) as node:
             if isinstance(node, Array):
-                return f"the array {place} of shape {node.shape}"
+                return f"the array {target} of shape {node.shape}"
             if isinstance(node, Table):
-                return f"the table {place} of {counted(len(node), 'row')}"
-            return f"the group {place} with {counted(sum(1 for _ in node.walk({})), 'member')}"
+                return f"the table {target} of {counted(len(node), 'row')}"
+            return f"the group {target} with {counted(sum(1 for _ in node.walk({})), 'member')}"
     except NotFoundError:
         raise
     except TegulaError:
-        return f"{place}, which can't be opened"
+        return f"{target}, which can't be opened"
 
 
 def _print(report: CopyReport, quiet: bool, done: str) -> None:

@@ -1,4 +1,4 @@
-"""The program as a whole: its commands, each imported when it is used, and how failures end."""
+"""The program: its commands, each imported when it is used, and its exit codes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import typer
 from typer.core import TyperGroup
 
 from tegula import __version__
-from tegula.cli.reporting import tell
+from tegula.cli.reporting import print_message
 from tegula.errors import TegulaError
 
 __all__ = ["app"]
 
 
 class _Command(NamedTuple):
-    """Where a command is: its module below ``tegula.cli``, and its function or, for several, their `typer.Typer`."""
+    """A command: its module in ``tegula.cli``, and the function or, for subcommands, the `typer.Typer` in it."""
 
     module: str
     name: str
-    has_numbers: bool = False  # what looks like an unknown option may be a negative number
+    has_numbers: bool = False  # an unknown option may be a negative number
 
 
 _COMMANDS: Final = {
     "info": _Command("listing", "info"),
     "tree": _Command("listing", "tree"),
     "ls": _Command("listing", "ls"),
-    "head": _Command("heading", "head"),
-    "cat": _Command("reading", "cat", has_numbers=True),
-    "stats": _Command("summing", "stats"),
-    "attrs": _Command("attributes", "app"),
-    "convert": _Command("converting", "convert"),
-    "compare": _Command("comparing", "compare"),
-    "check": _Command("checking", "check"),
-    "consolidate": _Command("consolidating", "consolidate"),
+    "head": _Command("head", "head"),
+    "cat": _Command("cat", "cat", has_numbers=True),
+    "stats": _Command("stats", "stats"),
+    "attrs": _Command("attrs", "app"),
+    "convert": _Command("convert", "convert"),
+    "compare": _Command("compare", "compare"),
+    "check": _Command("check", "check"),
+    "consolidate": _Command("consolidate", "consolidate"),
     "cp": _Command("moving", "cp"),
     "mv": _Command("moving", "mv"),
     "rm": _Command("moving", "rm"),
@@ -47,35 +47,35 @@ _COMMANDS: Final = {
 
 
 class _Program(TyperGroup):
-    """The group of all commands; ends what tegula and the operating system raise as one line and exit code 1."""
+    """The group of all commands; turns errors of tegula and the operating system into one line and exit code 1."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _made(cmd_name) if cmd_name in _COMMANDS else None
+        return _command(cmd_name) if cmd_name in _COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in _COMMANDS:  # typer looks for similar names among these
-            self.commands = {name: _made(name) for name in _COMMANDS}
+        if args and args[0] not in _COMMANDS:  # typer suggests similar names from these
+            self.commands = {name: _command(name) for name in _COMMANDS}
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the first sentence of each command's help, wrapped; the inherited method cuts it off."""
-        rows = [(name, _made(name).get_short_help_str(limit=10_000)) for name in _COMMANDS]
+        """Write the first sentence of each command's help, wrapped; the inherited method truncates it."""
+        rows = [(name, _command(name).get_short_help_str(limit=10_000)) for name in _COMMANDS]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # so that a reader who has gone is noticed here, not at the end of the process
+            sys.stdout.flush()  # raises here, not at the end of the process, if the reader has gone
         except TegulaError as error:
-            tell("error", error)
+            print_message("error", error)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # ends the process quietly, further up
+            if error.errno == errno.EPIPE:  # typer ends the process quietly
                 raise
-            tell("error", f"{error.filename}: {error.strerror}" if error.filename else error)
+            print_message("error", f"{error.filename}: {error.strerror}" if error.filename else error)
         else:
             return result
         raise typer.Exit(1)
@@ -85,8 +85,8 @@ _STYLE: Final[dict[str, Any]] = {"rich_markup_mode": None, "add_completion": Fal
 _SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
 
-def _made(name: str) -> Any:
-    """Import a command, and make what typer runs of it."""
+def _command(name: str) -> Any:
+    """Import a command and return it as an object that typer runs."""
     entry = _COMMANDS[name]
     found = getattr(import_module(f"tegula.cli.{entry.module}"), entry.name)
     if not isinstance(found, typer.Typer):
@@ -111,12 +111,12 @@ app = typer.Typer(cls=_Program, **{**_STYLE, "add_completion": True}, no_args_is
 @app.callback()
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and end.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Look at, print, check, compare and convert the chunked arrays of bcolz and Zarr v1, v2 and v3.
+    """Inspect, print, check, compare and convert chunked arrays of bcolz and Zarr v1, v2 and v3.
 
     A PATH is a directory, a zip archive or a file: URL; PATH::inner/path is a node inside it.
     """
-    # that the kernel is missing `tegula doctor` says; each of many short processes need not
+    # no warning in every short process that the kernel is missing: `tegula doctor` reports it
     logging.getLogger("tegula").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The progress line of commands that take long: done, total, rate and remaining time of a whole hierarchy."""
+"""The progress line of long commands: bytes done, total, rate and remaining time of a whole hierarchy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from importlib.util import find_spec
 from math import prod
 from typing import Any
 
-from tegula.arrays import Array
 from tegula.cli.reporting import one_line
-from tegula.group import Group
-from tegula.table import Table
-from tegula.units import arrays_below
+from tegula.cli.targets import Node
+from tegula.jobs.units import arrays_below
 
 __all__ = ["amounts", "byte_line", "progress_line"]
 
@@ -22,26 +20,27 @@ Report = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_line(quiet: bool, *nodes: Array | Group | Table) -> Iterator[Report | None]:
-    """Show how far work on the elements of arrays has come, in a line on standard error, if that is a terminal.
+def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
+    """Show the progress of work on the elements of arrays, in a line on standard error, if that is a terminal.
 
     Parameters
     ----------
     quiet : bool
-        Show none.
+        Show no line.
     *nodes : Array, Group or Table
-        What is gone through: its metadata, and for huge grids the listing of what is stored, say how much there is to
-        do.
+        The nodes to process. Their metadata, and for huge grids a listing of the stored chunks, give the total.
 
     Yields
     ------
     callable or None
-        Takes path below the node, bytes done and bytes in all of the array at hand; ``None`` where nothing is shown.
+        Called with the path of an array below the node, its bytes done and its bytes in total; ``None`` if no line is
+        shown.
     """
     with _line(quiet) as line:
         if line is None:
             yield None
             return
+        # the total of all arrays is known from the beginning
         known = _amounts_of(nodes)
         line.total(sum(known.values()))
         finished = 0
@@ -49,6 +48,7 @@ def progress_line(quiet: bool, *nodes: Array | Group | Table) -> Iterator[Report
 
         def show(path: str, done: int, total: int) -> None:
             nonlocal finished, current
+            # arrays come one after the other: a new path means that the one before is complete
             weight = known.get(path, total)
             if current is not None and current[0] != path:
                 finished += current[1]
@@ -66,14 +66,14 @@ def byte_line(quiet: bool, count: Callable[[], int]) -> Iterator[Report | None]:
     Parameters
     ----------
     quiet : bool
-        Show none.
+        Show no line.
     count : callable
-        Returns how many there are; called only where they are shown.
+        Returns the total number of bytes; called only if the line is shown.
 
     Yields
     ------
     callable or None
-        Takes the path at hand, the number of values and that of bytes that have been copied.
+        Called with the current path, the number of values and the number of bytes copied so far.
     """
     with _line(quiet) as line:
         if line is None:
@@ -84,18 +84,18 @@ def byte_line(quiet: bool, count: Callable[[], int]) -> Iterator[Report | None]:
 
 
 class _Line:
-    """The one task of a rich progress display."""
+    """The only task of a rich progress display."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task = bar.add_task("looking", total=None)
 
     def total(self, number: int) -> None:
-        """Say how many bytes there are in all."""
+        """Set the total number of bytes."""
         self._bar.update(self._task, total=number or None, description="")
 
     def show(self, path: str, done: int) -> None:
-        """Say how many of them are done."""
+        """Set the number of bytes done, and show the path."""
         self._bar.update(self._task, completed=done, description=one_line(path) or "array")
 
 
@@ -117,7 +117,7 @@ def _line(quiet: bool) -> Iterator[_Line | None]:
         yield _Line(bar)
 
 
-def _amounts_of(nodes: tuple[Array | Group | Table, ...]) -> dict[str, int]:
+def _amounts_of(nodes: tuple[Node, ...]) -> dict[str, int]:
     known: dict[str, int] = {}
     for node in nodes:
         for path, amount in amounts(node):
@@ -125,8 +125,8 @@ def _amounts_of(nodes: tuple[Array | Group | Table, ...]) -> dict[str, int]:
     return known
 
 
-def amounts(node: Array | Group | Table) -> Iterator[tuple[str, int]]:
-    """Yield path and bytes to go through of each array in a node; of a grid with few stored chunks those of them.
+def amounts(node: Node) -> Iterator[tuple[str, int]]:
+    """Yield path and bytes of each array in a node; if few chunks of a huge grid are stored, the bytes of these.
 
     Examples
     --------

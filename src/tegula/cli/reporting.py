@@ -1,4 +1,4 @@
-"""What commands print: JSON and columns to standard output, messages to standard error."""
+"""Output of commands: JSON and columns to standard output, messages to standard error."""
 
 from __future__ import annotations
 
@@ -12,35 +12,44 @@ import typer
 
 from tegula.errors import UnsupportedError
 
-__all__ = ["AllowPickle", "AsJson", "Quiet", "columns", "one_line", "print_json", "tell", "with_options"]
+__all__ = ["AllowPickle", "AsJson", "Quiet", "as_options", "columns", "one_line", "print_json", "print_message"]
 
 _ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only, and JSON if asked for.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.")]
 AllowPickle = Annotated[
-    bool, typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: trust the data.")
+    bool,
+    typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: only for trusted data."),
 ]
 
 
-def tell(kind: str, message: object) -> None:
-    """Print a message to standard error, in one line."""
-    typer.echo(f"tegula: {kind}: {with_options(' '.join(str(message).splitlines()))}", err=True)
+def print_message(kind: str, message: object) -> None:
+    """Print a message to standard error, in one line.
+
+    Parameters
+    ----------
+    kind : str
+        ``"error"``, ``"warning"``, ``"note"`` or ``"repair"``.
+    message : object
+        The message, or an error.
+    """
+    typer.echo(f"tegula: {kind}: {as_options(' '.join(str(message).splitlines()))}", err=True)
 
 
-def with_options(text: str) -> str:
-    """Name the program's options where a message of the library names arguments of Python.
+def as_options(text: str) -> str:
+    """Replace the Python arguments that a message of the library names by the options of this program.
 
     Examples
     --------
-    >>> with_options("pass allow_pickle=True if you trust its source")
+    >>> as_options("pass allow_pickle=True if you trust its source")
     'pass --allow-pickle if you trust its source'
     """
     return _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
 
 
 def one_line(text: str) -> str:
-    r"""Escape what is not printable: names of files may hold anything.
+    r"""Escape characters that are not printable, which names of files may have.
 
     Examples
     --------
@@ -53,10 +62,10 @@ def one_line(text: str) -> str:
 def print_json(value: Any) -> None:
     """Print a value to standard output as strict JSON."""
     try:
-        plain = import_module("tegula.cli.values").plain  # only now: it imports numpy, which messages do not need
-        text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+        to_json = import_module("tegula.cli.values").to_json  # imported here: it needs NumPy, which messages do not
+        text = json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False)
     except RecursionError:
-        raise UnsupportedError("it is nested too deeply for JSON; print fewer levels, or without --json") from None
+        raise UnsupportedError("the output is nested too deeply for JSON; print fewer levels, or omit --json") from None
     typer.echo(text)
 
 
@@ -66,9 +75,9 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     Parameters
     ----------
     rows : sequence of rows of str
-        The cells, row by row.
+        The cells, row by row; all rows have the same length.
     right : sequence of int
-        The columns that are aligned at the right.
+        Numbers of the columns to align at the right.
 
     Examples
     --------
@@ -79,8 +88,8 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
         ).rstrip()
         for row in rows
     )

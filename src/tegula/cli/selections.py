@@ -1,4 +1,4 @@
-"""Selections as text, as they stand between the brackets of ``a[...]``."""
+"""Selections as text, written as between the brackets of ``a[...]``."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _ITEM: Final = re.compile(
 
 
 def parse_selection(text: str) -> tuple[Any, ...]:
-    """Read a selection.
+    """Parse a selection.
 
     Parameters
     ----------
     text : str
         Ints, slices, ``...`` and names of fields, quoted or bare, separated by commas; a list of names in brackets
-        selects several fields. The whole may stand in brackets.
+        selects several fields. The whole selection may be in brackets.
 
     Returns
     -------
     tuple of int, slice, Ellipsis, str and list of str
-        What to put between the brackets of an array.
+        The items of the selection.
 
     Raises
     ------
     SelectionError
-        If the text is no selection.
+        If the text is not a selection.
 
     Examples
     --------
@@ -64,14 +64,14 @@ def parse_selection(text: str) -> tuple[Any, ...]:
 def _parse_items(text: str) -> tuple[Any, ...]:
     text = text.strip()
     items: list[Any] = []
-    place = 0
-    while place < len(text) or not items:
-        match = _ITEM.match(text, place)
+    position = 0
+    while position < len(text) or not items:
+        match = _ITEM.match(text, position)
         if match is None:
-            rest = f"{text[place:]!r:.40} is no int, slice, '...' or field"
+            rest = f"{text[position:]!r:.40} is not an int, a slice, '...' or a field"
             raise SelectionError(f"{text!r:.80} is not a selection: {rest}")
         items.append(_item(match, text))
-        place = match.end()
+        position = match.end()
     return tuple(items)
 
 
@@ -94,13 +94,13 @@ def _name(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL) if text[0] in "'\"" else text
 
 
-def split_selection(place: str) -> tuple[str, tuple[Any, ...] | None]:
-    """Split ``path[selection]``; what exists under the whole name is a path, brackets or not.
+def split_selection(target: str) -> tuple[str, tuple[Any, ...] | None]:
+    """Split ``target[selection]``, unless a file or directory of the whole name exists.
 
     Raises
     ------
     SelectionError
-        If there are brackets at the end, but no selection in them.
+        If the target ends in brackets that do not hold a selection.
 
     Examples
     --------
@@ -109,14 +109,14 @@ def split_selection(place: str) -> tuple[str, tuple[Any, ...] | None]:
     >>> split_selection("x.zarr")
     ('x.zarr', None)
     """
-    if not place.endswith("]") or os.path.lexists(place):
-        return place, None
-    reason = SelectionError(f"{place!r:.80} ends in a bracket that was never opened")
-    start = place.rfind("[")
-    while start > 0:  # names of fields may hold brackets, so the last one need not be the first of the selection
+    if not target.endswith("]") or os.path.lexists(target):
+        return target, None
+    reason = SelectionError(f"{target!r:.80} has a closing bracket without an opening one")
+    start = target.rfind("[")
+    while start > 0:  # names of fields may have brackets, so try each opening bracket from the last one
         try:
-            return place[:start], _parse_items(place[start + 1 : -1])
+            return target[:start], _parse_items(target[start + 1 : -1])
         except SelectionError as error:
             reason = error
-        start = place.rfind("[", 0, start)
+        start = target.rfind("[", 0, start)
     raise reason

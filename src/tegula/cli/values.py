@@ -1,8 +1,9 @@
-"""Values as JSON holds them.
+"""Conversion of values to JSON.
 
-Numbers and booleans are JSON's own, ``NaN`` and the infinities are text, a complex number is ``[real, imaginary]``,
-dates are ISO 8601 text, durations text with their unit, bytes are text where they are UTF-8 and else ``base64:…``,
-structures are objects. A float has the fewest digits that tell it from its neighbours of the same size.
+Numbers and booleans stay what they are. ``NaN`` and the infinities become strings, complex numbers become
+``[real, imaginary]``, dates become ISO 8601 strings, durations strings with their unit. Bytes become a string if they
+are valid UTF-8 and ``base64:…`` otherwise, structured elements become objects. A float has the fewest digits that
+identify it among the floats of its size.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["plain", "plain_array"]
+__all__ = ["array_to_json", "to_json"]
 
 
-def plain(value: Any) -> Any:
-    """Make of any value one that JSON holds.
+def to_json(value: Any) -> Any:
+    """Convert a value to JSON.
 
     Examples
     --------
-    >>> plain({"fill": float("nan"), "shape": (2, 3), "raw": b"\\xff"})
+    >>> to_json({"fill": float("nan"), "shape": (2, 3), "raw": b"\\xff"})
     {'fill': 'NaN', 'shape': [2, 3], 'raw': 'base64:/w=='}
     """
     if value is None or isinstance(value, (bool, int, str)):
@@ -33,22 +34,22 @@ def plain(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _bytes(bytes(value))
     if isinstance(value, (np.ndarray, np.generic)):
-        return plain_array(np.asarray(value))
+        return array_to_json(np.asarray(value))
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): to_json(item) for name, item in value.items()}
     if isinstance(value, (Sequence, set, frozenset)):
-        return [plain(item) for item in value]
+        return [to_json(item) for item in value]
     return str(value)
 
 
-def plain_array(values: npt.NDArray[Any]) -> Any:
-    """Make nested lists of an array, of one without dimensions the value.
+def array_to_json(values: npt.NDArray[Any]) -> Any:
+    """Convert an array to nested lists; a 0-d array to its value.
 
     Examples
     --------
-    >>> plain_array(np.array([[0.1, np.inf]], "f4"))
+    >>> array_to_json(np.array([[0.1, np.inf]], "f4"))
     [[0.1, 'Infinity']]
-    >>> plain_array(np.array((1, 2 + 3j), "u1,c16"))
+    >>> array_to_json(np.array((1, 2 + 3j), "u1,c16"))
     {'f0': 1, 'f1': [2.0, 3.0]}
     """
     if 0 in values.shape:
@@ -78,23 +79,23 @@ def _elements(values: npt.NDArray[Any]) -> list[Any]:
     if dtype.kind == "S":
         return [_bytes(item) for item in values.tolist()]
     if dtype.kind == "O":
-        return [plain(item) for item in values]
-    if "int" in dtype.name:  # of the types of ml_dtypes
+        return [to_json(item) for item in values]
+    if "int" in dtype.name:  # types of ml_dtypes
         return [*values.astype("i8").tolist()]
     return _floats(values.astype("f8"))
 
 
 def _field(values: npt.NDArray[Any]) -> list[Any]:
-    if values.ndim > 1:  # a field that is an array itself
+    if values.ndim > 1:  # the field is an array itself
         shape = values.shape[1:]
-        return [plain_array(item) for item in values] if prod(shape) else [np.zeros(shape).tolist() for _ in values]
+        return [array_to_json(item) for item in values] if prod(shape) else [np.zeros(shape).tolist() for _ in values]
     return _elements(values)
 
 
 def _floats(values: npt.NDArray[Any]) -> list[Any]:
     if values.dtype.itemsize > 8:
         return [float(item) if item == np.float64(item) else str(item) for item in values]
-    # the shortest text of a smaller float, read as a float64, has the same digits
+    # the shortest text of a smaller float, parsed as a float64, keeps its digits
     items = (values if values.dtype.itemsize == 8 else values.astype("U").astype("f8")).tolist()
     return items if np.isfinite(values).all() else [item if isfinite(item) else _special(item) for item in items]
 

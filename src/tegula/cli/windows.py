@@ -1,4 +1,4 @@
-"""Reading a selection of an array block by block, in bounded memory."""
+"""Windows: selections of an array or table that are read block by block, in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.arrays import Array
+from tegula.arrays.array import Array
 from tegula.indexing import split_fields
 from tegula.indexing.normalise import itemise
-from tegula.table import Table
+from tegula.tables.table import Table
 
 __all__ = ["Window", "window"]
 
 _BLOCK_BYTES: Final = 2**26
-_OBJECT_BYTES: Final = 64  # what an element of any length is taken to need
+_OBJECT_BYTES: Final = 64  # estimate for a variable-length element
 
 
 class _Records:
-    """The rows of a table, as one array of records."""
+    """The rows of a table as an array of structured elements."""
 
     ndim = 1
 
@@ -40,16 +40,16 @@ class _Records:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of an array: one int or range of indices for each axis, and perhaps some fields.
+    """A part of an array: an int or a range of indices for each axis, and optionally some fields.
 
     Parameters
     ----------
     array : Array
         The array.
     fields : tuple
-        The item of the selection that names fields, or nothing.
+        Empty, or the item of the selection that names fields.
     axes : tuple of int or range
-        What of each axis; an int drops it.
+        The indices along each axis; an int drops the axis.
     dtype : numpy.dtype
         Type of the elements.
     inner_shape : tuple of int
@@ -69,64 +69,64 @@ class Window:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the values at one index of the first axis that is not dropped."""
+        """Bytes of a row: the values at one index of the first axis that is not dropped."""
         return prod(self.shape[1:]) * (_OBJECT_BYTES if self.dtype.hasobject else self.dtype.itemsize)
 
     @property
     def fits(self) -> bool:
-        """Whether a row is small enough to be read as one."""
+        """True if a row is small enough to be read at once."""
         return self.row_bytes <= _BLOCK_BYTES or not self.has_rows
 
     @property
     def has_rows(self) -> bool:
-        """Whether there is an axis that is not dropped."""
+        """True if an axis is not dropped."""
         return any(isinstance(axis, range) for axis in self.axes)
 
     def _first(self) -> tuple[int, range]:
-        return next((place, axis) for place, axis in enumerate(self.axes) if isinstance(axis, range))
+        return next((number, axis) for number, axis in enumerate(self.axes) if isinstance(axis, range))
 
     def read(self) -> npt.NDArray[Any]:
         """Read all values."""
-        # ints are read as slices, for elements of object arrays may be anything but an array
+        # ints are read as slices: an element of an object array may be no array
         parts = tuple(_as_slice(axis if isinstance(axis, range) else range(axis, axis + 1)) for axis in self.axes)
         values = np.asarray(self.array[(*self.fields, *(parts or (...,)))], self.dtype)
         return values.reshape(self.shape)
 
     def rows(self) -> Iterator[Window]:
         """Yield the window of each index of the first axis."""
-        place, axis = self._first()
+        number, axis = self._first()
         for index in axis:
-            yield self._with(place, index)
+            yield self._with(number, index)
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the values in blocks of rows, whole chunks as far as memory allows; at least one."""
+        """Yield the values in blocks of rows, at least one; whole chunks if memory allows."""
         if not self.has_rows or 0 in self.shape:
             yield self.read()
             return
-        place, axis = self._first()
-        chunk = self.array.chunks[place]
+        number, axis = self._first()
+        chunk = self.array.chunks[number]
         for part in _parts(axis, max(chunk) if isinstance(chunk, tuple) else chunk, self.row_bytes):
-            yield self._with(place, part).read()
+            yield self._with(number, part).read()
 
     def pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the values in C order, in blocks of rows or, where a row is too large, of rows of rows."""
+        """Yield the values in C order, in blocks of rows; rows that are too large are divided further."""
         if self.fits:
             yield from self.blocks()
         else:
             for row in self.rows():
                 yield from row.pieces()
 
-    def _with(self, place: int, axis: int | range) -> Window:
-        return replace(self, axes=(*self.axes[:place], axis, *self.axes[place + 1 :]))
+    def _with(self, number: int, axis: int | range) -> Window:
+        return replace(self, axes=(*self.axes[:number], axis, *self.axes[number + 1 :]))
 
 
 def window(node: Array | Table, selection: tuple[Any, ...]) -> Window:
-    """Make the window of a selection.
+    """Return the window of a selection.
 
     Parameters
     ----------
     node : Array or Table
-        The array, or the table whose rows it is about.
+        The array, or the table whose rows are selected.
     selection : tuple
         Ints, slices, ``...`` and names of fields, as from `tegula.cli.selections.parse_selection`.
 
@@ -138,18 +138,18 @@ def window(node: Array | Table, selection: tuple[Any, ...]) -> Window:
     array = _Records(node) if isinstance(node, Table) else node
     names, rest = split_fields(selection)
     fields = () if names is None else (names,)
-    items: list[Any] = [item for item in itemise(rest, array.shape) if item is not ...]  # ints and slices, as parsed
+    items: list[Any] = [item for item in itemise(rest, array.shape) if item is not ...]  # ints and slices
     axes = tuple(
         range(*item.indices(size)) if isinstance(item, slice) else item for item, size in zip(items, array.shape)
     )
     nothing: tuple[Any, ...] = (slice(0, 0),) * array.ndim or (...,)
-    sample = np.asarray(array[(*fields, *nothing)])  # for the type of its elements
+    sample = np.asarray(array[(*fields, *nothing)])  # read for its data type
     dtype = array.dtype if not fields else sample.dtype
     return Window(array, fields, axes, dtype, sample.shape[array.ndim :])
 
 
 def _parts(axis: range, chunk: int, row_bytes: int) -> Iterator[range]:
-    """Cut a range of indices at multiples of a span that fits into memory and is whole chunks if it can be."""
+    """Split a range of indices at multiples of a span: as many indices as fit into memory, whole chunks if possible."""
     span = max(1, _BLOCK_BYTES // max(1, row_bytes)) * abs(axis.step)
     span -= span % chunk if span > chunk else 0
     done = 0

@@ -1,4 +1,4 @@
-"""Writing a window of an array as npy, raw bytes, csv, JSON or plain text, block by block."""
+"""Writers of a window as npy, raw bytes, csv, JSON or plain text, block by block."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.cli.values import plain_array
+from tegula.cli.values import array_to_json
 from tegula.cli.windows import Window
 from tegula.errors import UnsupportedError
 
 __all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
 
-_TEXT_ELEMENTS: Final = 2**16  # as Python objects and text they take a multiple of their size
+_TEXT_ELEMENTS: Final = 2**16  # converted at once: Python objects and text take a multiple of their size
 
 
 def write_npy(window: Window) -> Iterator[bytes]:
-    """Write NumPy's npy format."""
+    """Yield a file in NumPy's npy format."""
     _refuse_objects(window, "npy")
     yield _npy_header(window.dtype, window.shape)
     yield from write_raw(window)
 
 
 def write_raw(window: Window) -> Iterator[bytes]:
-    """Write the bytes of the elements in C order, in the byte order of the array's data type."""
+    """Yield the bytes of the elements in C order, in the byte order of the data type."""
     _refuse_objects(window, "raw bytes")
     for values in window.pieces():
         yield values.tobytes()
 
 
 def write_csv(window: Window) -> Iterator[bytes]:
-    """Write a line for each row of a 2-d array, element of a 1-d one, or record, the latter below a line of names."""
+    """Yield csv: a line for each row (2-d) or element (1-d); structured elements have a header line of field names."""
     if len(window.shape) > 2:
-        raise UnsupportedError(f"csv has no form for {len(window.shape)} dimensions; use json, or select two of them")
+        raise UnsupportedError(f"csv can't hold {len(window.shape)} dimensions; use json, or select two of them")
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:
         yield _lines([names])
@@ -49,8 +49,8 @@ def write_csv(window: Window) -> Iterator[bytes]:
 
 
 def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
-    """Return the cells of the lines that a 1-d or 2-d array takes."""
-    rows: list[Any] = plain_array(values)
+    """Return the cells of a 1-d or 2-d array, line by line."""
+    rows: list[Any] = array_to_json(values)
     names = values.dtype.names if values.ndim == 1 else None
     if names is not None:
         return [[_cell(item[name]) for name in names] for item in rows]
@@ -62,10 +62,10 @@ def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
 
 
 def write_text(window: Window) -> Iterator[bytes]:
-    """Write what `numpy.loadtxt` reads: elements with blanks between them, and an empty line between 2-d slices.
+    """Yield text for `numpy.loadtxt`: elements separated by spaces, and 2-d slices by an empty line.
 
-    Names of fields stand in a comment above. Booleans are 1 and 0, complex numbers Python's ``(1+2j)``; text with
-    blanks is quoted.
+    Field names are in a comment at the top. Booleans are 1 and 0, complex numbers are written as ``(1+2j)``, and text
+    with spaces is quoted.
     """
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:
@@ -97,14 +97,14 @@ def _planes(window: Window) -> Iterator[Iterator[npt.NDArray[Any]]]:
 
 
 def write_json(window: Window) -> Iterator[bytes]:
-    """Write nested lists with a line for each row, of records a list of objects."""
+    """Yield JSON: nested lists with a line for each row; structured elements become objects."""
     yield from _nested(window)
     yield b"\n"
 
 
 def _nested(window: Window) -> Iterator[bytes]:
     if not window.has_rows:
-        yield _json(plain_array(window.read()))
+        yield _json(array_to_json(window.read()))
         return
     before, between = b"[", b", " if len(window.shape) == 1 and window.dtype.names is None else b",\n "
     for row in _rows(window) if window.fits else map(_nested, window.rows()):
@@ -115,10 +115,10 @@ def _nested(window: Window) -> Iterator[bytes]:
 
 
 def _rows(window: Window) -> Iterator[tuple[bytes]]:
-    """Yield rows as JSON; of a 1-d window, many elements at once."""
+    """Yield rows as JSON; for a 1-d window, many elements at once."""
     for block in window.blocks():
         for values in _small(block):
-            items = plain_array(values)
+            items = array_to_json(values)
             if values.ndim == 1 and values.dtype.names is None:
                 yield (_json(items)[1:-1],)
             else:
@@ -149,7 +149,7 @@ def _lines(rows: Any, delimiter: str = ",") -> bytes:
 
 def _refuse_objects(window: Window, name: str) -> None:
     if window.dtype.hasobject:
-        raise UnsupportedError(f"elements of any length can't be written as {name}; use csv or json")
+        raise UnsupportedError(f"variable-length elements can't be written as {name}; use csv or json")
 
 
 def _npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
@@ -173,9 +173,9 @@ WRITERS: Mapping[str, Callable[[Window], Iterator[bytes]]] = {
     "text": write_text,
     "raw": write_raw,
 }
-"""The writers by the name of the form."""
+"""The writers by the name of the output format."""
 
 SUFFIXES: Final[Mapping[str, str]] = {
     ".npy": "npy", ".csv": "csv", ".json": "json", ".txt": "text", ".text": "text", ".raw": "raw", ".bin": "raw",
 }  # fmt: skip
-"""The forms by the suffix of a file's name, in lower case."""
+"""The output formats by the suffix of a file name, in lower case."""

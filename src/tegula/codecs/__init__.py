@@ -1,12 +1,13 @@
-"""Codecs: how a chunk becomes bytes and bytes a chunk, in plain Python and numcodecs.
+"""Codecs: encoding and decoding of chunks, in Python and numcodecs.
 
-`build_chain` makes a `CodecChain` of a list of codec descriptions. What is stored is not trusted: a decoder makes
-exactly as many bytes as the chunk's shape calls for, or raises `~tegula.errors.CodecError`.
+`build_chain` builds a `CodecChain` from a list of codec descriptions. Stored bytes are not trusted: a decoder returns
+exactly as many bytes as the shape of the chunk requires, or raises `~tegula.errors.CodecError`.
 """
 
-from tegula.codecs.chain import CodecChain, build_chain, known_codecs, serializer_position
+from tegula.codecs.chain import CodecChain, build_chain
+from tegula.codecs.describing import runs_in_kernel
 from tegula.codecs.fill import equals_fill
-from tegula.codecs.native import runs_in_kernel
+from tegula.codecs.registry import known_codecs, serializer_position
 from tegula.codecs.sharding import EMPTY, Sharding
 from tegula.codecs.specs import codec_specs, complete, lacking
 

@@ -1,7 +1,7 @@
-"""``blosc`` and ``numcodecs.blosc``: Blosc 1 frames (Zarr v3 core, "blosc codec"; c-blosc's README_HEADER).
+"""``blosc`` and ``numcodecs.blosc``: Blosc 1 frames (Zarr v3 core, "blosc codec"; README_HEADER of c-blosc).
 
-The library is told neither how long the frame is nor how much room there is, so that a frame is checked here before the
-library sees it: the three lengths of its header against the facts, and the table of block starts against the frame.
+The library does not know the length of the frame or the size of the output buffer. So this module checks each frame
+before decoding: the three lengths in its header, and the offsets of its blocks.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.snappy import decode_frame
+from tegula.codecs.native import NativeBlosc
 from tegula.codecs.stages import (
     BufferCodec,
     Context,
     Data,
     Decoder,
-    Native,
     between,
-    known_options,
+    check_options,
     library,
     option,
     wrong_size,
 )
 from tegula.errors import CodecError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
+from tegula.optional import HOW_TO_BUILD
 
 __all__ = ["Blosc", "build", "check_frame"]
 
@@ -41,11 +41,11 @@ _LEGACY_ZSTD: Final = b"\x27\xb5\x2f\xfd"
 _CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 _MAX_TYPESIZE: Final = 255
-_NEEDS_KERNEL: Final = "only tegula's compiled kernel can read it"
+_NEEDS_KERNEL: Final = f"only tegula's compiled kernel reads it; where it is missing, {HOW_TO_BUILD}"
 
 
 def _numcodecs() -> ModuleType:
-    """Return the library, with what it imports itself at its first use, and where it is no good time for that."""
+    """Return the library, and import at once what it would import on first use, which may be in a thread of a pool."""
     found = library("numcodecs.blosc")
     with suppress(UnsupportedError):
         library("multiprocessing.synchronize")
@@ -53,18 +53,18 @@ def _numcodecs() -> ModuleType:
 
 
 class Blosc(BufferCodec):
-    """Blosc with one inner compressor.
+    """Blosc with one internal compressor.
 
     Parameters
     ----------
     name : str
         The codec's name in the chain.
     cname : str
-        The inner compressor.
+        The internal compressor.
     clevel, shuffle, blocksize : int
-        As in c-blosc; a shuffle of -1 is the bit shuffle for elements of one byte, else the byte shuffle.
+        As in c-blosc; a shuffle of -1 is the bit shuffle for elements of one byte, otherwise the byte shuffle.
     typesize : int or None
-        Bytes of an element; ``None`` for the element size of what is to be encoded.
+        Bytes of an element; ``None`` for the element size of the buffer to encode.
     given : int
         That size.
     """
@@ -78,19 +78,19 @@ class Blosc(BufferCodec):
         self.given = typesize or given
 
     @property
-    def native(self) -> Native:
+    def native(self) -> NativeBlosc:
         _, clevel, shuffle, blocksize, _ = self.settings
         if shuffle < 0:
             shuffle = 2 if self.given == 1 else 1
         typesize = self.given if self.given <= _MAX_TYPESIZE else 1  # c-blosc does not shuffle larger elements
-        return "blosc", self.cname, clevel, shuffle, blocksize, typesize
+        return NativeBlosc(self.cname, clevel, shuffle, blocksize, typesize)
 
     def load(self) -> None:
         _numcodecs()
 
     def encode(self, data: Data) -> Data:
         if self.cname == "snappy":
-            raise UnsupportedError("Blosc with snappy is only read; use lz4 or zstd", codec=self.name)
+            raise UnsupportedError("only the kernel writes snappy in Blosc; use lz4 or zstd", codec=self.name)
         return _numcodecs().compress(data, *self.settings)
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
@@ -100,8 +100,10 @@ class Blosc(BufferCodec):
         def decode(data: Data) -> Data:
             if check_frame(data, size, limit, name):
                 return memoryview(data)[_SIZE:]
+            if data[2] >> 5 == _SNAPPY:
+                raise UnsupportedError(f"this Blosc frame was compressed with snappy: {_NEEDS_KERNEL}", codec=name)
             try:
-                return decode_frame(memoryview(data)) if data[2] >> 5 == _SNAPPY else decompress(data)
+                return decompress(data)
             except RuntimeError as error:
                 raise _explain(data, error, name) from error
 
@@ -109,32 +111,36 @@ class Blosc(BufferCodec):
 
 
 def check_frame(data: Data, size: int | None, limit: int, name: str = "blosc") -> bool:
-    """Check the header of a Blosc frame against the frame; whether it holds its content as it is, uncompressed.
+    """Check the header of a Blosc frame, so that decoding stays within the frame and within the output buffer.
 
     Parameters
     ----------
     data : bytes or flat buffer
         The frame.
     size : int or None
-        How many bytes it must decode to.
+        Number of bytes that it must decode to, if known.
     limit : int
-        How many bytes it may decode to.
+        Number of bytes that it may decode to.
     name : str
-        The codec's name for errors.
+        The codec's name, for errors.
+
+    Returns
+    -------
+    bool
+        True if the frame stores its content uncompressed.
 
     Raises
     ------
     CodecError
-        If the header is not that of a frame of that length and content.
-    UnsupportedError
-        If the frame is of a kind that the library can't decode.
+        If the header does not match the frame.
     """
+    # the three lengths
     length = len(data)
     if length < _SIZE:
         raise CodecError(f"a Blosc frame of {length} bytes is shorter than its header", codec=name)
     version, _, flags, typesize, nbytes, blocksize, cbytes = _HEADER(data)
     if cbytes != length:
-        raise CodecError(f"the Blosc frame says it is {cbytes} bytes long, but it is {length}", codec=name)
+        raise CodecError(f"the Blosc header states {cbytes} bytes, the frame has {length}", codec=name)
     if nbytes != size and (size is not None or nbytes > limit):
         raise wrong_size(nbytes, limit, name)
     if version != 2 or flags & _BLOSC2 or typesize == 0:
@@ -143,6 +149,8 @@ def check_frame(data: Data, size: int | None, limit: int, name: str = "blosc") -
         if cbytes != nbytes + _SIZE:
             raise CodecError("the lengths in the Blosc header contradict each other", codec=name)
         return True
+
+    # the table of block offsets
     if not 0 < blocksize <= nbytes:
         raise CodecError(f"the Blosc header has blocks of {blocksize} bytes", codec=name)
     blocks = -(-nbytes // blocksize)
@@ -157,14 +165,15 @@ def check_frame(data: Data, size: int | None, limit: int, name: str = "blosc") -
         low, high = table.min(), table.max()
     if low < first or high > last:
         raise CodecError("a block of the Blosc frame lies outside of it", codec=name)
+
+    # blosclz adds up lengths in 32 bits, which a long run of 255 can overflow
     if flags >> 5 == _BLOSCLZ and length >= _LONG and b"\xff" * (blocksize // 255 + 65) in bytes(data):
-        # blosclz adds up lengths as runs of 255, in 32 bits
         raise CodecError("the Blosc frame is damaged: a length in it is larger than its block", codec=name)
     return False
 
 
 def _explain(data: Data, error: Exception, name: str) -> Exception:
-    """Tell frames of an old zstd, which the library refuses without saying why, from damaged ones."""
+    """Return the error for a frame that the library rejects: written by an old zstd, or damaged."""
     if data[2] >> 5 == _ZSTD:
         start = unpack_from("<i", data, _SIZE)[0] + 4
         if data[start : start + 4] == _LEGACY_ZSTD:
@@ -173,16 +182,19 @@ def _explain(data: Data, error: Exception, name: str) -> Exception:
 
 
 def build(spec: CodecSpec, context: Context) -> Blosc:
-    """Build the codec from the options of Zarr v3, or from those of numcodecs."""
-    known_options(spec, "cname", "clevel", "shuffle", "blocksize", "typesize")
+    """Build the codec from the options of Zarr v3 or numcodecs.
+
+    Options that are left out only matter for writing. Their defaults are those of zarr-python and numcodecs.
+    """
+    check_options(spec, "cname", "clevel", "shuffle", "blocksize", "typesize")
     core = spec.name == "blosc"
-    # what is left out matters to writing only; the values are zarr-python's for v3, and numcodecs' own
     cname = option(spec, "cname", "zstd" if core else "lz4", lambda value: value in _CNAMES)
     clevel = option(spec, "clevel", 5, between(0, 9))
     blocksize = option(spec, "blocksize", 0, between(0, 2**31 - 1))
     if core:
         shuffle = option(spec, "shuffle", "shuffle", _SHUFFLES)
-        usual = context.data_type.itemsize if context.data_type.is_fixed else 1
+        # without a shuffle others write 1, and a document need not state it
+        usual = context.data_type.itemsize if context.data_type.is_fixed and shuffle else 1
         typesize = option(spec, "typesize", usual, _is_typesize) or 1
     else:
         shuffle = option(spec, "shuffle", 1, between(-1, 2))

@@ -1,15 +1,16 @@
-"""``blpk``: the container around the one Blosc frame in each chunk file of bcolz 1.x.
+"""``blpk``: the container around the Blosc frame in each chunk file of bcolz 1.x (section "The `data` layout").
 
-Sixteen bytes: the magic ``blpk``, a version, three reserved bytes and the number of frames, which always is 1. Readers
-have never looked at them, and neither does this one: the frame says itself how long it is, and what follows it is left
-alone.
+A header of 16 bytes: the magic number ``blpk``, a version, three reserved bytes, and the number of frames, which is
+always 1. No reader has ever checked it, and this one does not either: the header of the frame states the frame's
+length, and what follows the frame is ignored.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, flat, known_options
+from tegula.codecs.native import NativePlain
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, check_options, flat
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -21,7 +22,7 @@ _FRAME: Final = 16
 
 
 class Container(BufferCodec):
-    """A frame behind a header of 16 bytes.
+    """The container of one frame.
 
     Examples
     --------
@@ -32,8 +33,8 @@ class Container(BufferCodec):
     name = "blpk"
 
     @property
-    def native(self) -> Native:
-        return ("blpk",)
+    def native(self) -> NativePlain:
+        return NativePlain("blpk")
 
     def content_size(self, data: Data) -> int:
         self._check(data)
@@ -49,7 +50,7 @@ class Container(BufferCodec):
         return lambda data: memoryview(data)[_SIZE : self._check(data)]
 
     def _check(self, data: Data) -> int:
-        """Return where the frame ends, which must be within the file: a torn one can't be told from its content."""
+        """Return the end of the frame, which must be within the file: nothing else reveals a truncated one."""
         if len(data) < _SIZE + _FRAME:
             raise CodecError(f"a chunk file of {len(data)} bytes is shorter than its headers", codec=self.name)
         end = _SIZE + int.from_bytes(memoryview(data)[_SIZE + 12 : _SIZE + 16], "little")
@@ -62,5 +63,5 @@ class Container(BufferCodec):
 
 def build(spec: CodecSpec, context: Context) -> Container:
     """Build the codec, which has no options."""
-    known_options(spec)
+    check_options(spec)
     return Container()

@@ -1,7 +1,7 @@
-"""``bytes``: the elements of a chunk one after the other (Zarr v3 core, "bytes codec").
+"""``bytes``: the elements of a chunk in C order (Zarr v3 core, "bytes codec").
 
-What it hands on is a one-dimensional array and not bytes, so that codecs after it see how large an element is: Blosc
-shuffles by it, and the filters of Zarr v2 work on it.
+It returns a one-dimensional array instead of bytes, so that the codecs after it know the size of an element: Blosc
+needs it for shuffling, and filters of Zarr v2 work on elements.
 """
 
 from __future__ import annotations
@@ -12,39 +12,38 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from tegula.codecs.native import NativeElements
 from tegula.codecs.stages import (
     Chunk,
     Context,
     Data,
     Decoder,
-    NativeElements,
     Serializer,
     Shape,
+    check_options,
     exportable,
-    known_options,
     nbytes,
     option,
     wrong_size,
 )
 from tegula.errors import CodecError, MetadataError
-from tegula.metadata.data_types import EXTENDED, packed
+from tegula.metadata.data_types import EXTENDED_DTYPES, packed
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Bytes", "build"]
 
 _ORDERS: Final = {"little": "<", "big": ">", None: None}
-_EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
 
 
 class Bytes(Serializer):
-    """Elements one after the other.
+    """The codec for one dtype and one stored byte order.
 
     Parameters
     ----------
     dtype : numpy.dtype
         Type of the elements in memory.
     order : "<", ">" or None
-        Byte order in which they are stored; ``None`` for that of `dtype`.
+        Stored byte order; ``None`` for that of `dtype`.
 
     Examples
     --------
@@ -57,14 +56,14 @@ class Bytes(Serializer):
     def __init__(self, dtype: np.dtype[Any], order: Literal["<", ">"] | None) -> None:
         self.dtype = self.memory = self.stored = dtype
         if order is not None:
-            if dtype in _EXTENDED_DTYPES:  # NumPy can't swap these, but it can swap integers of their size
+            if dtype in EXTENDED_DTYPES:  # NumPy can't swap the bytes of these, but those of integers of their size
                 self.memory = np.dtype(f"u{dtype.itemsize}")
             self.stored = self.memory.newbyteorder(order)
             if self.stored == self.memory:
                 self.memory = self.stored = dtype
         self.buffer = exportable(self.stored)
         self.padded = packed(dtype).itemsize != dtype.itemsize
-        if self.stored == dtype and not any(True for _ in _text_fields(dtype)):
+        if self.stored == dtype and not any(True for _ in _string_fields(dtype)):
             self.plain = self.stored
 
     @property
@@ -72,7 +71,7 @@ class Bytes(Serializer):
         dtype, swaps = self.dtype, self.stored != self.dtype
         if dtype.itemsize == 0:
             return None
-        if dtype.names is not None and (swaps or self.padded or any(_text_fields(dtype))):
+        if dtype.names is not None and (swaps or self.padded or any(_string_fields(dtype))):
             return None
         parts = {"c": 2, "U": dtype.itemsize // 4}.get(dtype.kind, 1)
         return NativeElements(dtype.itemsize, dtype.itemsize // parts if swaps else 0, is_text=dtype.kind == "U")
@@ -83,21 +82,21 @@ class Bytes(Serializer):
     def encode(self, chunk: Chunk) -> Data:
         if self.memory is not self.dtype:
             chunk = np.ascontiguousarray(chunk).view(self.memory)
-        if self.padded:  # with whatever happens to lie between the fields
+        if self.padded:  # the bytes between the fields are undefined; store zeros
             records, chunk = chunk, np.zeros(chunk.shape, self.stored)
             chunk[...] = records
         return np.ascontiguousarray(chunk, self.stored).reshape(-1).view(self.buffer)
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:
         size, stored, memory, dtype = self.size(shape), self.stored, self.memory, self.dtype
-        ndarray, texts = np.ndarray, [*_text_fields(stored)]
+        ndarray, strings = np.ndarray, [*_string_fields(stored)]
 
         def decode(data: Data) -> Chunk:
             if len(data) != size:
                 raise wrong_size(len(data), size, "bytes")
             chunk = ndarray(shape, stored, data)
-            if texts:
-                _check_text(chunk, texts)
+            if strings:
+                _check_code_points(chunk, strings)
             return chunk
 
         def decode_swapped(data: Data) -> Chunk:
@@ -106,30 +105,30 @@ class Bytes(Serializer):
         return decode if stored == dtype else decode_swapped
 
 
-def _text_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the names that lead to each field of Unicode text; none if the elements are text themselves."""
+def _string_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the names that lead to each field of Unicode strings; an empty tuple if the elements are strings."""
     dtype = dtype.base
     if dtype.names is not None:
         for name in dtype.names:
-            yield from ((name, *rest) for rest in _text_fields(dtype[name]))
+            yield from ((name, *rest) for rest in _string_fields(dtype[name]))
     elif dtype.kind == "U" and dtype.itemsize:
         yield ()
 
 
-def _check_text(chunk: Chunk, fields: list[tuple[str, ...]]) -> None:
-    """Refuse numbers that are no code points, on which NumPy fails as late as when an element is read."""
+def _check_code_points(chunk: Chunk, fields: list[tuple[str, ...]]) -> None:
+    """Raise for invalid code points, which NumPy would report only when an element is accessed."""
     for names in fields:
         text = chunk
         for name in names:
             text = text[name]
         codes = text[..., None].view(np.dtype("u4").newbyteorder(text.dtype.byteorder))
         if codes.size and codes.max() > sys.maxunicode:
-            raise CodecError(f"text holds {codes.max():#x}, which is no Unicode code point", codec="bytes")
+            raise CodecError(f"a string holds {codes.max():#x}, which is not a Unicode code point", codec="bytes")
 
 
 def build(spec: CodecSpec, context: Context) -> Bytes:
-    """Build ``bytes`` with the option ``endian``; without it the data type's own byte order holds."""
-    known_options(spec, "endian")
+    """Build the codec with the option ``endian``; without it the elements keep the byte order of the data type."""
+    check_options(spec, "endian")
     order = option(spec, "endian", None, _ORDERS)
     if context.data_type.variable:
         raise MetadataError(f"elements of type {context.data_type} have no fixed size", field="codecs", codec="bytes")

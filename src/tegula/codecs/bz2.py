@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bz2
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, flat, known_options, option
+from tegula.codecs.native import NativeLevel
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, check_options, flat, option
 from tegula.codecs.streams import bounded
 from tegula.metadata.nodes import CodecSpec
 
@@ -12,7 +13,7 @@ __all__ = ["Bz2", "build"]
 
 
 class Bz2(BufferCodec):
-    """Bzip2 at a level from 1 to 9."""
+    """Bzip2 with a compression level from 1 to 9."""
 
     name = "numcodecs.bz2"
 
@@ -20,8 +21,8 @@ class Bz2(BufferCodec):
         self.level = level
 
     @property
-    def native(self) -> Native:
-        return "bz2", self.level
+    def native(self) -> NativeLevel:
+        return NativeLevel("bz2", self.level)
 
     def encode(self, data: Data) -> bytes:
         return bz2.compress(flat(data), self.level)
@@ -32,5 +33,5 @@ class Bz2(BufferCodec):
 
 def build(spec: CodecSpec, context: Context) -> Bz2:
     """Build the codec with the option ``level``."""
-    known_options(spec, "level")
+    check_options(spec, "level")
     return Bz2(option(spec, "level", 1, between(1, 9)))

@@ -1,7 +1,7 @@
-"""``cast_value``: elements converted to another data type by value (Zarr extensions registry, "cast_value codec").
+"""``cast_value``: conversion of elements to another data type by value (Zarr extensions registry, "cast_value codec").
 
-Where the registry's text leaves a choice, this does what zarr-python 3.4 does: a scalar map comes first; NaN and
-infinity become integers only through it; clamping to a float type makes what exceeds it infinite, if it has infinities.
+Where the specification leaves a choice, this follows zarr-python 3.4: the scalar map is applied first; NaN and infinity
+become integers only through it; clamping to a floating-point type gives infinity where the type has it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.codecs.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
-from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, known_options, option
+from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError, TegulaError
-from tegula.metadata.data_types import EXTENDED, DataType, data_type_from_json
-from tegula.metadata.fill_values import fill_from_json
+from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, DataType, data_type_from_json
+from tegula.metadata.fill_value_json import fill_from_json
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["CastValue", "build", "cast"]
@@ -41,24 +41,30 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
     chunk : ndarray
         Integers or floating-point numbers.
     dtype : numpy.dtype
-        The type to convert to.
+        Type of the result.
     rounding : str
-        One of `MODES`.
-    out_of_range : str
-        ``"error"``, ``"clamp"`` or ``"wrap"``.
+        One of the keys of `MODES`.
+    out_of_range : {"error", "clamp", "wrap"}
+        What happens to values that `dtype` can't hold.
     scalars : sequence of pairs of 0-d arrays
-        Values that become others before anything else happens.
+        Values, and what each of them becomes instead of being converted.
+
+    Returns
+    -------
+    ndarray
+        An array of the same shape and of `dtype`.
 
     Raises
     ------
     CodecError
-        If a value can't be represented.
+        If `dtype` can't represent a value.
 
     Examples
     --------
     >>> cast(np.array([1.5, 300.0]), np.dtype("u1"), "towards-zero", "wrap", ()).tolist()
     [1, 44]
     """
+    # scalars first
     mapped = np.zeros(chunk.shape, bool)
     values = np.zeros(chunk.shape, dtype)
     for old, new in scalars:
@@ -67,6 +73,8 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
         mapped |= found
     if mapped.any():
         chunk = np.where(mapped, np.zeros((), chunk.dtype), chunk)
+
+    # then everything else
     if chunk.dtype == dtype:
         result = chunk
     elif _is_integer(dtype):
@@ -89,7 +97,7 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _beyond(value: Any, dtype: np.dtype[Any]) -> CodecError:
+def _out_of_range(value: Any, dtype: np.dtype[Any]) -> CodecError:
     return CodecError(f"{value} is out of the range of {dtype}", codec=_NAME)
 
 
@@ -99,19 +107,19 @@ def _to_integers(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range
     if _is_integer(chunk.dtype):
         chunk = chunk.astype(_SMALL_INTEGERS.get(chunk.dtype, chunk.dtype))
         least, most = _bounds(chunk.dtype)
-        # compared within the chunk's own type, which holds both limits
+        # compare in the type of the chunk, with limits that it can hold
         below, above = chunk < max(low, least), chunk > min(high, most)
     else:
         chunk = chunk.astype("f8")
         if not np.isfinite(chunk).all():
-            raise CodecError(f"NaN and infinity are not in {dtype}; a scalar map can say what they become", codec=_NAME)
+            raise CodecError(f"{dtype} can't hold NaN and infinity; map them to other values (scalar_map)", codec=_NAME)
         chunk = round_to_integers(chunk, rounding)
         below, above = chunk < low, chunk >= float(high + 1)
     outside = below | above
     if not outside.any():
         return chunk.astype(work).astype(dtype)
     if out_of_range == "error":
-        raise _beyond(chunk[outside].reshape(-1)[0], dtype)
+        raise _out_of_range(chunk[outside].reshape(-1)[0], dtype)
     if out_of_range == "wrap":
         return _wrap(chunk, low, high, work).astype(dtype)
     result = np.where(outside, chunk.dtype.type(0), chunk).astype(work)
@@ -120,7 +128,7 @@ def _to_integers(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range
 
 
 def _wrap(chunk: Chunk, low: int, high: int, work: np.dtype[Any]) -> Chunk:
-    """Reduce modulo the number of values that the type has."""
+    """Reduce values modulo the number of values of the type, using 64-bit arithmetic, which wraps itself."""
     if chunk.dtype.kind == "f":
         rest = np.fmod(chunk, 2.0**64)
         magnitude = np.abs(rest).astype("u8")
@@ -134,6 +142,7 @@ def _wrap(chunk: Chunk, low: int, high: int, work: np.dtype[Any]) -> Chunk:
 
 
 def _to_floats(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str) -> Chunk:
+    # round to the precision of the target; 64-bit integers have more digits than float64
     target = float_format(dtype)
     chunk = chunk.astype(_SMALL_INTEGERS.get(chunk.dtype, chunk.dtype))
     wide = chunk.astype("f8")
@@ -142,23 +151,35 @@ def _to_floats(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: 
     if chunk.dtype.kind in "iu" and chunk.dtype.itemsize == 8:
         big = np.abs(wide) >= _EXACT
         rounded[big] = round_big_integers(chunk[big].tolist(), target.precision, rounding)
+
+    # check the range
     if nan.any() and not target.nan:
         raise CodecError(f"{dtype} has no NaN", codec=_NAME)
     above, below = rounded > target.largest, rounded < target.smallest
     outside = (above | below) & finite if target.infinite else above | below
     if outside.any():
         if out_of_range != "clamp":
-            raise _beyond(wide[outside].reshape(-1)[0], dtype)
+            raise _out_of_range(wide[outside].reshape(-1)[0], dtype)
         rounded[above & outside] = np.inf if target.infinite else target.largest
         rounded[below & outside] = -np.inf if target.infinite else target.smallest
     result = rounded.astype(dtype)
-    if chunk.dtype.kind == "f" and nan.any():  # the sign and the payload of a NaN go through a plain conversion
+    if chunk.dtype.kind == "f" and nan.any():  # NumPy's conversion keeps sign and payload of a NaN
         result = np.where(nan, chunk.astype(dtype), result)
     return result
 
 
 class CastValue(ArrayCodec):
-    """The conversion of a whole array, and back."""
+    """The conversion of chunks between two data types.
+
+    Parameters
+    ----------
+    source, target : DataType
+        Types of the elements before and after encoding.
+    rounding, out_of_range : str
+        As in `cast`.
+    maps : pair of sequences of pairs of 0-d arrays
+        The scalars of encoding and of decoding, as in `cast`.
+    """
 
     name = _NAME
 
@@ -180,42 +201,50 @@ class CastValue(ArrayCodec):
 
 def build(spec: CodecSpec, context: Context) -> CastValue:
     """Build the codec with the options ``data_type``, ``rounding``, ``out_of_range`` and ``scalar_map``."""
-    known_options(spec, "data_type", "rounding", "out_of_range", "scalar_map")
+    # data types
+    check_options(spec, "data_type", "rounding", "out_of_range", "scalar_map")
     source = context.data_type
     target = data_type_from_json(option(spec, "data_type", REQUIRED, lambda value: isinstance(value, (str, Mapping))))
+    for data_type in (source, target):
+        dtype = data_type.numpy
+        if data_type.variable or (dtype.kind not in "iuf" and dtype not in EXTENDED_DTYPES) or dtype.itemsize > 8:
+            raise MetadataError(f"{data_type} can't be cast by value", field="codecs.data_type", codec=_NAME)
+
+    # rule
     rounding = option(spec, "rounding", "nearest-even", {mode: mode for mode in MODES})
     ranges = {"error": "error", None: "error", "clamp": "clamp", "wrap": "wrap"}
     out_of_range = option(spec, "out_of_range", None, ranges)
-    for data_type in (source, target):
-        dtype = data_type.numpy
-        if data_type.variable or (dtype.kind not in "iuf" and dtype not in EXTENDED.values()) or dtype.itemsize > 8:
-            raise MetadataError(f"{data_type} can't be cast by value", field="codecs.data_type", codec=_NAME)
     if out_of_range == "wrap" and not _is_integer(target.numpy):
         raise MetadataError("only integers can wrap", field="codecs.out_of_range", codec=_NAME)
+
+    # scalars
     maps = option(spec, "scalar_map", None, lambda value: value is None or isinstance(value, Mapping)) or {}
     if set(maps) - {"encode", "decode"}:
-        raise MetadataError("a scalar map has the members encode and decode", field="codecs.scalar_map", codec=_NAME)
+        raise MetadataError(
+            "a scalar map has only the members encode and decode", field="codecs.scalar_map", codec=_NAME
+        )
     encode = _scalars(maps.get("encode") or (), source, target)
     decode = _scalars(maps.get("decode") or (), target, source)
     return CastValue(source, target, rounding, out_of_range, (encode, decode))
 
 
 def _scalars(pairs: Any, old: DataType, new: DataType) -> ScalarMap:
+    """Read the scalars of one direction, a list of pairs or an object."""
     if isinstance(pairs, Mapping):
         pairs = [*pairs.items()]
-    if not isinstance(pairs, Sequence) or isinstance(pairs, str):
-        raise MetadataError("a scalar map is a list of pairs", field="codecs.scalar_map", codec=_NAME)
-    found = []
-    for pair in pairs:
-        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-            raise MetadataError("a scalar map is a list of pairs", field="codecs.scalar_map", codec=_NAME)
-        try:
-            found.append((_scalar(pair[0], old), _scalar(pair[1], new)))
-        except TegulaError as error:
-            raise MetadataError(error.message, field="codecs.scalar_map", codec=_NAME) from error
-    return found
+    if not _is_list(pairs) or not all(_is_list(pair) and len(pair) == 2 for pair in pairs):
+        raise MetadataError("a scalar map must be a list of pairs", field="codecs.scalar_map", codec=_NAME)
+    try:
+        return [(_scalar(source, old), _scalar(target, new)) for source, target in pairs]
+    except TegulaError as error:
+        raise MetadataError(error.message, field="codecs.scalar_map", codec=_NAME) from error
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _scalar(value: Any, data_type: DataType) -> Chunk:
+    """Read a scalar as a fill value; an integer may be written as a float."""
     whole = isinstance(value, float) and value.is_integer() and _is_integer(data_type.numpy)
     return fill_from_json(int(value) if whole else value, data_type)

@@ -1,4 +1,4 @@
-"""Four bytes of checksum beside the data: ``crc32c`` (Zarr v3 core, "crc32c codec") and those of numcodecs."""
+"""Checksums of 4 bytes before or after the data: ``crc32c`` (Zarr v3 core, "crc32c codec") and those of numcodecs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import (
-    BufferCodec,
-    Context,
-    Data,
-    Decoder,
-    Native,
-    flat,
-    known_options,
-    library,
-    option,
-    wrong_size,
-)
+from tegula.codecs.native import NativeChecksum
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, check_options, flat, library, option, wrong_size
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
@@ -27,7 +17,7 @@ __all__ = ["Checksum", "build", "notices_changes"]
 
 
 def _crc32c(data: Data) -> int:
-    # the library takes bytes and arrays, but no memoryview
+    # the library takes bytes and arrays, but not memoryviews
     return int(library("google_crc32c").value(data if type(data) is bytes else np.frombuffer(data, "u1")))
 
 
@@ -54,8 +44,8 @@ class Checksum(BufferCodec):
         self.at_start = at_start
 
     @property
-    def native(self) -> Native:
-        return self.name.removeprefix("numcodecs."), self.at_start
+    def native(self) -> NativeChecksum:
+        return NativeChecksum(self.name.removeprefix("numcodecs."), self.at_start)
 
     def load(self) -> None:
         if self.function is _crc32c:
@@ -88,14 +78,14 @@ class Checksum(BufferCodec):
 
 
 def build(spec: CodecSpec, context: Context) -> Checksum:
-    """Build the codec; those of numcodecs have the option ``location``."""
-    known_options(spec, *(() if spec.name == "crc32c" else ("location",)))
+    """Build the codec; the checksums of numcodecs have the option ``location``."""
+    check_options(spec, *(() if spec.name == "crc32c" else ("location",)))
     function, usual = _SUMS[spec.name]
     at_start = option(spec, "location", usual, {"start": True, "end": False, None: usual == "start"})
     return Checksum(spec.name, function, at_start)
 
 
-_XZ: Final = 1  # as in the module lzma, which not every build of Python has
+_XZ: Final = 1  # lzma.FORMAT_XZ; some builds of Python lack the module
 _NO_CHECK: Final = 0
 _HAVE_ONE: Final = frozenset(
     (
@@ -107,9 +97,9 @@ _HAVE_ONE: Final = frozenset(
 
 
 def notices_changes(codecs: Sequence[CodecSpec]) -> bool:
-    """Return whether decoding compares a checksum: of the whole chunk, or of each inner chunk of a shard.
+    """Return whether decoding verifies a checksum of the whole chunk, or of each inner chunk of a shard.
 
-    Compressors that store one of their own count: gzip, zlib, bz2, LZMA in most of its forms, and Zstandard on request.
+    Compressors count if their format includes a checksum: gzip, zlib, bz2, most forms of LZMA, Zstandard on request.
 
     Examples
     --------

@@ -6,7 +6,8 @@ import zlib
 from functools import partial
 from struct import pack
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, flat, known_options, option
+from tegula.codecs.native import NativeLevel
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, check_options, flat, option
 from tegula.codecs.streams import bounded
 from tegula.metadata.nodes import CodecSpec
 
@@ -14,7 +15,7 @@ __all__ = ["Gzip", "Zlib", "build"]
 
 
 class Gzip(BufferCodec):
-    """Gzip members, written without a name and a time, so that equal chunks are equal bytes.
+    """The gzip format, written without name and time, so that equal chunks give equal bytes.
 
     Examples
     --------
@@ -27,12 +28,12 @@ class Gzip(BufferCodec):
         self.level = level
 
     @property
-    def native(self) -> Native:
-        return "gzip", self.level
+    def native(self) -> NativeLevel:
+        return NativeLevel("gzip", self.level)
 
     def encode(self, data: Data) -> bytes:
         data = flat(data)
-        extra = {9: 2, 1: 4}.get(self.level, 0)
+        extra = {9: 2, 1: 4}.get(self.level, 0)  # the flag XFL: best compression, or fastest
         stream = zlib.compressobj(self.level, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, 0)
         tail = pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
         head = b"\x1f\x8b\x08\0\0\0\0\0" + bytes((extra, 255))
@@ -45,7 +46,7 @@ class Gzip(BufferCodec):
 
 
 class Zlib(BufferCodec):
-    """A zlib stream, which is also what Zarr v1 means by gzip."""
+    """The zlib format, which is also what Zarr v1 calls gzip."""
 
     name = "numcodecs.zlib"
 
@@ -53,8 +54,8 @@ class Zlib(BufferCodec):
         self.level = level
 
     @property
-    def native(self) -> Native:
-        return "zlib", self.level
+    def native(self) -> NativeLevel:
+        return NativeLevel("zlib", self.level)
 
     def encode(self, data: Data) -> bytes:
         return zlib.compress(flat(data), self.level)
@@ -65,7 +66,7 @@ class Zlib(BufferCodec):
 
 def build(spec: CodecSpec, context: Context) -> BufferCodec:
     """Build the codec with the option ``level``."""
-    known_options(spec, "level")
+    check_options(spec, "level")
     if spec.name == "gzip":
         return Gzip("gzip", option(spec, "level", 5, between(0, 9)))
     level = option(spec, "level", 1, between(-1, 9))

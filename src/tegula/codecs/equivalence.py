@@ -1,7 +1,8 @@
-"""Which chains of codecs decode the same bytes alike, so that stored chunks can move from one to the other as they are.
+"""Equivalence of codec chains: whether two chains decode the same bytes to the same values.
 
-Containers and checksums at the end of a chain cost next to nothing to undo and to do. The rest of two chains must read
-the same bytes as the same values: how hard a compressor tried does not matter, what its data does not say itself does.
+Stored chunks can move between the arrays of equivalent chains without decoding. Containers and checksums at the end of
+a chain may differ, since decoding and encoding them is cheap. Of the other codecs, options that are only needed for
+encoding, such as the compression level, may differ; options that are needed for decoding must be the same.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SELF_DESCRIBING: Final = frozenset(
 )
 _UNTYPED: Final = _CHEAP | _SELF_DESCRIBING | {"bytes", "transpose"}
 _OF_ELEMENTS: Final = frozenset({"numcodecs.quantize", "numcodecs.delta", "numcodecs.fixedscaleoffset"})
-"""Filters that do the same to the elements of an array and to those of a little-endian buffer."""
+"""Filters with the same effect on the elements of an array as on those of a little-endian buffer."""
 
 _ZSTD: Final = 4  # in the flags of a Blosc frame
 _ORDERS: Final[Mapping[Any, Literal["<", ">"]]] = {"little": "<", "big": ">"}
@@ -48,7 +49,7 @@ Check = Callable[[Data, int | None], bool]
 
 
 def decode_alike(one: Codecs, one_type: DataType, other: Codecs, other_type: DataType) -> bool:
-    """Return whether chunks of one chain become those of the other by changing nothing but containers and checksums.
+    """Return whether two chains decode the same bytes alike, except for containers and checksums at the end.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def decode_alike(one: Codecs, one_type: DataType, other: Codecs, other_type: Dat
 
 
 def _name(codec: CodecSpec) -> str:
-    """Return the name of a codec; of two that mean the same, the one of Zarr v3."""
+    """Return the name of a codec, in Zarr v3 if it has two."""
     plain = codec.name.removeprefix("numcodecs.")
     return plain if plain in _TWO_NAMES else codec.name
 
@@ -84,12 +85,12 @@ def _core(codecs: Codecs) -> Codecs:
 
 
 def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
-    """Say what the bytes mean to a chain, in terms that can be compared; ``None`` if that can't be known."""
+    """Return what a chain needs to know for decoding, in a form that can be compared; ``None`` if that is unknown."""
     core = _core(codecs)
     if any(not codec.must_understand or codec.name == "sharding_indexed" for codec in core):
         return None
     dtype = data_type.numpy
-    typed = any(_name(codec) not in _UNTYPED for codec in core)  # it takes elements as they lie in memory
+    typed = any(_name(codec) not in _UNTYPED for codec in core)  # then the byte order in memory matters
     steps: list[Any] = [(dtype if typed else dtype.newbyteorder("="), data_type.variable)]
     early = _early_filters(core, dtype)
     for codec in core:
@@ -104,7 +105,7 @@ def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
 
 
 def _early_filters(core: Codecs, dtype: np.dtype[Any]) -> Codecs:
-    """Return the filters that stand before ``bytes`` and could as well stand after it, as Zarr v2 has them."""
+    """Return the filters before ``bytes`` (as in Zarr v3) that have the same effect after it (as in Zarr v2)."""
     middle = next((position for position, codec in enumerate(core) if codec.name == "bytes"), 0)
     start = next((position for position, codec in enumerate(core) if codec.name != "transpose"), 0)
     early = core[start:middle]
@@ -115,7 +116,7 @@ def _early_filters(core: Codecs, dtype: np.dtype[Any]) -> Codecs:
 
 
 def _step(codec: CodecSpec, dtype: np.dtype[Any]) -> Any:
-    """Say what has to be known of a codec to decode with it."""
+    """Return what a codec needs to know for decoding; ``None`` if decoding changes nothing."""
     name = _name(codec)
     if name in _SELF_DESCRIBING:
         return name
@@ -127,7 +128,7 @@ def _step(codec: CodecSpec, dtype: np.dtype[Any]) -> Any:
         options = {"dtype": dtype.str, **options}
         options = {"astype": options["dtype"], **options}
         if name == "numcodecs.quantize" and options["astype"] == options["dtype"] == dtype.str:
-            return None  # it changes values when they are encoded, and nothing when they are decoded
+            return None  # encoding changes the values, decoding does not
     return (name, json.dumps(options, sort_keys=True, default=str))
 
 
@@ -140,7 +141,7 @@ def _is_reverse(order: Any) -> bool:
 
 
 class Transfer:
-    """Makes the stored bytes of one chain those of another that decodes alike; made by `transfer`."""
+    """A conversion of stored chunks of one chain to those of another that decodes alike; made by `transfer`."""
 
     __slots__ = ("_chain", "_check", "_depth", "_expected", "_redo", "_undo")
 
@@ -155,21 +156,26 @@ class Transfer:
         self._expected: dict[Shape, int | None] = {}
 
     def __call__(self, data: bytes, shape: Shape) -> Data | None:
-        """Return the bytes to store for a chunk, or ``None`` if only decoding can tell what becomes of it.
+        """Convert the stored bytes of a chunk.
 
         Parameters
         ----------
         data : bytes
-            What is stored for the chunk.
+            The stored bytes.
         shape : tuple of int
-            The chunk's full shape.
+            The full shape of the chunk.
+
+        Returns
+        -------
+        bytes or None
+            The bytes to store, or ``None`` if the chunk is damaged or has to be decoded and encoded.
         """
         value: Any = data
         try:
             for decode in self._undo:
                 value = decode(value)
             if self._check is None:
-                self._chain.decode(data, shape)  # nothing less tells whether it is damaged
+                self._chain.decode(data, shape)  # only decoding reveals whether it is damaged
             elif not self._check(value, self._size(shape)):
                 return None
         except TegulaError:
@@ -179,35 +185,35 @@ class Transfer:
         return value
 
     def _size(self, shape: Shape) -> int | None:
-        """Return how many bytes the innermost compressed data must hold."""
+        """Return the size in bytes that the compressed data of a chunk must decode to."""
         if shape not in self._expected:
             self._expected[shape] = self._chain._sizes(shape)[0][self._depth]
         return self._expected[shape]
 
 
 def transfer(source: CodecChain, codecs: Codecs, target: CodecChain, target_codecs: Codecs) -> Transfer:
-    """Make what moves chunks between two chains that `decode_alike`.
+    """Return the conversion of stored chunks between two chains that `decode_alike`.
 
     Parameters
     ----------
     source, target : CodecChain
         The chains.
     codecs, target_codecs : sequence of CodecSpec
-        What they were built of.
+        The descriptions that they were built from.
     """
     core, target_core = _core(codecs), _core(target_codecs)
     tail, target_tail = len(codecs) - len(core), len(target_codecs) - len(target_core)
-    limit = 2 * config.current().max_chunk_bytes + 2**16  # as for what follows a compressor in a chain
+    limit = 2 * config.current().max_chunk_bytes + 2**16  # the limit for compressed data in a chain
     undo = [codec.decoder(None, limit) for codec in source._buffers[::-1][:tail]]
     redo = [codec.encode for codec in target._buffers[len(target._buffers) - target_tail :]]
     depth = len(source._buffers) - tail
-    strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz believes that type size when it reads
+    strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz relies on the type size in the frame
     typesize = target_core[-1].configuration.get("typesize") if strict else None
     return Transfer(source, max(0, depth - 1), undo, redo, _check_of(_name(core[-1]), typesize))
 
 
 def _check_of(name: str, typesize: int | None) -> Check | None:
-    """Return what tells from a few bytes whether data is as long as it should be; ``None`` if nothing does."""
+    """Return a function that checks the size of data by their header; ``None`` if there is none for that codec."""
     if name == "blosc":
         return _blosc_check(typesize)
     return {"bytes": _is_of_size, "zstd": _is_zstd, "gzip": _is_gzip}.get(name)
@@ -225,7 +231,7 @@ def _blosc_check(typesize: int | None) -> Check:
 
 
 def _is_old_zstd(data: Data) -> bool:
-    """Whether the first block of a frame is of zstd 0.7, which nothing could read where it would be moved to."""
+    """Return whether the first block of a Blosc frame was written by zstd 0.7, which other readers can't decode."""
     start = int.from_bytes(data[16:20], "little") + 4
     return bytes(data[start : start + 4]) == b"\x27\xb5\x2f\xfd"
 
@@ -246,5 +252,5 @@ def _is_gzip(data: Data, size: int | None) -> bool:
 
 
 def _codec(name: str) -> Any:
-    """Return the module of a codec, imported when an array first needs it: its library takes long to load."""
+    """Import the module of a codec; done on first use, since its library takes long to load."""
     return import_module(f"tegula.codecs.{name}")

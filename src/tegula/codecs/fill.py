@@ -1,4 +1,4 @@
-"""Whether a chunk holds nothing but the fill value, to the bit."""
+"""Comparison of a chunk with the fill value, bit by bit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PLAIN: Final = frozenset({str, bytes, int, bool, type(None)})
 
 
 def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
-    """Return whether every element of `chunk` is the fill value, bit for bit.
+    """Return whether every element of `chunk` equals the fill value, bit by bit.
 
-    Negative zero is not zero, and a NaN equals a NaN of the same bits only. Of objects, text, bytes, numbers and
-    ``None`` can be equal; containers never are. Without a fill value nothing equals it.
+    Negative zero differs from zero, and a NaN equals a NaN of the same bits only. Objects can be equal if they are
+    strings, bytes, numbers or ``None``; containers never are. Without a fill value the result is False.
 
     Parameters
     ----------
     chunk : ndarray
         Any shape and memory layout.
     fill : 0-d ndarray or None
-        Of the chunk's dtype.
+        The fill value, of the chunk's dtype.
 
     Examples
     --------
@@ -37,10 +37,11 @@ def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
         return _all_equal(chunk, fill[()])
     if chunk.size == 0 or chunk.dtype.itemsize == 0:
         return True
-    # with the dots the element stays an array: a scalar of text would drop the NULs at its end
+    # index with `...` to get a 0-d array: a string scalar would lose trailing NULs
     first: tuple[Any, ...] = (*(0,) * chunk.ndim, ...)
     if chunk[first].tobytes() != fill.tobytes():
         return False
+    # the first element is the fill value; all are, if each equals the one before it
     raw = np.ascontiguousarray(chunk).reshape(-1).view("u1")
     return bool(np.array_equal(raw[chunk.dtype.itemsize :], raw[: -chunk.dtype.itemsize]))
 
@@ -50,6 +51,6 @@ def _all_equal(chunk: npt.NDArray[Any], value: Any) -> bool:
     if kind in _PLAIN:
         return all(type(item) is kind and item == value for item in chunk.flat)
     if kind is not float:
-        return False  # == on what a container holds takes True for 1
+        return False  # == between containers can't tell True from 1
     bits = struct.pack("d", value)
     return all(type(item) is float and struct.pack("d", item) == bits for item in chunk.flat)

@@ -1,17 +1,17 @@
-"""``numcodecs.lz4``: an LZ4 block behind its decoded size as a 32-bit integer."""
+"""``numcodecs.lz4``: the decoded size as a 32-bit integer, then an LZ4 block."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from tegula.codecs.native import NativeLz4
 from tegula.codecs.stages import (
     BufferCodec,
     Context,
     Data,
     Decoder,
-    Native,
     between,
-    known_options,
+    check_options,
     library,
     option,
     wrong_size,
@@ -21,11 +21,11 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Lz4", "build"]
 
-_BEST_RATIO: Final = 255
+_BEST_RATIO: Final = 255  # no LZ4 block can decode to more bytes for each of its own
 
 
 class Lz4(BufferCodec):
-    """LZ4 with an acceleration, 1 for the best compression."""
+    """LZ4 with an acceleration factor; 1 compresses best."""
 
     name = "numcodecs.lz4"
 
@@ -33,8 +33,8 @@ class Lz4(BufferCodec):
         self.acceleration = acceleration
 
     @property
-    def native(self) -> Native:
-        return "lz4", self.acceleration
+    def native(self) -> NativeLz4:
+        return NativeLz4(self.acceleration)
 
     def load(self) -> None:
         library("numcodecs.lz4")
@@ -52,7 +52,7 @@ class Lz4(BufferCodec):
             if found > limit or (size is not None and found != size):
                 raise wrong_size(found, limit, "numcodecs.lz4")
             if found > _BEST_RATIO * len(data):
-                raise CodecError("the LZ4 data says it holds more than it can", codec="numcodecs.lz4")
+                raise CodecError("the decoded size in the LZ4 data is impossible", codec="numcodecs.lz4")
             return decompress(data)
 
         return decode
@@ -60,5 +60,5 @@ class Lz4(BufferCodec):
 
 def build(spec: CodecSpec, context: Context) -> Lz4:
     """Build the codec with the option ``acceleration``."""
-    known_options(spec, "acceleration")
+    check_options(spec, "acceleration")
     return Lz4(option(spec, "acceleration", 1, between(-(2**31), 2**31 - 1)))

@@ -1,6 +1,6 @@
 """``numcodecs.lzma``: the XZ, LZMA and raw formats of Python's ``lzma``, with custom filters.
 
-A stream that names its filters itself is decoded by what it names; only a raw one needs them from the configuration.
+XZ and LZMA streams name their filters in a header; only a raw stream needs those of the configuration.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import lzma
 from functools import partial
 from typing import Any, Final
 
-from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, Native, between, flat, known_options, option
+from tegula.codecs.native import NativeLzma
+from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, between, check_options, flat, option
 from tegula.codecs.streams import bounded
 from tegula.errors import MetadataError
 from tegula.metadata.nodes import CodecSpec
@@ -17,7 +18,7 @@ from tegula.metadata.nodes import CodecSpec
 __all__ = ["Lzma", "build"]
 
 _DICTIONARY: Final = 2**27
-"""Largest dictionary that a stream may ask for where the chunk is smaller; the highest preset has half of it."""
+"""Largest dictionary in bytes that a stream may demand for a smaller chunk; the highest preset uses half of it."""
 
 Filters = list[dict[str, Any]]
 
@@ -31,9 +32,9 @@ class Lzma(BufferCodec):
         self.settings = (container, check, preset, filters)
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeLzma | None:
         container, check, preset, filters = self.settings
-        return ("lzma", container, check, preset) if filters is None else None
+        return NativeLzma(container, check, preset) if filters is None else None
 
     def encode(self, data: Data) -> bytes:
         return lzma.compress(flat(data), *self.settings)
@@ -50,7 +51,7 @@ class Lzma(BufferCodec):
 
 def build(spec: CodecSpec, context: Context) -> Lzma:
     """Build the codec with the options ``format``, ``check``, ``preset`` and ``filters``."""
-    known_options(spec, "format", "check", "preset", "filters")
+    check_options(spec, "format", "check", "preset", "filters")
     container = option(spec, "format", lzma.FORMAT_XZ, between(1, 3))
     check = option(spec, "check", -1, lambda value: type(value) is int and value in (-1, 0, 1, 4, 10))
     preset = option(spec, "preset", None, _is_preset)
@@ -58,7 +59,7 @@ def build(spec: CodecSpec, context: Context) -> Lzma:
     if container == lzma.FORMAT_RAW and filters is None:
         raise MetadataError("the raw format needs filters", field="codecs.filters", codec=spec.name)
     if preset is not None and filters is not None:
-        raise MetadataError("there can be a preset or filters, not both", field="codecs.preset", codec=spec.name)
+        raise MetadataError("preset and filters exclude each other", field="codecs.preset", codec=spec.name)
     return Lzma(container, check, preset, filters)
 
 

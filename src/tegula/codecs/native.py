@@ -1,179 +1,176 @@
-"""Descriptions of codec chains for the compiled kernel: structures that name each codec as the kernel does.
+"""Codec chains as the compiled kernel takes them: structures whose attributes Rust reads by name.
 
-The kernel has what moves bytes: the order of axes, byte order, shards, and codecs of bytes to bytes. A chain is
-described exactly or not at all; where it is not, the reference executor does the work.
+Codecs make their own description (`BufferCodec.native`), `tegula.codecs.describing` that of a chain. A codec is matched
+by its attribute ``name``; the other attributes are its options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
+__all__ = [
+    "NativeBitRound", "NativeBlosc", "NativeChain", "NativeChecksum", "NativeCodec", "NativeDelta", "NativeElements",
+    "NativeFixedScaleOffset", "NativeLevel", "NativeLz4", "NativeLzma", "NativePlain", "NativeQuantize",
+    "NativeSerializer", "NativeShards", "NativeShuffle", "NativeStrings", "NativeZstd",
+]  # fmt: skip
 
-from tegula.codecs.stages import (
-    ArrayCodec,
-    BufferCodec,
-    Native,
-    NativeChain,
-    NativeCodec,
-    NativeElements,
-    NativeSerializer,
-    Serializer,
+
+class NativePlain(NamedTuple):
+    """A codec without options: ``blpk``, ``fletcher32``, ``packbits``."""
+
+    name: str
+
+
+class NativeLevel(NamedTuple):
+    """A compressor whose only option is a level: ``gzip``, ``zlib``, ``bz2``."""
+
+    name: str
+    level: int
+
+
+class NativeZstd(NamedTuple):
+    """Zstandard."""
+
+    level: int
+    checksum: bool
+    name: str = "zstd"
+
+
+class NativeLz4(NamedTuple):
+    """LZ4 blocks."""
+
+    acceleration: int
+    name: str = "lz4"
+
+
+class NativeLzma(NamedTuple):
+    """XZ and LZMA: container format, check and preset as in Python's ``lzma``."""
+
+    container: int
+    check: int
+    preset: int | None
+    name: str = "lzma"
+
+
+class NativeBlosc(NamedTuple):
+    """Blosc 1: `shuffle` is 0, 1 (bytes) or 2 (bits); a `blocksize` of 0 is the automatic one."""
+
+    compressor: str
+    level: int
+    shuffle: int
+    blocksize: int
+    typesize: int
+    name: str = "blosc"
+
+
+class NativeChecksum(NamedTuple):
+    """A checksum before or after the data: ``crc32c``, ``crc32``, ``adler32``."""
+
+    name: str
+    at_start: bool
+
+
+class NativeShuffle(NamedTuple):
+    """The byte shuffle of numcodecs."""
+
+    elementsize: int
+    name: str = "shuffle"
+
+
+class NativeDelta(NamedTuple):
+    """Differences of neighbours; data types as NumPy spells them."""
+
+    dtype: str
+    astype: str
+    name: str = "delta"
+
+
+class NativeFixedScaleOffset(NamedTuple):
+    """``(x - offset) * scale``, rounded; data types as NumPy spells them."""
+
+    offset: int | float
+    scale: int | float
+    dtype: str
+    astype: str
+    name: str = "fixedscaleoffset"
+
+
+class NativeQuantize(NamedTuple):
+    """Floating-point numbers rounded to decimal digits; data types as NumPy spells them."""
+
+    digits: int
+    dtype: str
+    astype: str
+    name: str = "quantize"
+
+
+class NativeBitRound(NamedTuple):
+    """Floating-point numbers rounded to bits of the significand; the data type as NumPy spells it."""
+
+    keepbits: int
+    dtype: str
+    name: str = "bitround"
+
+
+NativeCodec: TypeAlias = (
+    NativePlain
+    | NativeLevel
+    | NativeZstd
+    | NativeLz4
+    | NativeLzma
+    | NativeBlosc
+    | NativeChecksum
+    | NativeShuffle
+    | NativeDelta
+    | NativeFixedScaleOffset
+    | NativeQuantize
+    | NativeBitRound
 )
-from tegula.codecs.transpose import Transpose
-
-__all__ = ["describe", "filter_native", "runs_in_kernel"]
-
-_MANTISSA: Final = {2: 10, 4: 23, 8: 52}
-_WIDEST: Final = 8
-_INTEGERS: Final = range(-(2**63), 2**63)
-_DIGITS: Final = range(-400, 401)
-_TEXTS: Final = ("vlen-utf8", "vlen-bytes")
-_STRUCTURE: Final = frozenset(
-    {"bytes", "transpose", "sharding_indexed", *_TEXTS, *(f"numcodecs.{name}" for name in _TEXTS)}
-)
-_CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
+"""A codec of bytes to bytes."""
 
 
-def describe(
-    arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]
-) -> NativeChain | None:
-    """Describe the codecs of a chain.
+@dataclass(frozen=True, slots=True)
+class NativeElements:
+    """Contiguous elements of one size.
 
-    Returns
-    -------
-    NativeChain or None
-        ``None`` if the kernel can't do all of it.
-
-    Examples
-    --------
-    >>> from tegula.codecs import build_chain
-    >>> from tegula.metadata.data_types import as_data_type
-    >>> from tegula.metadata.nodes import CodecSpec
-    >>> specs = [CodecSpec("bytes", {"endian": "big"}), CodecSpec("gzip", {"level": 1})]
-    >>> native = build_chain(specs, as_data_type("<c16"), None, ndim=1).native
-    >>> native.serializer, native.buffers
-    (NativeElements(itemsize=16, swap=8, is_text=False), (NativeCodec(name='gzip', options=(1,)),))
+    `swap` is the size in bytes of the units that are stored byte-swapped, 0 if none are. Text must consist of Unicode
+    code points.
     """
-    order: tuple[int, ...] | None = None
-    filters: list[Native | None] = []
-    for codec in arrays:
-        if not isinstance(codec, Transpose):
-            filters.append(codec.native)
-        elif filters:
-            return None  # filters see the elements in an order that is no longer that of the bytes
-        else:
-            order = codec.order if order is None else tuple(order[axis] for axis in codec.order)
-    middle = serializer.native
-    rest = [*filters, *(codec.native for codec in buffers)]
-    if middle is None or None in rest:
-        return None
-    if filters:
-        middle = _before_filters(arrays, middle)
-    if middle is None:
-        return None
-    return NativeChain(
-        order, middle, tuple([NativeCodec(name, tuple(options)) for name, *options in filter(None, rest)])
-    )
+
+    itemsize: int
+    swap: int
+    is_text: bool
 
 
-def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
-    """Return whether a kernel that has the codecs `kernel` can do what the codec `name` of a chain does.
+@dataclass(frozen=True, slots=True)
+class NativeStrings:
+    """Variable-length strings: text or bytes."""
 
-    Examples
-    --------
-    >>> runs_in_kernel("numcodecs.zlib", ["zlib"]), runs_in_kernel("vlen-array", ["zlib"])
-    (True, False)
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NativeShards:
+    """Shards: shape and chain of inner chunks, chain and location of the index."""
+
+    inner_shape: tuple[int, ...]
+    inner: NativeChain
+    index: NativeChain
+    index_at_start: bool
+
+
+NativeSerializer: TypeAlias = NativeElements | NativeStrings | NativeShards
+
+
+@dataclass(frozen=True, slots=True)
+class NativeChain:
+    """A chain of codecs.
+
+    Stored axis ``i`` is axis ``order[i]`` of the chunk; ``None`` if the order is the same. The codecs of bytes are in
+    the order of encoding.
     """
-    known = name.removeprefix("numcodecs.")
-    return name in _STRUCTURE or (known in kernel and (known != name or name in _CORE))
 
-
-def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> NativeElements | None:
-    """Return how elements become the bytes that filters work on, if they also work on these as elements."""
-    first = next(codec for codec in arrays if not isinstance(codec, Transpose))
-    dtype = first.before.numpy
-    if not isinstance(middle, NativeElements) or middle.swap or middle.is_text or dtype.kind == "U":
-        return None
-    return replace(middle, itemsize=dtype.itemsize)
-
-
-def filter_native(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    """Describe a filter of numcodecs.
-
-    Parameters
-    ----------
-    codec : numcodecs.abc.Codec
-        The filter.
-    given : numpy.dtype or None
-        Type of the elements that it takes; ``None`` for bytes.
-
-    Examples
-    --------
-    >>> import numcodecs
-    >>> filter_native(numcodecs.Delta("<i4", "<i2"), None)
-    ('delta', '<i4', '<i2')
-    """
-    kind = type(codec)
-    if not kind.__module__.startswith("numcodecs."):  # somebody else's, under a name of numcodecs
-        return None
-    describer = _FILTERS.get(kind.__name__)
-    return None if describer is None else describer(codec, given)
-
-
-def _shuffle(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    return ("shuffle", codec.elementsize) if 0 < codec.elementsize < 2**31 else None
-
-
-def _fletcher32(codec: Any, given: np.dtype[Any] | None) -> Native:
-    return ("fletcher32",)
-
-
-def _packbits(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    return ("packbits",) if given is not None and given.kind == "b" else None
-
-
-def _delta(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    whole = {codec.dtype.kind, codec.astype.kind} <= {"i", "u"}
-    if not _numbers(codec) or not (whole or codec.dtype == codec.astype):
-        return None
-    return "delta", codec.dtype.str, codec.astype.str
-
-
-def _fixed_scale_offset(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    if not (_numbers(codec) and _is_number(codec.offset) and _is_number(codec.scale)):
-        return None
-    return "fixedscaleoffset", codec.offset, codec.scale, codec.dtype.str, codec.astype.str
-
-
-def _quantize(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    if not _numbers(codec) or type(codec.digits) is not int or codec.digits not in _DIGITS:
-        return None
-    return "quantize", codec.digits, codec.dtype.str, codec.astype.str
-
-
-def _bit_round(codec: Any, given: np.dtype[Any] | None) -> Native | None:
-    if given is None or given.kind != "f" or not given.isnative or type(codec.keepbits) is not int:
-        return None
-    return ("bitround", codec.keepbits, given.str) if codec.keepbits <= _MANTISSA.get(given.itemsize, -1) else None
-
-
-def _numbers(codec: Any) -> bool:
-    return all(dtype.kind in "iuf" and dtype.itemsize <= _WIDEST for dtype in (codec.dtype, codec.astype))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) is float or (type(value) is int and value in _INTEGERS)
-
-
-_FILTERS: Final = {
-    "Shuffle": _shuffle,
-    "Fletcher32": _fletcher32,
-    "PackBits": _packbits,
-    "Delta": _delta,
-    "FixedScaleOffset": _fixed_scale_offset,
-    "Quantize": _quantize,
-    "BitRound": _bit_round,
-}
+    order: tuple[int, ...] | None
+    serializer: NativeSerializer
+    buffers: tuple[NativeCodec, ...]

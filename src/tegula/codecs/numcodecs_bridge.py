@@ -1,7 +1,7 @@
 """``numcodecs.<id>``: any codec that is registered with numcodecs.
 
-In Zarr v3 the filters stand before the array→bytes codec and see arrays; in Zarr v2 they stand after it and see
-buffers. A filter that changes the data type says so in its options, so the type of what comes next is known beforehand.
+In Zarr v3 filters stand before the array→bytes codec and take arrays; in Zarr v2 they stand after it and take buffers.
+A filter that changes the data type states it in its options, so that the input type of the next codec is known.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.native import filter_native
+from tegula.codecs.describing import filter_native
+from tegula.codecs.native import NativeCodec
 from tegula.codecs.stages import (
     ArrayCodec,
     BufferCodec,
@@ -19,7 +20,6 @@ from tegula.codecs.stages import (
     Context,
     Data,
     Decoder,
-    Native,
     Serializer,
     Shape,
     exportable,
@@ -30,19 +30,20 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType, data_type_of
 from tegula.metadata.nodes import CodecSpec
-from tegula.optional import why_not
+from tegula.optional import failure_message
 
-__all__ = ["array", "buffer", "serializer"]
+__all__ = ["build_array_codec", "build_buffer_codec", "build_serializer"]
 
 _TYPED: Final = {"delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dtype", "astype": "decode_dtype"}
-"""Filters that need the type of their input, by the option that gives it."""
+"""Filters that need the type of their input, and the option that states it."""
 
 _CHECKSUMS: Final = frozenset({"fletcher32", "jenkins_lookup3"})
 _SAME_SIZE: Final = frozenset({"shuffle", "bitround"})
 
 
 def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> Any:
-    """Make the numcodecs object, giving it the data type where the options leave it out."""
+    """Create the codec object of numcodecs, with the data type of its input if the options leave it out."""
+    # complete the options
     name = spec.name.removeprefix("numcodecs.")
     options = {key: value for key, value in spec.configuration.items() if key != "id"}
     if dtype is not None and name in _TYPED:
@@ -51,24 +52,27 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
         options.setdefault("elementsize", 4 if dtype is None else dtype.itemsize)
         if type(options["elementsize"]) is not int:
             raise MetadataError("elementsize must be an integer", field="codecs.elementsize", codec=spec.name)
+
+    # create the object; a codec of another package may raise anything
     registry, errors, pickles = (library(f"numcodecs.{part}") for part in ("registry", "errors", "pickles"))
     try:
         codec = registry.get_codec({"id": name, **options})
     except errors.UnknownCodecError as error:
         raise UnsupportedError(f"no codec {name!r:.80} is registered with numcodecs", field="codecs") from error
     except ImportError as error:
-        raise UnsupportedError(why_not(error.name or name, error), codec=spec.name) from error
+        raise UnsupportedError(failure_message(error.name or name, error), codec=spec.name) from error
     except Exception as error:
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error
     if isinstance(codec, pickles.Pickle) and not context.allow_pickle:
         raise UnsupportedError(
-            "unpickling runs code that the data brings along; pass allow_pickle=True", codec=spec.name
+            "unpickling executes code that the data contain; pass allow_pickle=True if you trust their source",
+            codec=spec.name,
         )
     return codec
 
 
 def _dtypes(codec: Any) -> tuple[np.dtype[Any] | None, np.dtype[Any] | None]:
-    """Return the types that a filter takes and makes, where it has opinions on them."""
+    """Return the dtypes of a filter's decoded and encoded elements, ``None`` where it has no fixed one."""
     if hasattr(codec, "encode_dtype"):
         return codec.decode_dtype, codec.encode_dtype
     taken = getattr(codec, "dtype", None)
@@ -86,7 +90,7 @@ class _Filter(ArrayCodec):
         self.packs = name == "numcodecs.packbits"
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeCodec | None:
         kind = self.name.removeprefix("numcodecs.")
         return None if kind in _CHECKSUMS else filter_native(self.codec, self.before.numpy)
 
@@ -98,7 +102,7 @@ class _Filter(ArrayCodec):
 
     def encode(self, chunk: Chunk) -> Chunk:
         contiguous = np.ascontiguousarray(chunk).reshape(chunk.shape)
-        # some filters flatten, and bitround makes integers of the same size
+        # some filters return a flat array, and bitround returns integers of the same size
         return _view(self.codec.encode(contiguous), self.data_type.numpy).reshape(self.shape(chunk.shape))
 
     def decoder(self, shape: Shape) -> Decoder:
@@ -111,8 +115,16 @@ def _view(found: Any, dtype: np.dtype[Any]) -> Chunk:
     return array if array.dtype == dtype else array.view(dtype)
 
 
-def array(spec: CodecSpec, context: Context) -> ArrayCodec:
-    """Build a filter that stands before the array→bytes codec."""
+def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
+    """Build a filter that stands before the array→bytes codec.
+
+    Raises
+    ------
+    MetadataError
+        If it can't take elements of this type, or its options are not valid.
+    UnsupportedError
+        If numcodecs does not have it, or a package that it needs is missing.
+    """
     data_type = context.data_type
     if data_type.variable:
         raise MetadataError(f"elements of type {data_type} can't be filtered", field="codecs", codec=spec.name)
@@ -139,10 +151,10 @@ class _Buffer(BufferCodec):
         self.ratio = ratio
         self.buffer = _dtypes(codec)[1] if ratio else None
         self.given = context.buffer
-        self.unit = context.unit if self.kind == "bitround" else None  # which makes integers of the same size
+        self.unit = context.unit if self.kind == "bitround" else None  # it returns integers of the same size
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeCodec | None:
         return filter_native(self.codec, self.given)
 
     def size(self, size: int) -> int | None:
@@ -168,7 +180,7 @@ class _Buffer(BufferCodec):
             if isinstance(found, np.ndarray):
                 found = found.reshape(-1, order="A")
                 if found.dtype.hasobject:
-                    raise CodecError("the codec made objects where bytes were expected", codec=name)
+                    raise CodecError("the codec returned objects instead of bytes", codec=name)
             found = flat(found)
             if len(found) > limit or (size is not None and len(found) != size):
                 raise wrong_size(len(found), limit, name)
@@ -180,8 +192,8 @@ class _Buffer(BufferCodec):
         return self.codec.encode(data)
 
 
-def buffer(spec: CodecSpec, context: Context) -> BufferCodec:
-    """Build a codec that stands after the array→bytes codec."""
+def build_buffer_codec(spec: CodecSpec, context: Context) -> BufferCodec:
+    """Build a filter or compressor that stands after the array→bytes codec; raises as `build_array_codec`."""
     codec = _codec(spec, context, context.buffer)
     taken, made = _dtypes(codec)
     known = isinstance(taken, np.dtype) and isinstance(made, np.dtype) and taken.itemsize and made.itemsize
@@ -190,7 +202,7 @@ def buffer(spec: CodecSpec, context: Context) -> BufferCodec:
 
 
 class _Serializer(Serializer):
-    """A codec that takes an array of objects, or of any elements, and makes bytes."""
+    """A codec that converts an array of objects, or of any elements, to bytes."""
 
     def __init__(self, name: str, codec: Any, data_type: DataType) -> None:
         self.name = name
@@ -220,6 +232,6 @@ class _Serializer(Serializer):
         return decode
 
 
-def serializer(spec: CodecSpec, context: Context) -> Serializer:
-    """Build a codec that makes bytes of an array itself."""
+def build_serializer(spec: CodecSpec, context: Context) -> Serializer:
+    """Build a codec that is the array→bytes codec itself; raises as `build_array_codec`."""
     return _Serializer(spec.name, _codec(spec, context, None), context.data_type)

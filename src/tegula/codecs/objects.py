@@ -1,7 +1,8 @@
-"""Python objects: numcodecs' ``json2``, ``json``, ``msgpack2``, ``msgpack`` and ``pickle``, and bcolz's pickles.
+"""Python objects: ``json2``, ``json``, ``msgpack2``, ``msgpack`` and ``pickle`` of numcodecs, and pickles of bcolz.
 
-The JSON and MessagePack forms are one list: the elements, nested as the chunk's axes are, then the dtype and the shape.
-The forms without a 2 lack the shape. They are read here because numcodecs allocates whatever shape the data gives.
+JSON and MessagePack hold one list: the elements, in nested lists for each axis of the chunk, then dtype and shape. The
+forms without a 2 have no shape, and the elements in one list. They are implemented here since numcodecs allocates
+whatever shape the data state.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tegula.codecs.stages import (
     Serializer,
     Shape,
     between,
-    known_options,
+    check_options,
     library,
     option,
 )
@@ -36,7 +37,19 @@ _JSON_FLAGS: Final = ("skipkeys", "ensure_ascii", "check_circular", "allow_nan",
 
 
 class Listed(Serializer):
-    """Elements in a list, written by `dumps` and read by `loads`."""
+    """A list of elements, followed by their dtype and, if `shaped`, their shape.
+
+    Parameters
+    ----------
+    name : str
+        The codec's name in the chain.
+    data_type : DataType
+        Type of the elements.
+    dumps, loads : callable
+        Conversion of a list to bytes, and back.
+    shaped : bool
+        Whether the list ends with the shape, and elements are nested.
+    """
 
     def __init__(
         self,
@@ -53,7 +66,7 @@ class Listed(Serializer):
         self.shaped = shaped
 
     def encode(self, chunk: Chunk) -> bytes:
-        chunk = np.ascontiguousarray(chunk)  # gives one of no dimensions its one
+        chunk = np.ascontiguousarray(chunk)  # makes an array without dimensions one-dimensional
         tail = [chunk.dtype.str, list(chunk.shape)] if self.shaped else [chunk.dtype.str]
         return self.dumps((chunk if self.shaped else chunk.ravel()).tolist() + tail)
 
@@ -61,14 +74,17 @@ class Listed(Serializer):
         count, name, tail = prod(shape), self.name, 2 if self.shaped else 1
 
         def decode(data: Data) -> Chunk:
+            # the shape must have as many elements as the chunk
             items = self.loads(bytes(data))
             if not isinstance(items, list) or len(items) < tail:
                 raise CodecError("the data is not a list of elements", codec=name)
             stored = items[-1] if self.shaped else [len(items) - tail]
             if not isinstance(stored, (list, tuple)) or any(type(n) is not int or n < 0 for n in stored):
-                raise CodecError("the data ends with no shape", codec=name)
+                raise CodecError("the data does not end with a shape", codec=name)
             if prod(stored) != count:
                 raise CodecError(f"there are {prod(stored)} elements where the chunk has {count}", codec=name)
+
+            # flatten the nested lists, which must have that shape
             found: list[Any] = items[:-tail]
             for length in stored[1:]:
                 found = [inner for outer in found for inner in _nested(outer, length, name)]
@@ -81,7 +97,7 @@ class Listed(Serializer):
 
 def _nested(value: Any, length: int, name: str) -> Iterable[Any]:
     if not isinstance(value, (list, tuple)) or len(value) != length:
-        raise CodecError("the lists of elements are not as long as the shape says", codec=name)
+        raise CodecError("the lists of elements do not match the shape", codec=name)
     return value
 
 
@@ -94,7 +110,7 @@ def _as_array(items: list[Any], dtype: np.dtype[Any]) -> Chunk:
 
 
 class Pickled(Serializer):
-    """A pickle of the chunk; decoding it runs what it says."""
+    """A pickle of the chunk; decoding executes code that it contains."""
 
     name = "numcodecs.pickle"
 
@@ -112,14 +128,14 @@ class Pickled(Serializer):
             found = pickle.loads(data)
             if not isinstance(found, np.ndarray) or found.size != count or found.dtype != dtype:
                 raise CodecError(f"the pickle is not of {count} elements of type {dtype}", codec="numcodecs.pickle")
-            # zarr 2 pickled a chunk in Fortran order as it lay in memory
+            # zarr 2 pickled chunks in Fortran order without reordering them
             return found.reshape(-1, order="A").reshape(shape)
 
         return decode
 
 
 class PickledElement(Serializer):
-    """A pickle of the only element of a chunk; decoding it runs what it says."""
+    """A pickle of the only element of a chunk; decoding executes code that it contains."""
 
     name = "bcolz.pickle"
 
@@ -138,11 +154,11 @@ class PickledElement(Serializer):
 def build(spec: CodecSpec, context: Context) -> Serializer:
     """Build the codec from the options of numcodecs."""
     if spec.name == PickledElement.name:
-        known_options(spec)
+        check_options(spec)
         return PickledElement()
     kind = spec.name.removeprefix("numcodecs.")
     if kind == "pickle":
-        known_options(spec, "protocol")
+        check_options(spec, "protocol")
         highest = pickle.HIGHEST_PROTOCOL
         return Pickled(context.data_type, min(option(spec, "protocol", highest, between(0, 255)), highest))
     dumps, loads = _json(spec) if kind.startswith("json") else _msgpack(spec)
@@ -150,7 +166,8 @@ def build(spec: CodecSpec, context: Context) -> Serializer:
 
 
 def _json(spec: CodecSpec) -> tuple[Callable[[list[Any]], bytes], Callable[[bytes], Any]]:
-    known_options(spec, "encoding", "strict", "indent", "separators", *_JSON_FLAGS)
+    """Return the functions that write and read JSON with the options of the codec."""
+    check_options(spec, "encoding", "strict", "indent", "separators", *_JSON_FLAGS)
     encoding = option(
         spec, "encoding", "utf-8", lambda value: value in ("utf-8", "utf8", "ascii", "utf-16", "utf-32", "latin-1")
     )
@@ -172,7 +189,8 @@ def _are_separators(value: Any) -> bool:
 
 
 def _msgpack(spec: CodecSpec) -> tuple[Callable[[list[Any]], bytes], Callable[[bytes], Any]]:
-    known_options(spec, "use_single_float", "use_bin_type", "raw", "encoding")
+    """Return the functions that write and read MessagePack with the options of the codec."""
+    check_options(spec, "use_single_float", "use_bin_type", "raw", "encoding")
     msgpack = library("msgpack")
     usual: Mapping[str, bool] = {"use_single_float": False, "use_bin_type": True, "raw": False}
     flags = {name: option(spec, name, value, lambda value: isinstance(value, bool)) for name, value in usual.items()}

@@ -1,6 +1,6 @@
-"""``packbits``: elements of few bits side by side (Zarr extensions registry, "packbits codec").
+"""``packbits``: elements packed into fewer bits (Zarr extensions registry, "packbits codec").
 
-Bits are counted from the least significant one, within an element as within an encoded byte.
+Bits are numbered from the least significant one, in an element and in an encoded byte.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, known_options, option, wrong_size
+from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, check_options, option, wrong_size
 from tegula.errors import CodecError, MetadataError
-from tegula.metadata.data_types import EXTENDED
+from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Packbits", "build"]
@@ -33,18 +33,18 @@ _PADDINGS: Final = {"none": "none", None: "none", "first_byte": "first_byte", "l
 
 
 class Packbits(Serializer):
-    """Bits `first` to `last` of each element.
+    """The codec that stores bits `first` to `last` of each element.
 
     Parameters
     ----------
     dtype : numpy.dtype
         Type of the elements.
     bits : int
-        Bits of an element's component.
+        Number of bits of an element, or of each component of a complex number.
     first, last : int
-        The bits that are stored, both inclusive.
-    padding : str
-        Whether a byte with the number of padding bits is ``"none"``, ``"first_byte"`` or ``"last_byte"``.
+        The first and the last bit to store.
+    padding : {"none", "first_byte", "last_byte"}
+        Position of a byte with the number of padding bits.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Packbits(Serializer):
 
     def __init__(self, dtype: np.dtype[Any], bits: int, first: int, last: int, padding: str) -> None:
         self.dtype = dtype
-        self.little = dtype if dtype in EXTENDED.values() else dtype.newbyteorder("<")
+        self.little = dtype if dtype in EXTENDED_DTYPES else dtype.newbyteorder("<")
         self.components = 2 if dtype.kind == "c" else 1
         self.memory = np.dtype(f"<u{dtype.itemsize // self.components}")
         self.signed = dtype.kind == "i" or dtype in (EXTENDED["int2"], EXTENDED["int4"])
@@ -65,7 +65,7 @@ class Packbits(Serializer):
         self.padding = padding
 
     def _packed(self, shape: Shape) -> tuple[int, int]:
-        """Return the bytes of the packed bits, and how many bits of the last one are padding."""
+        """Return the number of bytes of the packed bits, and the number of padding bits in the last one."""
         bits = prod(shape) * self.components * len(self.kept)
         return -(-bits // 8), -bits % 8
 
@@ -92,7 +92,7 @@ class Packbits(Serializer):
                 place = 0 if self.padding == "first_byte" else -1
                 if packed[place] != spare:
                     raise CodecError(
-                        f"the data says {packed[place]} bits are padding, the shape says {spare}", codec=_NAME
+                        f"the data has {packed[place]} bits of padding where the chunk has {spare}", codec=_NAME
                     )
                 packed = packed[1:] if place == 0 else packed[:-1]
             width = len(self.kept)
@@ -102,7 +102,7 @@ class Packbits(Serializer):
         return decode
 
     def _values(self, columns: Chunk) -> Chunk:
-        """Put the bits back in their places, and extend the sign of signed integers."""
+        """Move the bits to their positions, and extend the sign of signed integers."""
         raw = np.zeros(len(columns), self.memory)
         for number, bit in enumerate(self.kept):
             raw |= columns[:, number].astype(self.memory) << self.memory.type(bit)
@@ -114,19 +114,18 @@ class Packbits(Serializer):
 
 def build(spec: CodecSpec, context: Context) -> Packbits:
     """Build the codec with the options ``padding_encoding``, ``first_bit`` and ``last_bit``."""
-    known_options(spec, "padding_encoding", "first_bit", "last_bit")
+    check_options(spec, "padding_encoding", "first_bit", "last_bit")
     dtype = context.data_type.numpy
-    whole = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED.values()
+    whole = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED_DTYPES
     if context.data_type.variable or not (whole or dtype.kind == "b"):
         raise MetadataError(f"{context.data_type} can't be packed", field="codecs", codec=_NAME)
     bits = _BITS.get(dtype.name) or 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
     padding = option(spec, "padding_encoding", "none", _PADDINGS)
-
     first = option(spec, "first_bit", None, _is_bit(bits)) or 0
     last = option(spec, "last_bit", None, _is_bit(bits))
     last = bits - 1 if last is None else last
     if last < first:
-        raise MetadataError("last_bit is less than first_bit", field="codecs.last_bit", codec=_NAME)
+        raise MetadataError("last_bit must not be less than first_bit", field="codecs.last_bit", codec=_NAME)
     return Packbits(dtype, bits, first, last, padding)
 
 

@@ -1,4 +1,4 @@
-"""``numcodecs.pcodec``: numbers compressed by pcodec, which knows their type."""
+"""``numcodecs.pcodec``: compression of numbers by their type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import BufferCodec, Chunk, Context, Data, Decoder, Serializer, Shape, flat, library, nbytes
+from tegula.codecs.stages import (
+    BufferCodec,
+    Chunk,
+    Context,
+    Data,
+    Decoder,
+    Serializer,
+    Shape,
+    create_codec,
+    flat,
+    library,
+    nbytes,
+)
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
@@ -21,7 +33,7 @@ def _decompress(data: Data, out: Chunk) -> Chunk:
     try:
         progress = library("pcodec.standalone").simple_decompress_into(bytes(data), out)
     except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # Rust's panics are no Exceptions
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # a Rust panic: not an Exception
             raise CodecError(f"the pcodec data is damaged: {error}", codec=_NAME) from error
         raise
     if progress.n_processed != out.size or not progress.finished:
@@ -64,20 +76,16 @@ class PcodecFilter(BufferCodec):
     def decoder(self, size: int | None, limit: int) -> Decoder:
         dtype = self.dtype
         if size is None or size % dtype.itemsize:
-            raise UnsupportedError("pcodec needs to know how many elements there are", codec=_NAME)
+            raise UnsupportedError("pcodec needs to know the number of elements", codec=_NAME)
         return lambda data: flat(_decompress(data, np.empty(size // dtype.itemsize, dtype)))
 
 
 def _codec(spec: CodecSpec, dtype: np.dtype[Any]) -> Any:
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise MetadataError(f"pcodec can't compress elements of type {dtype}", field="codecs", codec=_NAME)
-    for name in ("pcodec", "pcodec.standalone"):  # the thread that opens the array imports them
+    for name in ("pcodec", "pcodec.standalone"):  # import now: threads of the pool must not
         library(name)
-    codec = library("numcodecs.pcodec").PCodec
-    try:
-        return codec(**{name: value for name, value in spec.configuration.items() if name != "id"})
-    except (TypeError, ValueError) as error:
-        raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=_NAME) from error
+    return create_codec(library("numcodecs.pcodec").PCodec, spec)
 
 
 def build(spec: CodecSpec, context: Context) -> Pcodec:
@@ -87,7 +95,7 @@ def build(spec: CodecSpec, context: Context) -> Pcodec:
 
 
 def build_filter(spec: CodecSpec, context: Context) -> PcodecFilter:
-    """Build the codec for a place after the array→bytes codec, where it must know the elements' type."""
+    """Build the codec for a position after the array→bytes codec, where the type of the elements must be known."""
     if context.buffer is None:
-        raise UnsupportedError("pcodec must stand where the type of the elements is known", codec=_NAME)
+        raise UnsupportedError("pcodec can't stand where the type of the elements is unknown", codec=_NAME)
     return PcodecFilter(_codec(spec, context.buffer), context.buffer)

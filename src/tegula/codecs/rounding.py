@@ -1,7 +1,7 @@
-"""Rounding and ranges of ``cast_value``: numbers as exact binary fractions, rounded once.
+"""Rounding for ``cast_value``: each number is an exact binary fraction and is rounded once.
 
-Floating-point types are described by three numbers: the bits of their significand, their smallest step and their
-largest value. With these one routine rounds to any of them, and integers are the case where the step is 1 everywhere.
+The precision, the smallest step and the largest value of a floating-point type are all that one function needs to round
+to any type. Integers are the case in which the step is 1.
 """
 
 from __future__ import annotations
@@ -35,25 +35,23 @@ MODES: Final[dict[str, Callable[[Any], Any]]] = {
     "towards-negative": np.floor,
     "nearest-away": _nearest_away,
 }
-"""What each rounding mode does to fractions."""
+"""The rounding modes, and the function that rounds fractions to whole numbers by each."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A floating-point type.
+    """The properties of a floating-point type.
 
     Parameters
     ----------
     precision : int
-        Bits of the significand, the implicit one included.
+        Bits of the significand, including the implicit one.
     step : int
-        The smallest positive value is ``2**step``.
-    largest : float
-        The largest finite value.
-    smallest : float
-        The smallest value; not the negative of the largest in a type without sign.
+        Exponent of the smallest positive value, ``2**step``.
+    largest, smallest : float
+        The largest and the smallest finite value; a type without sign has no negative values.
     infinite, nan : bool
-        Whether the type has infinities, and NaN.
+        Whether the type has infinities, and whether it has NaN.
     """
 
     precision: int
@@ -89,7 +87,7 @@ def float_format(dtype: np.dtype[Any]) -> FloatFormat:
 
 
 def round_to_format(values: Floats, target: FloatFormat, mode: str) -> Floats:
-    """Round finite values to the precision of a type, without regard to its largest value.
+    """Round finite values to the precision of a type, ignoring its largest value.
 
     Examples
     --------
@@ -102,13 +100,19 @@ def round_to_format(values: Floats, target: FloatFormat, mode: str) -> Floats:
 
 
 def round_to_integers(values: Floats, mode: str) -> Floats:
-    """Round finite values to whole numbers."""
+    """Round finite values to whole numbers.
+
+    Examples
+    --------
+    >>> round_to_integers(np.array([0.5, 1.5]), "nearest-even")
+    array([0., 2.])
+    """
     rounded: Floats = MODES[mode](values)
     return rounded
 
 
 def round_big_integers(values: list[int], precision: int, mode: str) -> list[float]:
-    """Round integers of any size to `precision` bits.
+    """Round integers of any size to `precision` bits, which NumPy can't do for those that float64 can't hold.
 
     Examples
     --------

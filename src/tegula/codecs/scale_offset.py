@@ -1,7 +1,7 @@
-"""``scale_offset``: ``(x - offset) * scale`` in the array's own arithmetic (Zarr extensions registry, "scale_offset").
+"""``scale_offset``: ``(x - offset) * scale`` in the arithmetic of the array (Zarr extensions registry, "scale_offset").
 
-Integers are never silently wrong: a result out of range, or a quotient that is not whole, is an error. The range is
-proved on the smallest and the largest element with Python's integers; then arithmetic that wraps gives the right bits.
+For integers, a result out of range and a quotient that is not whole are errors. The range is checked for the smallest
+and the largest element with Python's integers; if both fit, NumPy's wrapping arithmetic gives the right result.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import ArrayCodec, Chunk, Context, Decoder, Shape, known_options, option
+from tegula.codecs.stages import ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError, TegulaError
 from tegula.metadata.data_types import EXTENDED, DataType
-from tegula.metadata.fill_values import fill_from_json
+from tegula.metadata.fill_value_json import fill_from_json
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["ScaleOffset", "build"]
@@ -23,7 +23,14 @@ _FLOATS: Final = frozenset(dtype for name, dtype in EXTENDED.items() if "float" 
 
 
 class ScaleOffset(ArrayCodec):
-    """Subtracts `offset`, then multiplies by `scale`, both 0-d arrays of the array's type.
+    """The codec that subtracts `offset` and then multiplies by `scale`.
+
+    Parameters
+    ----------
+    data_type : DataType
+        Type of the elements.
+    offset, scale : 0-d ndarray
+        Values of that type; the scale must not be 0.
 
     Examples
     --------
@@ -73,7 +80,7 @@ class ScaleOffset(ArrayCodec):
 
 def build(spec: CodecSpec, context: Context) -> ScaleOffset | None:
     """Build the codec with the options ``offset`` and ``scale``."""
-    known_options(spec, "offset", "scale")
+    check_options(spec, "offset", "scale")
     data_type = context.data_type
     if data_type.variable or (data_type.numpy.kind not in "iuf" and data_type.numpy not in _FLOATS):
         raise MetadataError(f"{data_type} is neither an integer nor a floating-point type", field="codecs", codec=_NAME)
@@ -84,7 +91,7 @@ def build(spec: CodecSpec, context: Context) -> ScaleOffset | None:
 
 
 def _scalar(spec: CodecSpec, name: str, default: int, data_type: DataType) -> Chunk:
-    """Read a scalar as a fill value; numbers may also stand in a string, which keeps their digits."""
+    """Read a scalar as a fill value; a string may hold a number, whose digits JSON parsers could otherwise lose."""
     value = option(
         spec, name, default, lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool)
     )

@@ -1,7 +1,7 @@
 """``sharding_indexed``: many inner chunks in one stored value (Zarr v3 core, "sharding codec").
 
-A shard is its inner chunks, encoded one by one, and an index with the offset and the length of each, at the end or at
-the start. Missing inner chunks hold the fill value.
+A shard consists of its encoded inner chunks and, at the end or at the start, an index with the offset and the length of
+each in bytes. A missing inner chunk stands for the fill value.
 """
 
 from __future__ import annotations
@@ -16,19 +16,8 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs.fill import equals_fill
-from tegula.codecs.stages import (
-    REQUIRED,
-    Chunk,
-    Context,
-    Data,
-    Decoder,
-    NativeChain,
-    NativeShards,
-    Serializer,
-    Shape,
-    known_options,
-    option,
-)
+from tegula.codecs.native import NativeChain, NativeShards
+from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Serializer, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
@@ -36,11 +25,11 @@ from tegula.metadata.nodes import CodecSpec
 __all__ = ["EMPTY", "INDEX_TYPE", "InnerChain", "Sharding", "build", "inner_specs"]
 
 EMPTY: Final = 2**64 - 1
-"""Both members of the index entry of a missing inner chunk."""
+"""Offset and length of a missing inner chunk in the index."""
 
-_MAX_INDEX: Final = 2**28
+_MAX_INDEX: Final = 2**28  # bytes
 INDEX_TYPE: Final = DataType(np.dtype("<u8"))
-"""Type of the elements of an index."""
+"""Type of the numbers in an index."""
 _INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 
 Coords = tuple[int, ...]
@@ -48,46 +37,49 @@ Index = npt.NDArray[np.uint64]
 
 
 class InnerChain(Protocol):
-    """What a shard needs of the chain of its inner chunks."""
+    """The methods of `CodecChain` that sharding uses; the class itself is in a module that imports this one."""
 
     @property
     def sharding(self) -> Sharding | None:
-        """The codec of shards inside of the shard."""
+        """The sharding codec of nested shards."""
 
     @property
     def native(self) -> NativeChain | None:
-        """The chain for the kernel, if it has all of it."""
+        """The chain for the kernel, or ``None``."""
 
     def load(self) -> None:
         """Import the libraries of all codecs."""
 
     def encode(self, chunk: Chunk) -> Data:
-        """Make the bytes of a chunk."""
+        """Encode a chunk."""
 
     def decode(self, data: Data, shape: Shape) -> Chunk:
-        """Make the chunk of bytes."""
+        """Decode a chunk."""
 
     def encoded_size(self, shape: Shape) -> int | None:
-        """Return how many bytes a chunk of `shape` is encoded to, if that is fixed."""
+        """Return the size in bytes of an encoded chunk of `shape`, or ``None`` if it depends on the values."""
 
 
 class Sharding(Serializer):
-    """The shards of an array, whole or by parts.
+    """The sharding codec of an array; it encodes and decodes whole shards, and reads and writes their parts.
 
     Parameters
     ----------
     inner_shape : tuple of int
         Shape of an inner chunk.
     inner : CodecChain
-        What encodes inner chunks.
+        The codecs of inner chunks.
     index : CodecChain
-        What encodes the index, to a fixed size.
+        The codecs of the index, which encode to a fixed size.
     index_at_start : bool
         Whether the index comes first.
-    data_type, fill : DataType, 0-d ndarray or None
-        Type of the elements, and what missing inner chunks hold (zero if ``None``).
+    data_type : DataType
+        Type of the elements.
+    fill : 0-d ndarray or None
+        Value of the elements of missing inner chunks; zero if ``None``.
     keep_empty : bool or None
-        Whether `encode` stores inner chunks equal to the fill value; ``None`` for what the configuration says.
+        Whether `encode` stores inner chunks that equal the fill value; ``None`` for the setting
+        ``write_empty_chunks``.
     """
 
     name = "sharding_indexed"
@@ -120,12 +112,12 @@ class Sharding(Serializer):
         return NativeShards(self.inner_shape, inner, index, self.index_at_start)
 
     def grid_shape(self, shard_shape: Shape) -> Shape:
-        """Return how many inner chunks a shard has along each axis.
+        """Return the number of inner chunks along each axis of a shard.
 
         Raises
         ------
         MetadataError
-            If inner chunks don't fill the shard exactly.
+            If the shape of a shard is not a multiple of the shape of inner chunks.
         """
         if len(shard_shape) != len(self.inner_shape) or any(s % c for s, c in zip(shard_shape, self.inner_shape)):
             raise MetadataError(
@@ -136,36 +128,37 @@ class Sharding(Serializer):
         return tuple(s // c for s, c in zip(shard_shape, self.inner_shape))
 
     def index_nbytes(self, shard_shape: Shape) -> int:
-        """Return how many bytes the index takes, at the start or the end of a shard of that shape."""
+        """Return the size in bytes of the index of a shard."""
         size = self.index.encoded_size((*self.grid_shape(shard_shape), 2))
         return 0 if size is None else size
 
     def decode_index(self, data: Data, shard_shape: Shape, shard_nbytes: int | None = None) -> Index:
-        """Read the index.
+        """Decode the index of a shard.
 
         Parameters
         ----------
         data : bytes
             The `index_nbytes` bytes of the index.
         shard_shape : tuple of int
-            The shard's shape.
+            Shape of the shard.
         shard_nbytes : int, optional
-            Size of the whole shard, where it is known.
+            Size of the stored shard in bytes, if known.
 
         Returns
         -------
         ndarray of uint64, shape (*grid, 2)
-            Offset from the start of the shard and length of each inner chunk, both `EMPTY` for a missing one.
+            Offset from the start of the shard and length of each inner chunk in bytes; both `EMPTY` for a missing one.
 
         Raises
         ------
         CodecError
-            If the index is damaged, or an inner chunk would lie outside the shard.
+            If the index is damaged, or an entry points outside of the shard.
         """
         grid = self.grid_shape(shard_shape)
         index: Index = self.index.decode(data, (*grid, 2)).astype(np.uint64, copy=False)
         offsets, lengths = index[..., 0], index[..., 1]
         limit = np.uint64(2**63 - 1 if shard_nbytes is None else shard_nbytes)
+        # offset + length could overflow; subtract from the limit instead
         missing = offsets == EMPTY
         inside = (offsets <= limit) & (lengths <= limit - np.minimum(offsets, limit))
         if not np.all(np.where(missing, lengths == EMPTY, inside)):
@@ -173,23 +166,23 @@ class Sharding(Serializer):
         return index
 
     def encode_index(self, index: Index, shard_shape: Shape) -> Data:
-        """Make the bytes of an index of shape (\\*grid, 2)."""
+        """Encode an index of shape (\\*grid, 2)."""
         return self.index.encode(np.asarray(index, "<u8").reshape(*self.grid_shape(shard_shape), 2))
 
     def assemble(self, entries: Mapping[Coords, Data | None], shard_shape: Shape) -> bytes | None:
-        """Make a shard of encoded inner chunks, one after the other in C order of their coordinates.
+        """Assemble a shard from encoded inner chunks, in C order of their coordinates.
 
         Parameters
         ----------
         entries : mapping of tuple of int to bytes or None
-            The encoded inner chunks by their coordinates in the shard; a missing one is ``None`` or not there.
+            The encoded inner chunks by their coordinates in the shard; ``None`` or no entry for a missing one.
         shard_shape : tuple of int
-            The shard's shape.
+            Shape of the shard.
 
         Returns
         -------
         bytes or None
-            The shard; ``None`` if all inner chunks are missing, which is what a missing shard means.
+            The stored shard; ``None`` if all inner chunks are missing, since such a shard is not stored.
         """
         shard = self._assemble(entries, shard_shape)
         return None if all(value is None for value in entries.values()) else shard
@@ -216,18 +209,18 @@ class Sharding(Serializer):
         self.index.load()
 
     def encode(self, chunk: Chunk) -> bytes:
-        """Encode a whole shard; inner chunks equal to the fill value are left out unless they are to be kept."""
+        """Encode a whole shard, without the inner chunks that equal the fill value unless `keep_empty` is set."""
         keep = config.current().write_empty_chunks if self.keep_empty is None else self.keep_empty
         encode, fill = self.inner.encode, self.fill
         entries = {}
         grid = self.grid_shape(chunk.shape)
-        for coords, where in zip(product(*map(range, grid)), self._places(grid)):
+        for coords, where in zip(product(*map(range, grid)), self._regions(grid)):
             part = chunk[where]
             entries[coords] = encode(part) if keep or not equals_fill(part, fill) else None
         return self._assemble(entries, chunk.shape)
 
     def decoder(self, shape: Shape, limit: int) -> Decoder:
-        grid, places = self.grid_shape(shape), self._places
+        grid, regions = self.grid_shape(shape), self._regions
         index_size, at_start, decode_index = self.index_nbytes(shape), self.index_at_start, self.decode_index
         decode_inner, inner_shape, dtype, fill = self.inner.decode, self.inner_shape, self.dtype, self.fill
 
@@ -239,7 +232,7 @@ class Sharding(Serializer):
             start = 0 if at_start else size - index_size
             entries = decode_index(view[start : start + index_size], shape, size).reshape(-1, 2).tolist()
             out = np.zeros(shape, dtype) if fill is None else np.empty(shape, dtype)
-            for where, (offset, length) in zip(places(grid), entries):
+            for where, (offset, length) in zip(regions(grid), entries):
                 if offset != EMPTY:
                     out[where] = decode_inner(view[offset : offset + length], inner_shape)
                 elif fill is not None:
@@ -248,8 +241,8 @@ class Sharding(Serializer):
 
         return decode
 
-    def _places(self, grid: Shape) -> Iterator[tuple[slice, ...]]:
-        """Yield where each inner chunk lies in the shard, in C order."""
+    def _regions(self, grid: Shape) -> Iterator[tuple[slice, ...]]:
+        """Yield the region of each inner chunk in the shard, in C order."""
         return product(
             *([slice(i * size, (i + 1) * size) for i in range(count)] for count, size in zip(grid, self.inner_shape))
         )
@@ -257,7 +250,8 @@ class Sharding(Serializer):
 
 def build(spec: CodecSpec, context: Context) -> Sharding:
     """Build the codec with the options ``chunk_shape``, ``codecs``, ``index_codecs`` and ``index_location``."""
-    known_options(spec, "chunk_shape", "codecs", "index_codecs", "index_location")
+    # shape of the inner chunks
+    check_options(spec, "chunk_shape", "codecs", "index_codecs", "index_location")
     inner_shape = tuple(option(spec, "chunk_shape", REQUIRED, _is_shape))
     ndim, build_chain = context.ndim, context.build
     if len(inner_shape) != ndim:
@@ -266,6 +260,8 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
             field="codecs.chunk_shape",
             codec=spec.name,
         )
+
+    # codecs of the inner chunks and of the index
     inner = build_chain(
         inner_specs(spec, "codecs"),
         context.data_type,
@@ -278,8 +274,10 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
     index = build_chain(inner_specs(spec, "index_codecs"), INDEX_TYPE, None, ndim=ndim + 1)
     if index.encoded_size((1,) * ndim + (2,)) is None:
         raise MetadataError(
-            "the codecs of the index must have a fixed size", field="codecs.index_codecs", codec=spec.name
+            "the codecs of the index must encode to a fixed size", field="codecs.index_codecs", codec=spec.name
         )
+
+    # the codec; if the shape of shards is known, check that inner chunks fit
     codec = Sharding(
         inner_shape=inner_shape,
         inner=inner,
@@ -295,7 +293,7 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
 
 
 def _check_index(grid: Shape) -> None:
-    """Refuse so many inner chunks that the index alone, of two integers for each, would be hard to handle."""
+    """Raise if there are so many inner chunks that the index alone, 16 bytes for each, would be too large."""
     size, limit = 16 * prod(grid), min(config.current().max_chunk_bytes, _MAX_INDEX)
     if size > limit:
         raise MetadataError(
@@ -310,7 +308,13 @@ def _is_shape(value: Any) -> bool:
 
 
 def inner_specs(spec: CodecSpec, name: str) -> list[CodecSpec]:
-    """Read a list of codecs inside of the configuration: objects, or names that stand for them."""
+    """Read the option ``codecs`` or ``index_codecs`` of the sharding codec: objects, or bare names.
+
+    Raises
+    ------
+    MetadataError
+        If it is not a list of codecs.
+    """
     found = []
     default = REQUIRED if name == "codecs" else _INDEX_CODECS
     for item in option(spec, name, default, lambda value: isinstance(value, (list, tuple))):

@@ -1,7 +1,7 @@
-"""Descriptions of codecs: read from what a user writes, and filled with the options that other readers need.
+"""Codec descriptions: conversion of a user's argument, and completion with the options that other readers need.
 
-A document has to say more than a user does. ``bytes`` is not read by others without ``endian`` where elements have
-several bytes, nor a filter of numcodecs without the data type that it takes.
+A document has to state more than a user does. Other readers reject ``bytes`` without ``endian`` for elements of several
+bytes, and a filter of numcodecs without the data type of its input.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _OF_ZARR3: Final = frozenset(
     "bytes transpose blosc gzip zstd crc32c sharding_indexed vlen-utf8 vlen-bytes packbits cast_value"
     " scale_offset".split()
 )
-"""Names that stand for themselves; any other is that of a codec of numcodecs."""
+"""Codecs of Zarr v3; any other name is that of a codec of numcodecs."""
 
-_USUAL: Final[Mapping[str, Mapping[str, Any]]] = {
+_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "zstd": {"level": 0, "checksum": False},
     "gzip": {"level": 5},
     "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
@@ -39,9 +39,9 @@ _USUAL: Final[Mapping[str, Mapping[str, Any]]] = {
     "numcodecs.zlib": {"level": 1},
     "numcodecs.zstd": {"level": 0},
 }
-"""Options of codecs that have a value for each of them, whatever the data."""
+"""Default options of codecs for which they do not depend on the data."""
 
-_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "transpose": ("order",),
     "sharding_indexed": ("chunk_shape",),
     "cast_value": ("data_type",),
@@ -52,16 +52,16 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "numcodecs.quantize": ("digits",),
     "numcodecs.vlen-array": ("dtype",),
 }
-"""Options that nothing can stand for."""
+"""Options without a default."""
 
-_FREE: Final = frozenset(
+_WITHOUT_OPTIONS: Final = frozenset(
     _PREFIX + name
     for name in (
         "adler32", "base64", "crc32", "crc32c", "delta", "fletcher32", "jenkins_lookup3", "json", "json2", "lz4",
         "lzma", "msgpack", "msgpack2", "packbits", "pcodec", "pickle", "shuffle", "vlen-bytes", "vlen-utf8", "zfpy",
     )
 )  # fmt: skip
-"""Codecs of numcodecs that need no option; those of none of these lists are asked what they need."""
+"""Codecs of numcodecs that need no option; for codecs in none of these tables the signature tells."""
 
 _STATED: Final[Mapping[str, tuple[str, ...]]] = {
     "blosc": ("cname", "clevel", "shuffle", "typesize", "blocksize"),
@@ -75,26 +75,26 @@ _STATED: Final[Mapping[str, tuple[str, ...]]] = {
     "numcodecs.categorize": ("dtype",),
     "numcodecs.shuffle": ("elementsize",),
 }
-"""Options that a document must state for TensorStore, zarr-python or numcodecs, though tegula can do without."""
+"""Options that TensorStore, zarr-python or numcodecs require in a document, although tegula does not."""
 
 
-# --- what a user writes
+# --- a user's argument
 
 
 def codec_specs(value: Any) -> list[CodecSpec]:
-    """Make codec descriptions of what a user may write for codecs.
+    """Convert a user's ``codecs``, ``filters`` or ``compressors`` argument to codec descriptions.
 
     Parameters
     ----------
     value : None, False, "none", codec, or sequence of codecs
-        A codec is a name (``"zstd"``, ``"delta"``), a Zarr v3 object (``{"name": …, "configuration": …}``, where the
-        options may also stand beside the name), a numcodecs configuration (``{"id": …}``), or a codec object of
-        numcodecs or zarr-python. Names are those of Zarr v3, and those that are registered with numcodecs.
+        A codec is a name (``"zstd"``, ``"delta"``), a Zarr v3 object (``{"name": …, "configuration": …}``; options may
+        also be beside the name), a configuration of numcodecs (``{"id": …}``), or a codec object of numcodecs or
+        zarr-python. Names are those of Zarr v3, and names registered with numcodecs.
 
     Raises
     ------
     MetadataError
-        If something is none of these, or lacks an option that nothing can stand for.
+        If a value is none of these, or lacks a required option.
     UnsupportedError
         If there is no codec of that name.
 
@@ -115,16 +115,19 @@ def codec_specs(value: Any) -> list[CodecSpec]:
 
 
 def _codec_spec(item: Any) -> CodecSpec:
+    # objects and names become mappings
     if isinstance(item, CodecSpec):
         return item
     if hasattr(item, "get_config"):
         item = item.get_config()
     elif hasattr(item, "to_dict"):
-        item = _of_zarr_python(item)
+        item = _from_zarr_python(item)
     if item == "none":
-        raise MetadataError("'none' stands for no codecs at all, and not beside others", field="codecs")
+        raise MetadataError("'none' means no codecs at all; it can't be one of several", field="codecs")
     if isinstance(item, str):
         item = {"name": item}
+
+    # name and options
     wrong = MetadataError(f"{item!r:.80} is not a codec", field="codecs")
     if not isinstance(item, Mapping):
         raise wrong
@@ -139,15 +142,17 @@ def _codec_spec(item: Any) -> CodecSpec:
         raise wrong
     if not isinstance(options, Mapping) or "configuration" in options:
         raise wrong
-    _check_needed(name, options)
+
+    # complete the options
+    _check_required(name, options)
     if name == "sharding_indexed":
         parts = [part for part in ("codecs", "index_codecs") if part in options]
         options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
-    return CodecSpec(name, {**_USUAL.get(name, {}), **options}, item.get("must_understand") is not False)
+    return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)
 
 
-def _of_zarr_python(codec: Any) -> Any:
-    """Return a codec object of zarr-python as JSON, without what it would choose for the array that it is given to."""
+def _from_zarr_python(codec: Any) -> Any:
+    """Convert a codec object of zarr-python to JSON, without the options that zarr-python derives from the array."""
     found = codec.to_dict()
     chosen = getattr(codec, "_tunable_attrs", ())
     if chosen and isinstance(found, Mapping) and isinstance(found.get("configuration"), Mapping):
@@ -157,7 +162,7 @@ def _of_zarr_python(codec: Any) -> Any:
 
 
 def _as_json(specs: Sequence[CodecSpec]) -> list[dict[str, Any]]:
-    """Return codecs inside of a configuration as JSON has them."""
+    """Convert the codecs inside of a configuration to JSON."""
     out = []
     for spec in specs:
         configuration = {"configuration": dict(spec.configuration)} if spec.configuration else {}
@@ -165,13 +170,13 @@ def _as_json(specs: Sequence[CodecSpec]) -> list[dict[str, Any]]:
     return out
 
 
-def _check_needed(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an unknown codec, and one that lacks an option without a default."""
-    if name in _NEEDED or name in _USUAL or name in _OF_ZARR3 or name in _FREE:
-        needed: Sequence[str] = _NEEDED.get(name, ())
+def _check_required(name: str, options: Mapping[str, Any]) -> None:
+    """Raise if a codec is unknown, or lacks an option without a default."""
+    if name in _REQUIRED or name in _DEFAULTS or name in _OF_ZARR3 or name in _WITHOUT_OPTIONS:
+        required: Sequence[str] = _REQUIRED.get(name, ())
     else:
-        needed = _needed_by_numcodecs(name)
-    for option in needed:
+        required = _required_by_numcodecs(name)
+    for option in required:
         if option not in options:
             plain = name.removeprefix(_PREFIX)
             raise MetadataError(
@@ -181,13 +186,13 @@ def _check_needed(name: str, options: Mapping[str, Any]) -> None:
             )
 
 
-def _needed_by_numcodecs(name: str) -> list[str]:
-    """Return the options without a default of a codec that others have registered with numcodecs."""
+def _required_by_numcodecs(name: str) -> list[str]:
+    """Return the options without a default of any codec that is registered with numcodecs, from its signature."""
     plain = name.removeprefix(_PREFIX)
     registry = library("numcodecs.registry")
     found = registry.codec_registry.get(plain)
     if found is None:
-        if plain not in getattr(registry, "entries", ()):  # which are imported when they are used
+        if plain not in getattr(registry, "entries", ()):  # entry points, which numcodecs imports on first use
             raise UnsupportedError(f"no codec {plain!r:.80} is registered with numcodecs", field="codecs", codec=name)
         return []
     try:
@@ -198,18 +203,18 @@ def _needed_by_numcodecs(name: str) -> list[str]:
     return [item.name for item in parameters if item.kind in kinds and item.default is item.empty]
 
 
-# --- what a document says
+# --- the codecs of a document
 
 
 def complete(
     specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int, chunk_shape: Shape | None = None
 ) -> tuple[CodecSpec, ...]:
-    """Fill in the options that other readers need.
+    """Complete a chain with the options that other readers need.
 
     Parameters
     ----------
     specs : sequence of CodecSpec
-        A whole chain, in order.
+        A whole chain, in the order of encoding.
     data_type : DataType
         Type of the array's elements.
     ndim : int
@@ -220,7 +225,12 @@ def complete(
     Returns
     -------
     tuple of CodecSpec
-        The same chain; what was stated stays.
+        The same chain; options that are stated stay.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        As `build_chain`.
 
     Examples
     --------
@@ -235,7 +245,7 @@ def complete(
 
 
 def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> list[tuple[str, str]]:
-    """Return codec and option of what a document has to state and does not, shards' own codecs included.
+    """Return the codec and the name of each option that a document lacks, including the codecs of shards.
 
     Examples
     --------
@@ -247,7 +257,7 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
     for spec, _, before, axes in build_steps(specs, data_type, ndim=ndim):
         stated = _STATED.get(spec.name, ())
         if spec.name == "bytes" and before.has_byte_order and before.numpy.names is None:
-            stated = ("endian",)  # which zarr-python has never written for structures
+            stated = ("endian",)  # zarr-python never writes it for structures
         if spec.name == "blosc" and spec.configuration.get("shuffle") == "noshuffle":
             stated = tuple(name for name in stated if name != "typesize")
         found += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]
@@ -258,35 +268,35 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
 
 
 def _is_complete(spec: CodecSpec, data_type: DataType) -> bool:
-    """Return whether a codec of a chain that changes no data type needs nothing more."""
+    """Return whether a codec states all options, as far as that can be told without building the chain."""
     if spec.name == "bytes":
         return "endian" in spec.configuration or not data_type.has_byte_order
-    if spec.name in _USUAL:
-        return _USUAL[spec.name].keys() <= spec.configuration.keys()
+    if spec.name in _DEFAULTS:
+        return _DEFAULTS[spec.name].keys() <= spec.configuration.keys()
     return spec.name in ("crc32c", "vlen-utf8", "vlen-bytes", "numcodecs.vlen-utf8", "numcodecs.vlen-bytes")
 
 
 def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> Mapping[str, Any]:
-    """Return the whole configuration of a codec that takes elements of the type `before`."""
+    """Return the complete configuration of a codec whose input has the data type `before`."""
     options = dict(spec.configuration)
     if spec.name == "bytes":
         return {"endian": "little", **options} if before.has_byte_order else options
-    if spec.name in _USUAL:
-        return {**_USUAL[spec.name], **options}
-    if spec.name == "transpose" and isinstance(options.get("order"), str):  # a form of early drafts
+    if spec.name in _DEFAULTS:
+        return {**_DEFAULTS[spec.name], **options}
+    if spec.name == "transpose" and isinstance(options.get("order"), str):  # the form of early drafts
         return {"order": [*range(ndim)][:: 1 if options["order"] == "C" else -1]}
     if spec.name == "sharding_indexed":
         shape = tuple(options["chunk_shape"])
         inner = complete(inner_specs(spec, "codecs"), before, ndim=ndim, chunk_shape=shape)
         index = complete(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=ndim + 1)
         return {**options, "codecs": _as_json(inner), "index_codecs": _as_json(index)}
-    made = getattr(codec, "codec", None)  # numcodecs' own object, which knows the type of its elements
+    made = getattr(codec, "codec", None)  # the object of numcodecs, which knows the type of its input
     lacks = any(options.get(name) is None for name in _STATED.get(spec.name, ()))
     return {**options, **_stated_by(made)} if lacks and made is not None else options
 
 
 def _stated_by(made: Any) -> dict[str, Any]:
-    """Return what a codec of numcodecs says of itself, as far as JSON can hold it."""
+    """Return the configuration of a codec object of numcodecs, as far as it has a JSON form."""
     found = {}
     for name, value in made.get_config().items():
         with suppress(TypeError, ValueError, RecursionError):

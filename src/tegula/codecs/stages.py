@@ -1,8 +1,8 @@
-"""The three kinds of codec that a chain is made of, as in Zarr v3 core, "codecs".
+"""The three kinds of codecs in a chain (Zarr v3 core, section "Codecs"), and functions for building codecs.
 
 A codec is built once for an array and then used by several threads, so it holds no state. Encoding is one call.
-Decoding goes through a *decoder*, a function made for chunks of one shape: it knows how many bytes must come out, so
-that no header has to be believed, and everything that can be computed beforehand has been.
+Decoding uses a *decoder*, a function made for chunks of one shape: it knows how many bytes it must return, so that it
+need not trust a header, and everything that depends on the shape only is computed beforehand.
 """
 
 from __future__ import annotations
@@ -16,85 +16,47 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tegula.codecs.native import NativeCodec, NativeSerializer
 from tegula.errors import CodecError, MetadataError
-from tegula.metadata.data_types import EXTENDED, DataType
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.nodes import CodecSpec
 from tegula.optional import library
 
 __all__ = [
-    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Native", "NativeChain",
-    "NativeCodec", "NativeElements", "NativeSerializer", "NativeShards", "NativeTexts", "Serializer", "Shape",
-    "between", "exportable", "flat", "known_options", "library", "nbytes", "option", "wrong_size",
+    "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Serializer", "Shape",
+    "between", "check_options", "create_codec", "exportable", "flat", "library", "nbytes", "option", "wrong_size",
 ]  # fmt: skip
 
 Shape: TypeAlias = tuple[int, ...]
 Chunk: TypeAlias = npt.NDArray[Any]
 Data: TypeAlias = Any
-"""Bytes or a one-dimensional array; when decoding, bytes or a flat memoryview of bytes."""
+"""When encoding, bytes or a one-dimensional array; when decoding, bytes or a one-dimensional memoryview of bytes."""
 Decoder: TypeAlias = Callable[[Any], Any]
-Native: TypeAlias = tuple[Any, ...]
-"""A codec of bytes for tegula's compiled kernel: the name it has there, and its options in that codec's order."""
 
 REQUIRED: Final = object()
-_EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
-
-
-@dataclass(frozen=True, slots=True)
-class NativeCodec:
-    """A codec of bytes to bytes, for the kernel: its name there, and its options in that codec's order."""
-
-    name: str
-    options: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NativeElements:
-    """Elements of one size one after the other, for the kernel.
-
-    `swap` is the size of what has its bytes reversed, 0 if nothing has; text must consist of Unicode code points.
-    """
-
-    itemsize: int
-    swap: int
-    is_text: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NativeTexts:
-    """Text or bytes of any length, for the kernel."""
-
-    is_text: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NativeShards:
-    """Shards, for the kernel: the chains of inner chunks and of the index, and where the index is."""
-
-    inner_shape: Shape
-    inner: NativeChain
-    index: NativeChain
-    index_at_start: bool
-
-
-NativeSerializer: TypeAlias = NativeElements | NativeTexts | NativeShards
-
-
-@dataclass(frozen=True, slots=True)
-class NativeChain:
-    """A chain of codecs as the kernel takes it.
-
-    Axis ``i`` of what is stored is axis ``order[i]`` of the chunk; ``None`` where they are the same. The codecs of
-    bytes are in the order of encoding.
-    """
-
-    order: tuple[int, ...] | None
-    serializer: NativeSerializer
-    buffers: tuple[NativeCodec, ...]
+"""The default of an option that a configuration must state."""
 
 
 @dataclass(slots=True)
 class Context:
-    """What is known where a codec stands in the chain; `build_chain` moves it along."""
+    """The input of a codec at its position in the chain; `build_chain` updates it from codec to codec.
+
+    Parameters
+    ----------
+    data_type, fill, ndim, shape
+        Data type, fill value, number of dimensions and shape of the chunk; ``None`` for a shape or fill value that is
+        not known.
+    allow_pickle : bool
+        Whether a codec may unpickle.
+    build : callable
+        `build_chain`, for codecs that contain chains.
+    keep_empty : bool or None
+        As in `build_chain`.
+    buffer : numpy.dtype or None
+        After the array→bytes codec, dtype of the elements in the buffer, if known.
+    unit : int
+        After the array→bytes codec, bytes of an element in the buffer; 1 if unknown.
+    """
 
     data_type: DataType
     fill: Chunk | None
@@ -108,21 +70,21 @@ class Context:
 
 
 class ArrayCodec(ABC):
-    """A codec that makes an array of an array: ``array -> array``."""
+    """An array→array codec."""
 
     name: str
     data_type: DataType
-    """Type of the elements that it makes."""
+    """Type of the encoded elements."""
     before: DataType
-    """Type of the elements that it takes; only codecs that the kernel has need to say."""
+    """Type of the elements to encode; only codecs that the kernel has must define it."""
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeCodec | None:
         """The codec for the kernel, as one of bytes to bytes on the elements in C order; ``None`` if it has none."""
         return None
 
     def shape(self, shape: Shape) -> Shape:
-        """Return the shape that a chunk of `shape` has once encoded."""
+        """Return the shape of an encoded chunk of `shape`."""
         return shape
 
     def fill(self, fill: Chunk) -> Chunk:
@@ -131,87 +93,87 @@ class ArrayCodec(ABC):
 
     @abstractmethod
     def encode(self, chunk: Chunk) -> Chunk:
-        """Encode a chunk without changing it."""
+        """Encode a chunk without modifying it."""
 
     @abstractmethod
     def decoder(self, shape: Shape) -> Decoder:
-        """Make the function from an encoded chunk to the chunk of `shape`."""
+        """Return the function that decodes to a chunk of `shape`."""
 
 
 class Serializer(ABC):
-    """A codec that makes bytes of an array: ``array -> bytes``."""
+    """An array→bytes codec."""
 
     name: str
     buffer: np.dtype[Any] | None = None
     sharding: Any = None
     plain: np.dtype[Any] | None = None
-    """Type of the elements, if a chunk is stored as it lies in memory in C order; then the chain needs no decoder."""
+    """Type of the elements, if a chunk is stored as it is in memory in C order; then the chain needs no decoder."""
 
     @property
     def native(self) -> NativeSerializer | None:
-        """The codec for the kernel; ``None`` if it has none that does exactly the same."""
+        """The codec for the kernel, or ``None`` if the kernel has none that does exactly the same."""
         return None
 
     def size(self, shape: Shape) -> int | None:
-        """Return how many bytes a chunk of `shape` takes, ``None`` if that depends on its values."""
+        """Return the size in bytes of an encoded chunk of `shape`, or ``None`` if it depends on the values."""
         return None
 
     def load(self) -> None:
-        """Import what encoding and decoding need; raises as `library` does."""
+        """Import the libraries for encoding and decoding; raises as `library`."""
         return
 
     @abstractmethod
     def encode(self, chunk: Chunk) -> Data:
-        """Encode a chunk without changing it."""
+        """Encode a chunk without modifying it."""
 
     @abstractmethod
     def decoder(self, shape: Shape, limit: int) -> Decoder:
-        """Make the function from bytes to the chunk of `shape`, which never allocates more than `limit` bytes."""
+        """Return the function that decodes bytes to a chunk of `shape` and never allocates more than `limit` bytes."""
 
 
 class BufferCodec(ABC):
-    """A codec that makes bytes of bytes: ``bytes -> bytes``."""
+    """A bytes→bytes codec."""
 
     name: str
     buffer: np.dtype[Any] | None = None
     unit: int | None = None
-    """Bytes of an element of what is handed on, as a C library sees it, where `buffer` does not tell."""
+    """Bytes of an element in the encoded buffer, as a C library sees it, if `buffer` is ``None``."""
 
     @property
-    def native(self) -> Native | None:
+    def native(self) -> NativeCodec | None:
         """The codec for the kernel; ``None`` if it has none that does exactly the same."""
         return None
 
     def size(self, size: int) -> int | None:
-        """Return how many bytes `size` bytes take once encoded, ``None`` if that depends on their values."""
+        """Return the size in bytes of `size` encoded bytes, or ``None`` if it depends on their values."""
         return None
 
     def content_size(self, data: Data) -> int | None:
-        """Return how many bytes the whole chain makes of `data`, ``None`` if that can't be told without decoding."""
+        """Return the size of the chunk that the whole chain decodes `data` to, or ``None`` if no header states it."""
         return None
 
     def excess(self, data: Data) -> int:
-        """Return how many bytes at the end of `data` decoding takes no notice of."""
+        """Return how many bytes at the end of `data` decoding ignores."""
         return 0
 
     def load(self) -> None:
-        """Import what encoding and decoding need; raises as `library` does."""
+        """Import the libraries for encoding and decoding; raises as `library`."""
         return
 
     @abstractmethod
     def encode(self, data: Data) -> Data:
-        """Encode a buffer without changing it."""
+        """Encode a buffer without modifying it."""
 
     @abstractmethod
     def decoder(self, size: int | None, limit: int) -> Decoder:
-        """Make the function from encoded bytes to exactly `size` bytes, or to at most `limit` if `size` is ``None``."""
+        """Return the function that decodes to exactly `size` bytes, or to at most `limit` if `size` is ``None``."""
 
 
 Codec: TypeAlias = ArrayCodec | Serializer | BufferCodec
 
 
 def flat(data: Data) -> bytes | memoryview:
-    """View any contiguous buffer as bytes, in one dimension, without a copy.
+    """View a contiguous buffer as one-dimensional bytes, without a copy.
 
     Examples
     --------
@@ -228,10 +190,16 @@ def flat(data: Data) -> bytes | memoryview:
 
 
 def exportable(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of the same size under which an array's memory can be handed to a C library."""
+    """Return a dtype of the same size that supports the buffer protocol, for passing an array to a C library.
+
+    Examples
+    --------
+    >>> exportable(np.dtype("M8[s]")), exportable(np.dtype("f4"))
+    (dtype('int64'), dtype('float32'))
+    """
     if dtype.kind in "Mm":
         return np.dtype(f"{dtype.byteorder}i8")
-    if dtype in _EXTENDED_DTYPES:
+    if dtype in EXTENDED_DTYPES:
         return np.dtype(f"V{dtype.itemsize}" if dtype.itemsize > 1 else "u1")
     if dtype.names is not None:
         return np.dtype(f"V{dtype.itemsize}")
@@ -239,40 +207,51 @@ def exportable(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def wrong_size(found: int, expected: int, codec: str) -> CodecError:
-    """Make the error for data that is not as long as the chunk's shape says."""
+    """Return the error for data whose size does not match the shape of the chunk."""
     return CodecError(f"there are {found} bytes where the chunk takes {expected}", codec=codec)
 
 
 def nbytes(shape: Shape, dtype: np.dtype[Any]) -> int:
-    """Return the bytes that a chunk of `shape` takes in memory."""
+    """Return the size in bytes of a chunk of `shape` in memory."""
     return prod(shape) * dtype.itemsize
 
 
-def known_options(spec: CodecSpec, *names: str) -> None:
-    """Refuse members of a codec's configuration that have no meaning to it."""
+def check_options(spec: CodecSpec, *names: str) -> None:
+    """Check that a codec's configuration has no other members than `names`.
+
+    Raises
+    ------
+    MetadataError
+        If it has one.
+    """
     extra = set(spec.configuration).difference(names)
     if extra:
         raise MetadataError(f"the codec has no option {min(extra, key=str)!r:.80}", field="codecs", codec=spec.name)
 
 
 def option(spec: CodecSpec, name: str, default: Any, check: Callable[[Any], bool] | Mapping[Any, Any]) -> Any:
-    """Return one member of a codec's configuration.
+    """Return an option of a codec.
 
     Parameters
     ----------
     spec : CodecSpec
         The codec.
     name : str
-        The member.
+        Name of the option.
     default : object
-        Its value where it is absent; ``REQUIRED`` if it may not be.
+        Its value if the configuration does not state it; `REQUIRED` if it has to.
     check : callable or mapping
-        Whether a value is one, or what each possible value means.
+        A function that returns whether a value is valid, or a mapping of the valid values to what to return for each.
 
     Raises
     ------
     MetadataError
-        If the member is missing or its value is not one.
+        If the option is missing or its value is not valid.
+
+    Examples
+    --------
+    >>> option(CodecSpec("gzip", {"level": 9}), "level", 5, between(0, 9))
+    9
     """
     value = spec.configuration.get(name, default)
     if value is REQUIRED:
@@ -286,5 +265,19 @@ def option(spec: CodecSpec, name: str, default: Any, check: Callable[[Any], bool
 
 
 def between(low: int, high: int) -> Callable[[Any], bool]:
-    """Make the check for an integer in a closed range."""
+    """Return a function that checks for an integer from `low` to `high`, both included."""
     return lambda value: type(value) is int and low <= value <= high
+
+
+def create_codec(codec: Callable[..., Any], spec: CodecSpec) -> Any:
+    """Create a codec object of numcodecs from the options of a codec.
+
+    Raises
+    ------
+    MetadataError
+        If the options are not valid.
+    """
+    try:
+        return codec(**{name: value for name, value in spec.configuration.items() if name != "id"})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error

@@ -1,7 +1,7 @@
-"""Decompression with the standard library that never makes more than a chunk holds.
+"""Decompression with the standard library, limited to the size of a chunk.
 
-The decompressor objects of ``zlib``, ``bz2`` and ``lzma`` stop after a given number of bytes; asked for one byte too
-many, they tell whether there is more than there should be.
+The decompressor objects of ``zlib``, ``bz2`` and ``lzma`` stop after a given number of bytes. Requesting one byte more
+than allowed reveals whether there are too many.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ __all__ = ["bounded"]
 def bounded(
     start: Callable[[], Any], size: int | None, limit: int, name: str, *, several: bool, padding: int = 0
 ) -> Decoder:
-    """Make the decoder for a compressed stream.
+    """Return the decoder for a compressed stream.
 
     Parameters
     ----------
     start : callable
-        Makes a decompressor.
+        Creates a decompressor.
     size : int or None
-        How many bytes must come out.
+        Number of bytes that decoding must return, if known.
     limit : int
-        How many bytes may come out.
+        Number of bytes that decoding may return.
     name : str
-        The codec's name for errors.
+        The codec's name, for errors.
     several : bool
-        Whether one stream may follow another.
+        Whether several streams may follow each other.
     padding : int
-        If not 0, zero bytes may follow a stream, a multiple of this many.
+        Unless it is 0, a multiple of this number of zero bytes may follow each stream.
     """
 
     def decode(data: Data) -> bytes:
         parts = []
         total = 0
         while True:
+            # decompress one stream
             stream = start()
             part = stream.decompress(data, limit + 1 - total)
             total += len(part)
@@ -48,6 +49,8 @@ def bounded(
             if not stream.eof:
                 raise CodecError("the compressed data is truncated", codec=name)
             parts.append(part)
+
+            # what follows is nothing, padding or another stream
             data = stream.unused_data
             if not data:
                 break

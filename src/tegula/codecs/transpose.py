@@ -1,8 +1,8 @@
-"""``transpose``: the axes of a chunk in another order (Zarr v3 core, "transpose codec")."""
+"""``transpose``: permutation of the axes of a chunk (Zarr v3 core, "transpose codec")."""
 
 from __future__ import annotations
 
-from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, known_options, option
+from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
@@ -11,7 +11,14 @@ __all__ = ["Transpose", "build"]
 
 
 class Transpose(ArrayCodec):
-    """Axis `i` of the encoded chunk is axis ``order[i]`` of the chunk.
+    """The codec for one permutation of the axes.
+
+    Parameters
+    ----------
+    order : tuple of int
+        Axis ``i`` of the encoded chunk is axis ``order[i]`` of the chunk.
+    data_type : DataType
+        Type of the elements.
 
     Examples
     --------
@@ -43,8 +50,8 @@ class Transpose(ArrayCodec):
 
 
 def build(spec: CodecSpec, context: Context) -> Transpose | None:
-    """Build ``transpose`` with the option ``order``: a permutation, or ``"C"`` or ``"F"`` as in early drafts."""
-    known_options(spec, "order")
+    """Build the codec with the option ``order``: a permutation, or ``"C"`` or ``"F"`` as in early drafts."""
+    check_options(spec, "order")
     ndim = context.ndim
     order = option(spec, "order", REQUIRED, lambda value: isinstance(value, (list, tuple)) or value in ("C", "F"))
     if isinstance(order, str):

@@ -1,7 +1,7 @@
-"""Elements of variable length: ``vlen-utf8``, ``vlen-bytes`` (Zarr extensions registry) and numcodecs' ``vlen-*``.
+"""Variable-length elements: ``vlen-utf8``, ``vlen-bytes`` (Zarr extensions registry) and ``vlen-*`` of numcodecs.
 
-All have one layout: the number of elements, then each element behind its length in bytes; every number is a
-little-endian 32-bit integer. Zarr v2 and v3 store the same bytes.
+All have the same layout in Zarr v2 and v3: the number of elements, then for each element its length in bytes and its
+bytes. Every number is a little-endian 32-bit integer.
 """
 
 from __future__ import annotations
@@ -13,18 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import (
-    REQUIRED,
-    Chunk,
-    Context,
-    Data,
-    Decoder,
-    NativeTexts,
-    Serializer,
-    Shape,
-    known_options,
-    option,
-)
+from tegula.codecs.native import NativeStrings
+from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Serializer, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.nodes import CodecSpec
 
@@ -33,24 +23,24 @@ __all__ = ["Vlen", "build"]
 _NUMBER: Final = Struct("<I")
 _pack, _unpack = _NUMBER.pack, _NUMBER.unpack_from
 _KERNEL: Final[dict[Any, bool]] = {bytes.decode: True, bytes: False}
-"""Of what makes elements in the kernel too, whether these are text."""
+"""For each conversion from bytes that the kernel has, whether it returns strings."""
 
 
 class Vlen(Serializer):
-    """Elements behind their lengths.
+    """The codec for one type of elements.
 
     Parameters
     ----------
     name : str
         The codec's name in the chain.
     to_bytes : callable
-        Makes the bytes of an element; raises ``TypeError`` for what is not one.
+        Converts an element to bytes; raises ``TypeError`` for a value of another type.
     from_bytes : callable
-        Makes an element of its bytes.
+        Converts bytes to an element.
 
     Examples
     --------
-    >>> codec = Vlen("vlen-bytes", _bytes, bytes)
+    >>> codec = Vlen("vlen-bytes", bytes, bytes)
     >>> codec.encode(np.array([b"a", b""], object)).hex()
     '02000000010000006100000000'
     """
@@ -61,10 +51,10 @@ class Vlen(Serializer):
         self.from_bytes = from_bytes
 
     @property
-    def native(self) -> NativeTexts | None:
-        """For tegula's kernel: ``("vlen", is_text)``."""
+    def native(self) -> NativeStrings | None:
+        """The codec for the kernel, or ``None`` for elements that are neither strings nor bytes."""
         kind = _KERNEL.get(self.from_bytes)
-        return None if kind is None else NativeTexts(kind)
+        return None if kind is None else NativeStrings(kind)
 
     def encode(self, chunk: Chunk) -> bytes:
         parts = [_pack(chunk.size)]
@@ -83,10 +73,10 @@ class Vlen(Serializer):
 
 
 def _split(data: Data, count: int, name: str) -> list[Any]:
-    """Cut the data into its elements, checking every length."""
+    """Split the data into the bytes of its elements, and check every length."""
     view = data if type(data) is bytes else bytes(data)
     if len(view) < 4 + 4 * count or _unpack(view)[0] != count:
-        raise CodecError(f"the data is not that of {count} elements", codec=name)
+        raise CodecError(f"the data does not hold {count} elements", codec=name)
     position, items = 4, []
     try:
         for _ in range(count):
@@ -96,34 +86,36 @@ def _split(data: Data, count: int, name: str) -> list[Any]:
     except error as cause:
         raise CodecError("the data ends before its last element", codec=name) from cause
     if position != len(view):
-        raise CodecError("the lengths of the elements and that of the data differ", codec=name)
+        raise CodecError("the lengths of the elements do not add up to that of the data", codec=name)
     return items
 
 
-def _is_nothing(item: Any) -> bool:
-    """Object arrays that were never filled hold None, others 0; numcodecs stores both as empty elements."""
+def _is_empty(item: Any) -> bool:
+    """Return whether an element is ``None`` or 0, as in new object arrays; numcodecs stores both as empty elements."""
     return item is None or (isinstance(item, (int, np.integer)) and item == 0)
 
 
-def _text(item: Any) -> bytes:
+def _encode_string(item: Any) -> bytes:
     if isinstance(item, str):
         return item.encode()
-    if _is_nothing(item):
+    if _is_empty(item):
         return b""
-    raise TypeError(f"{item!r:.80} is not text")
+    raise TypeError(f"{item!r:.80} is not a string")
 
 
-def _bytes(item: Any) -> bytes:
+def _encode_bytes(item: Any) -> bytes:
     if isinstance(item, (bytes, bytearray)):
         return bytes(item)
-    if _is_nothing(item):
+    if _is_empty(item):
         return b""
     raise TypeError(f"{item!r:.80} is not bytes")
 
 
-def _arrays(dtype: np.dtype[Any]) -> tuple[Callable[[Any], bytes], Callable[[bytes], Chunk]]:
+def _array_conversions(dtype: np.dtype[Any]) -> tuple[Callable[[Any], bytes], Callable[[bytes], Chunk]]:
+    """Return the conversions of one-dimensional arrays to bytes, and back."""
+
     def to_bytes(item: Any) -> bytes:
-        if _is_nothing(item):
+        if _is_empty(item):
             return b""
         array = np.asarray(item, dtype)
         if array.ndim != 1:
@@ -139,17 +131,17 @@ def _arrays(dtype: np.dtype[Any]) -> tuple[Callable[[Any], bytes], Callable[[byt
 def build(spec: CodecSpec, context: Context) -> Vlen:
     """Build the codec; ``numcodecs.vlen-array`` has the option ``dtype``."""
     kind = spec.name.removeprefix("numcodecs.")
-    known_options(spec, *(("dtype",) if kind == "vlen-array" else ()))
+    check_options(spec, *(("dtype",) if kind == "vlen-array" else ()))
     if not context.data_type.variable:
         raise MetadataError(f"elements of type {context.data_type} have a fixed size", field="codecs", codec=spec.name)
     if kind == "vlen-utf8":
-        return Vlen(spec.name, _text, bytes.decode)
+        return Vlen(spec.name, _encode_string, bytes.decode)
     if kind == "vlen-bytes":
-        return Vlen(spec.name, _bytes, bytes)
+        return Vlen(spec.name, _encode_bytes, bytes)
     try:
         dtype = np.dtype(option(spec, "dtype", REQUIRED, lambda value: isinstance(value, (str, list))))
     except (TypeError, ValueError) as cause:
-        raise MetadataError(f"not a dtype: {cause}", field="codecs.dtype", codec=spec.name) from cause
+        raise MetadataError(f"the option is not a dtype: {cause}", field="codecs.dtype", codec=spec.name) from cause
     if dtype.hasobject or dtype.itemsize == 0:
         raise MetadataError(f"{dtype} has no fixed size", field="codecs.dtype", codec=spec.name)
-    return Vlen(spec.name, *_arrays(dtype))
+    return Vlen(spec.name, *_array_conversions(dtype))

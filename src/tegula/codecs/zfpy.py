@@ -1,7 +1,7 @@
-"""``numcodecs.zfpy``: floating-point numbers and integers compressed by zfp.
+"""``numcodecs.zfpy``: compression of floating-point numbers and integers by zfp.
 
-The library trusts its input entirely: it allocates what the header says and reads on past the end. So the header is
-checked here against the chunk, and the stream is followed by as many zero bytes as decoding could ever ask for.
+The library trusts its input: it allocates what the header states, and reads past the end of a truncated stream. So this
+module checks the header against the chunk, and appends as many zero bytes as decoding can read at most.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, library
+from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shape, create_codec, library
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
@@ -20,11 +20,11 @@ __all__ = ["Zfpy", "build", "header"]
 _NAME: Final = "numcodecs.zfpy"
 _TYPES: Final = ("<i4", "<i8", "<f4", "<f8")
 _FIELD_BITS: Final = (48, 24, 16, 12)
-_MODE: Final = 84  # bits in front of the mode: those of the magic and of the shape
+_MODE: Final = 84  # bits before the mode: the magic number and the shape
 
 
 def header(data: Data) -> tuple[str, Shape] | None:
-    """Return the dtype and the shape that a zfp header gives, last axis first; ``None`` if it is none.
+    """Return dtype and shape, last axis first, of a zfp header; ``None`` if `data` does not begin with one.
 
     Examples
     --------
@@ -40,9 +40,9 @@ def header(data: Data) -> tuple[str, Shape] | None:
 
 
 def _least_bits(data: Data, blocks: int) -> int:
-    """Return how many bits a stream takes at least: those of its header, and by its mode those of each block."""
+    """Return the smallest number of bits of a stream: its header, and for each block what the mode requires."""
     mode = int.from_bytes(data[:24], "little") >> _MODE
-    if mode & 0xFFF == 0xFFF:  # the mode is written at length
+    if mode & 0xFFF == 0xFFF:  # the long form of the mode
         return _MODE + 64 + blocks * ((mode >> 12 & 0x7FFF) + 1)
     return _MODE + 12 + blocks * ((mode & 0xFFF) + 1 if mode & 0xFFF < 2048 else 1)
 
@@ -70,7 +70,7 @@ class Zfpy(Serializer):
             blocks = prod(-(-length // 4) for length in found[1])
             if _least_bits(data, blocks) > 8 * len(data):
                 raise CodecError("the zfp data is truncated", codec=_NAME)
-            # a block is 4 values to each side, and no value takes twice the bits it has in memory
+            # a block has 4 values along each axis, and no value takes more than twice its size in memory
             most = 2 * blocks * 4 ** len(found[1]) * stored.itemsize
             array = self.codec.decode(bytes(data) + bytes(most + 4096))
             return np.asarray(array).reshape(-1).astype(self.dtype, copy=False).reshape(shape)
@@ -86,9 +86,6 @@ def build(spec: CodecSpec, context: Context) -> Zfpy:
     library("zfpy")
     try:
         codec = library("numcodecs.zfpy").ZFPY
-    except AttributeError as error:  # numcodecs refuses some versions of it
+    except AttributeError as error:  # numcodecs leaves the class out for versions that it does not support
         raise UnsupportedError("numcodecs can't use the installed version of zfpy", codec=_NAME) from error
-    try:
-        return Zfpy(codec(**{name: value for name, value in spec.configuration.items() if name != "id"}), dtype)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=_NAME) from error
+    return Zfpy(create_codec(codec, spec), dtype)

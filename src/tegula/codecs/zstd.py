@@ -1,7 +1,7 @@
 """``zstd`` and ``numcodecs.zstd``: Zstandard frames (RFC 8878).
 
-A frame usually says how much it holds. Where it says nothing, its blocks are counted, each of which holds at most
-128 KiB, before the library may unpack them.
+The header of a frame usually states the size of its content. If it does not, the blocks are counted before the library
+decompresses them; each holds at most 128 KiB.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tegula.codecs.native import NativeZstd
 from tegula.codecs.stages import (
     BufferCodec,
     Context,
     Data,
     Decoder,
-    Native,
     between,
-    known_options,
+    check_options,
     library,
     option,
     wrong_size,
@@ -29,19 +29,19 @@ __all__ = ["Zstd", "build", "content_size", "walk_frame"]
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
 _BLOCK: Final = 128 * 1024
-_SLACK: Final = 8 * _BLOCK  # a writer that flushes begins a new block each time
+_SLACK: Final = 8 * _BLOCK  # blocks need not be full: a writer that flushes begins a new one
 
 
 class Zstd(BufferCodec):
-    """Zstandard at a level, with the frame's own checksum if asked for."""
+    """Zstandard with a compression level, and with or without the checksum of the frame."""
 
     def __init__(self, name: str, level: int, checksum: bool) -> None:
         self.name = name
         self.settings = (level, checksum)
 
     @property
-    def native(self) -> Native:
-        return "zstd", *self.settings
+    def native(self) -> NativeZstd:
+        return NativeZstd(*self.settings)
 
     def load(self) -> None:
         library("numcodecs.zstd")
@@ -63,7 +63,7 @@ class Zstd(BufferCodec):
 
 
 def content_size(data: Data) -> int | None:
-    """Return the content size that a frame's header gives; ``None`` if it gives none or is not one.
+    """Return the content size in the header of a frame, or ``None`` if it states none or is not a header.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def content_size(data: Data) -> int | None:
 
 
 def _content_field(descriptor: int) -> tuple[int, int, int]:
-    """Return where the content size starts and ends in a frame's header, and what is added to it."""
+    """Return start and end of the content size in the header of a frame, and the number to add to it."""
     single = descriptor >> 5 & 1
     start = 6 - single + (0, 1, 2, 4)[descriptor & 3]
     width = (single, 2, 4, 8)[descriptor >> 6]
@@ -88,9 +88,10 @@ _CONTENT_FIELDS: Final = tuple(map(_content_field, range(256)))
 
 
 def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
-    """Unpack frames one after the other, none of which may make the total exceed `limit`."""
+    """Decompress frames one after the other; raise before one would make the total exceed `limit` bytes."""
     view = memoryview(data)
     while view:
+        # skippable frames
         if len(view) < 8:
             raise CodecError("the zstd frame is truncated", codec=name)
         if bytes(view[1:4]) == _SKIPPABLE and view[0] >> 4 == 5:
@@ -99,15 +100,19 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
                 raise CodecError("the zstd frame is truncated", codec=name)
             view = view[end:]
             continue
+
+        # check the size of the next frame
         if bytes(view[:4]) != _MAGIC:
             raise CodecError("this is not a zstd frame", codec=name)
         end, bound = walk_frame(view, name)
         known = content_size(view)
-        # the blocks of a frame that does not say how much it holds may hold less than they can
+        # without a content size, only the upper bound is known
         if (bound - _SLACK if known is None else known) > limit:
             raise CodecError(f"the zstd frame may hold more than the {limit} bytes of a chunk", codec=name)
         if known is not None and known > bound:
-            raise CodecError("the zstd frame says it holds more than its blocks can", codec=name)
+            raise CodecError("the content size of the zstd frame is larger than its blocks", codec=name)
+
+        # decompress it
         frame, view = view[:end], view[end:]
         if known == 0 or bound == 0:
             continue
@@ -119,7 +124,13 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
 
 
 def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
-    """Return where a frame ends, and how many bytes its blocks can hold at most."""
+    """Return the end of a frame, and an upper bound of the bytes that its blocks hold.
+
+    Raises
+    ------
+    CodecError
+        If the frame is truncated or has an invalid block.
+    """
     position, bound, last = _CONTENT_FIELDS[view[4]][1], 0, False
     while not last:
         if position + 3 > len(view):
@@ -127,7 +138,7 @@ def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
         header = int.from_bytes(view[position : position + 3], "little")
         last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == 3 or size > _BLOCK:
-            raise CodecError("the zstd frame has a block of no known kind", codec=name)
+            raise CodecError("the zstd frame has an invalid block", codec=name)
         bound += _BLOCK if kind == 2 else size
         position += 3 + (1 if kind == 1 else size)
     position += 4 if view[4] & 4 else 0
@@ -138,6 +149,6 @@ def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
 
 def build(spec: CodecSpec, context: Context) -> Zstd:
     """Build the codec with the options ``level`` and ``checksum``."""
-    known_options(spec, "level", "checksum")
+    check_options(spec, "level", "checksum")
     level = option(spec, "level", 0 if spec.name == "zstd" else 1, between(-131072, 22))
     return Zstd(spec.name, level, option(spec, "checksum", False, {False: False, True: True, None: False}))

@@ -1,6 +1,9 @@
-"""The engine: a plan, a store and codecs become bytes moved. The only floor that does I/O and decodes."""
+"""The engine: carries out plans with a store and codecs. No other floor does I/O or decodes."""
 
+from tegula.engine.appending import append
+from tegula.engine.atomic_append import append_rows, level_rows, resize_rows
 from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks, part_of
+from tegula.engine.creating import complete_array, create_array, create_node, discard_array, is_draft
 from tegula.engine.documents import (
     back_off,
     create_documents,
@@ -13,27 +16,32 @@ from tegula.engine.documents import (
 from tegula.engine.executors import empty, read, write
 from tegula.engine.futures import Future, load, start, wait_for
 from tegula.engine.opening import stored_array
-from tegula.engine.resizing import cut_off, grown, make_room, resize
-from tegula.engine.rows import append_rows, complete_rows, level_rows, resize_rows
+from tegula.engine.resizing import Change, cut_off, grown, make_room, resize
 from tegula.engine.stored import StoredArray, physical_memory
 from tegula.engine.verifying import verify_chunk
 
 __all__ = [
+    "Change",
     "Future",
     "Moved",
     "StoredArray",
+    "append",
     "append_rows",
     "back_off",
     "can_copy_chunks",
-    "complete_rows",
+    "complete_array",
     "copy_chunks",
+    "create_array",
     "create_documents",
+    "create_node",
     "cut_off",
+    "discard_array",
     "empty",
     "fetch_documents",
     "grown",
     "has_node",
     "implicit_group",
+    "is_draft",
     "level_rows",
     "load",
     "make_room",

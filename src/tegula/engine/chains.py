@@ -1,20 +1,19 @@
-"""Codec chains that were built before: arrays of one description share theirs."""
+"""A cache of codec chains: arrays with equal descriptions share theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tegula import config
 from tegula.codecs import CodecChain, build_chain
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
 __all__ = ["chain_of"]
 
-# by the identity of what a chain is built from, which an entry keeps alive: formats hand out the same objects again
+# keyed by the identity of a description's parts, which the entry keeps alive; formats return them again from a cache
 _known: dict[tuple[Any, ...], tuple[tuple[Any, ...], CodecChain]] = {}
 _MOST: Final = 256
-# what any other name stands for may change while the process runs, since users register codecs with numcodecs
+# codecs that users register with numcodecs may change while the process runs; these may not
 _FIXED: Final = frozenset(
     "bytes transpose sharding_indexed packbits cast_value scale_offset blosc gzip zstd crc32c blpk numcodecs.blosc"
     " numcodecs.zlib numcodecs.gzip numcodecs.bz2 numcodecs.lzma numcodecs.zstd numcodecs.lz4 numcodecs.crc32c"
@@ -29,21 +28,23 @@ def chain_of(
     allow_pickle: bool,
     chunk_shape: tuple[int, ...] | None,
     keep_empty: bool | None,
+    limit: int,
 ) -> CodecChain:
-    """Return the chain of an array, which may be that of another array too.
+    """Return the codec chain of an array, which other arrays may share.
 
     Parameters
     ----------
     metadata : ArrayMetadata
         The array.
     fill : 0-d ndarray
-        Its fill value, or what stands for it.
+        Its fill value, or zeros where it is undefined.
     allow_pickle, chunk_shape, keep_empty
-        As for `build_chain`, which says what may go wrong, too.
+        As for `build_chain`, which also lists the errors.
+    limit : int
+        Bytes that a chunk may take now, ``max_chunk_bytes``, on which a chain depends.
     """
     parts = (metadata.codecs, metadata.data_type, metadata.fill_value, metadata.grid)
-    # a chain remembers what the limit on chunks allowed
-    key = (*map(id, parts), metadata.ndim, allow_pickle, keep_empty, config.current().max_chunk_bytes)
+    key = (*map(id, parts), metadata.ndim, allow_pickle, keep_empty, limit)
     known = _known.get(key)
     if known is not None:
         return known[1]
@@ -71,7 +72,7 @@ def _are_fixed(specs: Sequence[CodecSpec]) -> bool:
 
 
 def _inner_are_fixed(shards: Mapping[str, Any]) -> bool:
-    """Look into the configuration of shards, which has been found valid."""
+    """Return whether the inner codecs of shards are fixed, of a configuration that is valid."""
     for codec in (*shards["codecs"], *shards.get("index_codecs", ())):
         name, inner = (codec["name"], codec.get("configuration", {})) if isinstance(codec, Mapping) else (codec, {})
         if name not in _FIXED or (name == "sharding_indexed" and not _inner_are_fixed(inner)):

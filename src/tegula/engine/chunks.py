@@ -1,7 +1,7 @@
-"""What happens inside one chunk: part of it read, part of it changed; shards are chunks that hold chunks.
+"""One chunk: reading a part of it, and changing a part of it. A shard is a chunk that holds inner chunks.
 
-These functions are the definition of what a chunk's bytes mean. They recurse into shards, whose inner chunks are chunks
-themselves, and touch no more of a shard than they are asked for.
+These functions define what the bytes of a chunk mean. They recurse into shards, whose inner chunks are chunks again,
+and read no more of a shard than the selection needs (Zarr v3 "sharding_indexed" codec).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Selection = tuple[Any, ...]
 Field = str | list[str] | None
 GetRange = Callable[[ByteRange], bytes | None]
 
-_GAP: Final = 2**15  # bytes read in vain rather than asking a second time
+_GAP: Final = 2**15  # unneeded bytes that cost less to read than a second request
 _SMALL: Final = 2**8  # bytes
-_AT_ONCE: Final = 2**14  # inner chunks that are looked up before they are read
-_SPAN: Final = 2**23  # bytes asked for at once, so that a whole shard need not be in memory
+_AT_ONCE: Final = 2**14  # inner chunks that are located in the index before they are read
+_SPAN: Final = 2**23  # bytes of one request, so that a large shard is never in memory as a whole
 
 
 def merge_chunk(
@@ -43,7 +43,7 @@ def merge_chunk(
     field: Field,
     keep_empty: bool,
 ) -> Any | None:
-    """Return the new bytes of a chunk of which a part is replaced, or ``None`` if it need not be stored.
+    """Replace part of a chunk; return its new bytes, or ``None`` if it need not be stored.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def merge_chunk(
     shape : tuple of int
         The chunk's full shape.
     change : (selection, values, covers)
-        Where in the chunk to put which values, and whether that is all of the chunk that belongs to the array.
+        A selection in the chunk, the values for it, and whether it covers all elements that belong to the array.
     fill : 0-d ndarray
         The fill value.
     field : str, list of str or None
@@ -67,9 +67,9 @@ def merge_chunk(
     if chain.sharding is not None:
         return _merge_shard(chain.sharding, None if covers else old, shape, change, fill, field, keep_empty)
     if covers and values.shape == shape and values.dtype == fill.dtype and all(type(s) is slice for s in selection):
-        # the values are the chunk, but for the axes that run backwards
+        # the values are the whole chunk, except for axes that the selection reverses
         turned: tuple[Any, ...] = tuple(slice(None, None, -1 if s.step == -1 else 1) for s in selection)
-        chunk = values[(..., *turned)]  # without the dots, what has no dimensions would come out as a scalar
+        chunk = values[(..., *turned)]  # without the ellipsis a 0-d array would become a scalar
     elif covers or old is None:
         chunk = np.full(shape, fill, fill.dtype)
         _place(chunk, selection, values, field)
@@ -97,7 +97,7 @@ def copy_out(out: Array, work: Selection, chunk: Array, selection: Selection, fi
 
 
 def fill_out(out: Array, work: Selection, fill: Array) -> None:
-    """Put the fill value into a place of the result; a list or dict anew for each element, since it can be changed."""
+    """Write the fill value to a part of the result; a list or dict is copied for each element, since it is mutable."""
     value = fill[()]
     if fill.dtype.hasobject and isinstance(value, (list, dict)):
         place = out[(*work, ...)]
@@ -112,7 +112,7 @@ def fill_out(out: Array, work: Selection, fill: Array) -> None:
 
 
 def _one_element(selection: Selection) -> Selection:
-    """Select an element as a box, so that NumPy takes an object for what it is, even if that is a list or an array."""
+    """Select an element as a box of one, so that NumPy does not unpack an object that is a list or an array."""
     return (..., *(slice(index, index + 1) for index in selection))
 
 
@@ -151,7 +151,7 @@ def _merge_shard(
             field,
             keep_empty,
         )
-        # a view keeps an array in memory, which is more than a few bytes
+        # a view would keep the whole encoded array in memory for a few bytes
         entries[coords] = bytes(new) if new is not None and len(new) <= _SMALL else new
     if keep_empty and old is None:
         blank = None
@@ -195,9 +195,9 @@ def read_inner_chunks(
     shape : tuple of int
         The shard's full shape.
     selection : tuple
-        What to read of the shard.
+        The part of the shard to read.
     out : ndarray
-        Where to put it; of the shape that the selection gives.
+        Receives the elements; has the shape of the selection.
     fill : 0-d ndarray
         The fill value, for inner chunks that are missing.
     field : str, list of str or None
@@ -268,7 +268,7 @@ def _read_nested(
         length = size - offset if length is None else min(length, size - offset)
         return get((start + offset, length))
 
-    # the place may be given by index arrays, which would make a copy; so the part is read beside it
+    # where `work` holds index arrays, `out[work]` is a copy; so the part is read into a buffer first
     part = np.empty(out[work].shape, out.dtype)
     if not read_inner_chunks(sharding, get_inside, shape, selection, part, fill, field):
         raise CodecError("an inner shard lies outside its shard", codec="sharding_indexed")

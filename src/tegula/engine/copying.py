@@ -1,4 +1,4 @@
-"""Stored chunks moved from one array to another as they are, without being decoded; one at a time in each thread."""
+"""Copying of stored chunks from array to array without decoding them, one chunk at a time in each thread."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells, check_number, is_inside
 from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic
+from tegula.stores.capabilities import blocked_by
 
 __all__ = ["Moved", "can_copy_chunks", "copy_chunks", "part_of"]
 
 Coords = tuple[int, ...]
-_FIRST: Final = 4  # chunks by which to see how long one takes
+_FIRST: Final = 4  # chunks that are timed before threads are used
 _QUICK: Final = 0.001  # seconds
 _BATCH_BYTES: Final = 2**26  # of elements
 _BATCH: Final = 2**14  # chunks
 
 
 def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
-    """Return whether the stored chunks of one array hold the values of the other, but for containers and checksums.
+    """Return whether the stored chunks of two arrays decode to the same values, apart from containers and checksums.
 
     Both must have one shape, one grid, chains that decode alike, and one fill value where chunks may be missing.
     They may not be missing in the target if it is dense, or if it was opened to store all of them.
@@ -60,14 +61,14 @@ def _same_fill(source: StoredArray, target: StoredArray) -> bool:
 
 
 class Moved(NamedTuple):
-    """What became of some chunks.
+    """A report on a batch of copied chunks.
 
     Parameters
     ----------
     nbytes : int
         Bytes of their elements.
     copied, stored : int
-        How many were moved as they are, and how many the target stores.
+        How many were copied without decoding, and how many the target stores.
     before, after : int
         Bytes that the source and the target store for them.
     """
@@ -80,11 +81,11 @@ class Moved(NamedTuple):
 
 
 def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
-    """Move all chunks, and tell of one batch after the other.
+    """Copy all chunks, and yield a report after each batch.
 
-    A chunk is decoded and encoded if its length is not what it should be, if the target stores it in another way, or if
-    it is the last one of a dense array and the target stores whole chunks: then the fill value goes behind the end.
-    Missing chunks stay missing, unless the target stores all; where few are stored, only those are visited.
+    A chunk is decoded and encoded again if its length is wrong, if the target stores it in another way, or if it is the
+    last, shorter chunk of a dense array and the target stores whole chunks, padded with the fill value. Missing chunks
+    stay missing, unless the target stores all. Where few are stored, only those are visited.
 
     Raises
     ------
@@ -103,7 +104,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
             for_each(mover, batch, parallel, [source.chain, target.chain])
         except MemoryError as error:
             raise source.out_of_memory(error) from error
-        # moving small values is so quick that threads only wait for each other
+        # for small values threads would spend their time waiting for each other
         parallel = perf_counter() - start > _QUICK * len(batch)
         size = min(_BATCH, max(1, _BATCH_BYTES // max(1, source.chunk_nbytes)))
         copied = sum(kept for kept, _, _ in mover.moved)
@@ -113,13 +114,13 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         nbytes = _nbytes(source, batch)
         total -= nbytes
         yield Moved(nbytes, copied, stored, before, after)
-    source.check_exists()  # an array that is gone has no chunks, which must not be taken for the fill value
-    if total:  # what the chunks hold that were not visited
+    source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
+    if total:  # the elements of chunks that were not visited
         yield Moved(total, 0, 0, 0, 0)
 
 
 def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:
-    """Return the chunks to look at: all of the grid, or where few are stored those."""
+    """Return the chunks to visit: the stored ones where they are few, else the whole grid."""
     counts = source.metadata.grid.counts(source.metadata.shape)
     number = prod(counts)
     if _stores_all(target) and not source.metadata.dense:
@@ -140,7 +141,7 @@ def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
 
 
 class _Mover:
-    """Moves one chunk."""
+    """A function that copies one chunk, and keeps count."""
 
     def __init__(self, source: StoredArray, target: StoredArray) -> None:
         self.source = source
@@ -159,8 +160,8 @@ class _Mover:
         key = source.key(coords)
         try:
             data = source.store.get(key) if key else None
-            if data is None and key and (obstacle := source.store.obstruction(key)):
-                raise StoreError(f"the chunk can't be read: {obstacle}")
+            if data is None and key and (cause := blocked_by(source.store, key)):
+                raise StoreError(f"the chunk can't be read: {cause}")
         except TegulaError as error:
             source.locate(error, key)
             raise
@@ -175,7 +176,7 @@ class _Mover:
         self.moved.append((True, len(data), len(new)))
 
     def _fill(self, coords: Coords) -> None:
-        """Do for a missing chunk what the target needs."""
+        """Handle a missing chunk: store the fill value where the target stores every chunk."""
         target = self.target
         if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
             self._decode(coords)
@@ -202,7 +203,7 @@ class _Mover:
         source, target = self.source, self.target
         part = part_of(source, coords)
         plan = basic(part, source.metadata.shape, source.metadata.grid)
-        # of the source's type: the kernel copies elements as they are, and writing turns bytes round where it has to
+        # of the source's type: reading does not convert, and writing swaps bytes where the target's order differs
         values = np.empty(plan.work_shape, source.dtype)
         read(source, plan, values)
         write(target, basic(part, target.metadata.shape, target.metadata.grid), values)

@@ -1,4 +1,4 @@
-"""Metadata documents in a store: found, created once, and changed without losing anyone's change."""
+"""Metadata documents in a store: finding them, creating them once, and changing them without a lost update."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotF
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
 from tegula.formats.members import with_shape
-from tegula.formats.splicing import Absent, spliced
+from tegula.formats.splicing import Absent, splice
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, Store
+from tegula.stores.capabilities import delete_if
 
 __all__ = [
     "back_off",
@@ -30,8 +31,7 @@ __all__ = [
 ]
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
-# a directory that holds anything else is not searched to its last corner
-_DEPTH, _LISTINGS = 4, 200
+_DEPTH, _LISTINGS = 4, 200  # levels and listings of a search for nodes in a directory, which may hold anything
 Node = TypeVar("Node", bound=NodeMetadata)
 
 
@@ -45,11 +45,11 @@ class _Documents(Mapping[str, bytes]):
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._found: dict[str, bytes | None] = {}
-        if type(store).get_many is not Store.get_many:  # which is there because one answer takes long to come
+        if type(store).get_many is not Store.get_many:  # a store with a long latency
             self._fetch_all(keys)
 
     def _fetch_all(self, keys: Iterable[str]) -> None:
-        """Ask for all documents at once; what fails then will say so when it is asked for by itself."""
+        """Fetch all documents at once; after an error each is fetched by itself, and raises its own."""
         wanted = [*keys]
         with suppress(StoreError):
             answers = self._store.get_many([(self._prefix + key, (0, MAX_BYTES + 1)) for key in wanted])
@@ -58,12 +58,12 @@ class _Documents(Mapping[str, bytes]):
     def _fetch(self, key: str) -> bytes | None:
         if key not in self._found:
             try:
-                # one byte more than is accepted, however long the value is
+                # never read more than one byte above the limit of the parser
                 self._found[key] = self._store.get(self._prefix + key, (0, MAX_BYTES + 1))
             except StoreError as error:
                 if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
                     raise
-                self._found[key] = None  # what would be its directory is a document of another format
+                self._found[key] = None  # a document of another format stands in place of its directory
         return self._found[key]
 
     def __getitem__(self, key: str) -> bytes:
@@ -90,7 +90,7 @@ def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, b
 
 
 def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMetadata | None:
-    """Return what is stored at a path, detecting the format unless it is given; ``None`` if no node is there.
+    """Read the metadata of the node at a path; return ``None`` if there is none. The format is detected if not given.
 
     Raises
     ------
@@ -111,10 +111,10 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
 
 
 def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:
-    """Return a group without documents if there are nodes directly below the path.
+    """Return an implicit group, one without documents, if there are nodes directly below the path.
 
-    Of formats that have no documents for any group, nodes further down make one too if `deep`; not everything below is
-    looked through for them.
+    With `deep`, nodes of formats that have no group documents at all count further down, too. That search ends after
+    4 levels or 200 listings.
     """
     wanted = [find_format(format)] if format else [*FORMATS.values()]
     level = [f"{path}/" if path else ""]
@@ -126,7 +126,7 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
                 children = store.list_dir(prefix)[1]
             except StoreError:
                 if depth:
-                    continue  # a directory of others
+                    continue  # it may belong to another user or program
                 raise
             for child in children:
                 for item in wanted:
@@ -150,14 +150,14 @@ def _is_node(store: Store, prefix: str, item: Format) -> bool:
 
 
 def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
-    """Yield those prefixes directly below one of which a document of the format makes a node, sorted."""
+    """Yield, sorted, the prefixes directly below a prefix at which the format has a node."""
     if not any("/" in key for key in item.node_keys):
         return store.prefixes_with(prefix, item.node_keys)
     return (child for child in store.list_dir(prefix)[1] if has_node(store, child, item))
 
 
 def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
-    """Yield the prefixes directly below one without documents of its own that hold nodes of any format, sorted."""
+    """Yield, sorted, the prefixes directly below a folder without documents that hold nodes of any format."""
     keys = [key for item in FORMATS.values() for key in item.node_keys if "/" not in key]
     found = {*store.prefixes_with(prefix, keys)}
     inner = [item for item in FORMATS.values() if any("/" in key for key in item.node_keys)]
@@ -171,12 +171,12 @@ def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
 
 
 def has_node(store: Store, prefix: str, item: Format) -> bool:
-    """Return whether a document of the format makes a node of a prefix, without reading it."""
+    """Return whether the format has a node at a prefix, without reading its documents."""
     return any(_has_document(store, prefix, key) for key in item.node_keys)
 
 
 def _has_document(store: Store, prefix: str, key: str) -> bool:
-    """Return whether there is a document, which there is not where a document of another format is its directory."""
+    """Return whether a document exists; it does not where a file stands in place of its directory."""
     try:
         return store.exists(prefix + key)
     except StoreError as error:
@@ -198,16 +198,16 @@ def create_documents(
     Parameters
     ----------
     store, path, item, metadata
-        Where the node is written, in which format, and what it is.
+        Where the node is written, in which format, and its description.
     overwrite : bool
-        Whether a node that is there is written over.
+        Whether an existing node is overwritten.
     documents : dict of str to bytes, optional
-        What ``item.serialize`` makes of `metadata`, where the caller has it already.
+        The result of ``item.serialize(metadata)``, if the caller has it already.
 
     Returns
     -------
     dict of str to bytes
-        What the documents are now.
+        The stored documents, by key relative to `path`.
 
     Raises
     ------
@@ -219,25 +219,25 @@ def create_documents(
     main = next(key for key in item.node_keys if key in documents)
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
-    others.sort(key=lambda key: key == item.shape_key)  # as long as no length is known there is nothing to read
+    others.sort(key=lambda key: key == item.shape_key)  # last, since without it the array can't be opened
     before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
     if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
-        # left behind by another node: with a new document beside it, it would make a whole array
+        # a leftover of another node: beside a new document it would make a readable array
         with suppress(ConflictError):
-            store.delete(prefix + item.shape_key, if_generation=before[item.shape_key])
+            delete_if(store, prefix + item.shape_key, before[item.shape_key])
             before[item.shape_key] = ABSENT
-    # the document that makes a node of it decides who wins, so that who loses touches nothing of the winner's
+    # the document that makes the node is written first and decides the race, so that the loser changes nothing else
     if overwrite:
         store.set(prefix + main, documents[main])
     else:
-        _claim(store, path, item, main, documents)
+        _create_main(store, path, item, main, documents)
     try:
         for key, generation in before.items():
             if key in documents:
                 store.set(prefix + key, documents[key], if_generation=generation)
             elif generation != ABSENT:
-                store.delete(prefix + key, if_generation=generation)  # left behind by another node
-    except ConflictError:  # somebody has opened the node already, and set attributes of it
+                delete_if(store, prefix + key, generation)  # a leftover of another node
+    except ConflictError:  # another process has opened the new node and set attributes
         mine = metadata.attributes
         current = update_documents(
             store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes}), item=item
@@ -246,10 +246,10 @@ def create_documents(
     return documents
 
 
-def _claim(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> None:
-    """Write the document that makes a node, unless there is one, of whatever kind.
+def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> None:
+    """Write the document that makes a node, unless a node of any format is at the path.
 
-    Two that claim a path for nodes of different kinds may see each other: then both withdraw before they try again.
+    Two creators of different formats may see each other's document; then both delete their own and try again.
     """
     prefix = f"{path}/" if path else ""
     for attempt in range(10_000):
@@ -260,15 +260,19 @@ def _claim(store: Store, path: str, item: Format, main: str, documents: Mapping[
         if not _has_rival(store, path, item, documents):
             return
         with suppress(ConflictError):
-            store.delete(prefix + main, if_generation=mine)
+            delete_if(store, prefix + main, mine)
         back_off(attempt + 1)
         if _has_rival(store, path, item, documents):
             break
-    raise AlreadyExistsError("there is a node already", path=path or store.url, key=prefix + main)
+    raise AlreadyExistsError(
+        "something already exists at this path; pass overwrite=True to replace it",
+        path=path or store.url,
+        key=prefix + main,
+    )
 
 
 def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
-    """Return whether there are documents of another node than the one that consists of `documents`."""
+    """Return whether there are documents of a node other than those in `documents`."""
     prefix = f"{path}/" if path else ""
     for other in FORMATS.values():
         found = any(_has_document(store, prefix, key) for key in other.node_keys if key not in documents)
@@ -286,11 +290,11 @@ def update_documents(
     shape_only: bool = False,
     item: Format | None = None,
 ) -> Node:
-    """Read a node's documents, change the metadata and write what differs, again and again until nobody came between.
+    """Read a node's documents, change the metadata and write what differs; start again after a lost race.
 
-    With `shape_only` the change is at most one of an array's shape and grid; then, where the documents are still those
-    that `metadata` were read from, they are not parsed again. `item` reads and writes the documents; without it the
-    format of `metadata` does.
+    With `shape_only` the caller promises to change nothing but an array's shape and grid. Then documents equal to those
+    that `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the
+    format of `metadata`.
 
     Raises
     ------
@@ -302,7 +306,7 @@ def update_documents(
     for attempt in range(10_000):
         found = {key: store.get(prefix + key, with_generation=True) for key in item.keys}
         documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
-        same = shape_only and documents == metadata.documents
+        same = shape_only and documents and documents == metadata.documents
         current = metadata if same else item.parse(documents)
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
@@ -325,7 +329,7 @@ def _changed(
 ) -> tuple[Any, dict[str, bytes]]:
     """Return metadata as they will be read back, and the documents to write."""
     if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
-        # no more than the numbers is written; but what has no length may have chunks of none, too
+        # only the numbers of the shape are written; not where an axis, and perhaps its chunks, have the length 0
         plain = not old.dense and all(old.shape)
         raw = with_shape(documents[item.shape_key], new.shape) if plain else None
         if raw is not None:
@@ -335,23 +339,23 @@ def _changed(
     if found is not None:
         return found
     written = item.serialize(new)
-    # what JSON makes of it, and whether it can be read back at all
+    # as it will be read back, which also checks that it can be
     return item.parse({**documents, **written}), written
 
 
 def _with_attributes(
     item: Format, documents: dict[str, bytes], old: Node, new: Node
 ) -> tuple[Node, dict[str, bytes]] | None:
-    """Do what `_changed` does where a few attributes of many differ; ``None`` where all are to be written anew."""
+    """Do the work of `_changed` by splicing if only attributes differ; return ``None`` if that can't be done."""
     if item.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
         return None
     key, chain, fresh = item.attributes_at
-    # what `old` holds was parsed for this change: a value that was changed in place is another object
+    # `old` was parsed for this change, so a value that the user has changed in place is another object
     changes = {name: value for name, value in new.attributes.items() if old.attributes.get(name, Absent) is not value}
     changes |= dict.fromkeys(old.attributes.keys() - new.attributes.keys(), Absent)
-    if key not in documents or not changes.keys().isdisjoint(item.telling):
+    if key not in documents or not changes.keys().isdisjoint(item.interpreted_attributes):
         return None
-    found = spliced(documents[key], key, chain, old.attributes, changes, fresh)
+    found = splice(documents[key], key, chain, old.attributes, changes, fresh)
     if found is None:
         return None
     raw, attributes = found
@@ -359,6 +363,6 @@ def _with_attributes(
 
 
 def back_off(attempt: int) -> None:
-    """Wait a little longer after each lost race, and never as long as the others."""
+    """Wait before another attempt: longer after each lost race, for a random part of at most 50 ms."""
     if attempt:
         time.sleep(random.random() * min(0.05, 0.0001 * 2 ** min(attempt, 9)))

@@ -1,4 +1,4 @@
-"""Reads and writes of a stored array: the executor that carries them out, and what is done around that."""
+"""Reads and writes of a stored array: they go to its executor, and are repeated where the array has changed length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tegula import config, executors
 from tegula.codecs import equals_fill
 from tegula.engine import kernel, reference
-from tegula.engine.lengths import as_it_is_now
+from tegula.engine.lengths import retry_with_current_length
 from tegula.engine.pool import for_each
 from tegula.engine.stored import Box, Executor, StoredArray
 from tegula.engine.visiting import batches, check_number
@@ -21,14 +21,14 @@ from tegula.indexing import Plan
 __all__ = ["PREFERRED", "empty", "read", "write"]
 
 Array = npt.NDArray[Any]
-_FEW = 2**12  # chunks that are written one by one, whatever is stored
+_FEW = 2**12  # chunks up to which a write visits each, without listing the stored ones
 
 
 class Preferred:
     """The executor that the setting asks for: its functions are those of `kernel` or of `reference`.
 
-    Arrays keep the executor that they were opened with, and the setting may change after that. So this one changes with
-    the setting, and no operation has to ask for it. What it does is described by `Executor`.
+    Arrays refer to this object. Its functions are replaced when the setting changes, so that no operation has to look
+    the setting up. `Executor` describes the functions.
     """
 
     __slots__ = ("delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
@@ -50,11 +50,11 @@ class Preferred:
 
 PREFERRED = Preferred()
 PREFERRED.follow(config.current().executor)
-executors.follow(PREFERRED.follow)
+executors.subscribe(PREFERRED.follow)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Make an array that holds anything, for a result; a large one may lie in memory that is used again."""
+    """Make an uninitialised array for a result; a large one may reuse memory of an earlier one."""
     return PREFERRED.empty(shape, dtype)
 
 
@@ -64,7 +64,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     Raises
     ------
     SelectionError
-        If an array whose every chunk is stored has been shortened, and rows of the plan are gone.
+        If an array whose every chunk is stored has been shortened, and selected rows are gone.
     """
     try:
         array.executor.read(array, plan, out)
@@ -95,12 +95,12 @@ def _recover(
     plan: Plan,
     error: MemoryError | CodecError | StoreError,
 ) -> None:
-    """Try again where others have changed the array's length, and raise an error of ours otherwise."""
+    """Repeat an operation if another process has changed the length of the array, else raise the error."""
     if isinstance(error, MemoryError):
         raise array.out_of_memory(error) from error
     if not array.metadata.dense:
         raise error
-    as_it_is_now(array, plan, act, error)
+    retry_with_current_length(array, plan, act, error)
 
 
 def _write(array: StoredArray, plan: Plan, values: Array) -> None:
@@ -124,7 +124,7 @@ def _deletes(array: StoredArray, plan: Plan, values: Array) -> bool:
 
 
 def _write_stored(array: StoredArray, plan: Plan, values: Array) -> None:
-    """Write to the chunks that are stored, of all that a plan touches."""
+    """Write to the stored chunks that a plan selects."""
 
     def work(coords: tuple[int, ...]) -> None:
         if (item := plan.at(coords)) is not None:

@@ -1,4 +1,4 @@
-"""The answer of an operation that runs in the background: wait for it, or await it."""
+"""Futures: results of reads and writes that run in the background."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class Future(Generic[T]):
-    """What `Array.read` and `Array.write` return.
+    """The result of an operation in the background, returned by `Array.read` and `Array.write`.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def load(array: StoredArray) -> None:
 
 
 def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
-    """Run a function that reads or writes an array in the background; here and now where no thread can be started."""
+    """Run a function that reads or writes an array in the background, or at once where no thread can be started."""
     load(array)
     waiting: futures.Future[T] = futures.Future()
 
@@ -106,6 +106,6 @@ def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[
 
 
 def wait_for(store: Store) -> None:
-    """Wait until all work started on a store has ended; the futures keep its errors."""
+    """Wait until all operations started on a store have ended; their futures keep the errors."""
     for future in [future for future, used in _running.copy().items() if used is store]:
         future.exception()

@@ -1,7 +1,7 @@
-"""The compiled executor: a plan, handed over whole to the kernel, which carries it out without the interpreter.
+"""The compiled executor: hands a whole plan to the kernel, which carries it out without the interpreter's lock.
 
-It does what `tegula.engine.reference` does, sooner. What it can't do, Python objects and codecs that are written in
-Python, is left to that.
+Its results are those of `tegula.engine.reference`, which takes over where the kernel can't do the work: for Python
+objects, and for codecs that are written in Python.
 """
 
 from __future__ import annotations
@@ -29,23 +29,25 @@ if TYPE_CHECKING:
 __all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write"]
 
 Array = npt.NDArray[Any]
-_LARGE = 2**18  # from here on results lie in memory that is used again
+_LARGE = 2**18  # bytes from which on results reuse memory of earlier ones
 
 
 def _described(array: StoredArray) -> KernelArray | None:
-    """Return the kernel's description of an array, made when first needed; ``None`` if the kernel can't do this."""
+    """Return the kernel's description of an array, made at the first use; ``None`` if the kernel can't read it."""
     if array.kernel is not None:
         return array.kernel
     library = executors.choose(config.current().executor)
     if library is None:
         return None
+    # codecs and store as the kernel knows them
     chain = array.chain.native
     if chain is None or not array.fill.dtype.itemsize:
-        _leave(array)
+        _use_reference(array)
         return None
-    store = _kept_store(library, array)
+    store = _kernel_store(library, array)
     if store is None:
         return None
+    # the description, kept with the array
     metadata = array.metadata
     try:
         described: KernelArray = library.Array(
@@ -60,31 +62,31 @@ def _described(array: StoredArray) -> KernelArray | None:
             dense=metadata.dense,
         )
     except UnsupportedError:  # options that the kernel's codecs do not know
-        _leave(array)
+        _use_reference(array)
         return None
     object.__setattr__(array, "kernel", described)
     return described
 
 
-def _leave(array: StoredArray) -> None:
-    """Leave an array to the reference executor, from now on."""
+def _use_reference(array: StoredArray) -> None:
+    """Let the reference executor carry out all further operations on an array."""
     object.__setattr__(array, "executor", reference)
 
 
-def _kept_store(library: ModuleType, array: StoredArray) -> Any:
-    """Return the kernel's side of the store; ``None`` if it is not known yet whether the kernel opens its files."""
-    of, store = array.shared.get("store", (None, None))
-    if of is not array.store:
-        store = _store(library, array)
+def _kernel_store(library: ModuleType, array: StoredArray) -> Any:
+    """Return the kernel's object for the store; ``None`` while it is unknown whether the kernel can open its files."""
+    owner, store = array.shared.get("store", (None, None))
+    if owner is not array.store:
+        store = _new_kernel_store(library, array)
         if store is not None:
             array.shared["store"] = array.store, store
     return store
 
 
-def _store(library: ModuleType, array: StoredArray) -> Any:
+def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
     store = array.target
     if type(store) is LocalStore and sys.platform == "linux":
-        if store.ignores_case is None:  # as long as no name with letters has been looked for
+        if store.ignores_case is None:  # unknown until a name with letters has been looked up
             store.exists(array.prefix + find_format(array.metadata.format).shape_key)
         if store.ignores_case is None:
             return None
@@ -95,17 +97,17 @@ def _store(library: ModuleType, array: StoredArray) -> Any:
 
 
 def get(array: StoredArray, selection: Any) -> Any:
-    """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go by a plan."""
+    """Read a selection of ints, slices and an ellipsis; return ``None`` if the caller has to make the plan."""
     described = array.kernel or _described(array)
     if described is None:
         return reference.get(array, selection)
     try:
         return described.get(selection, config.current().threads, array.check_exists)
     except MemoryError:
-        return None  # reading by a plan reports what there is no memory for
+        return None  # reading by a plan reports which memory is missing
     except TegulaError as error:
         if array.metadata.dense and isinstance(error, (CodecError, StoreError)):
-            return None  # reading by a plan looks whether the length has changed
+            return None  # reading by a plan checks whether the length has changed
         array.locate(error)
         raise
 
@@ -161,7 +163,7 @@ def load(array: StoredArray) -> None:
 
 
 def may_hold_chunks(array: StoredArray, box: Box) -> bool:
-    """Return ``False`` if no chunk of a box is stored; files are looked for at one go, other stores are not asked."""
+    """Return ``False`` if no chunk of a box is stored as a file; other stores are not asked."""
     described = None if array.metadata.dense else _described(array)
     if described is None:
         return True
@@ -175,7 +177,7 @@ def may_hold_chunks(array: StoredArray, box: Box) -> bool:
 def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
     """Delete the chunks of a box if they are files; return whether all are deleted.
 
-    `holds` is called again and again while other writers are kept out, and ends it when it returns false.
+    `holds` is called repeatedly while other writers are locked out; deleting ends when it returns false.
     """
     described = None if array.metadata.dense else _described(array)
     if described is None:
@@ -188,7 +190,7 @@ def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bo
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Make an array that holds anything; a large one in memory that has been used before, if there is some."""
+    """Make an uninitialised array; a large one reuses memory of an earlier result, if there is any."""
     size = dtype.itemsize
     for length in shape:
         size *= length
@@ -200,7 +202,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return values as elements of `dtype`, as assigning them would make them; what is broadcast stays so."""
+    """Return values converted to `dtype` as by assignment; broadcast axes stay broadcast."""
     if values.dtype == dtype:
         return values
     single = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in values.strides])
@@ -208,7 +210,7 @@ def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _offset(array: StoredArray) -> int | None:
-    """Return where in an element the bytes lie that an operation is about; ``None`` if they are not in one piece."""
+    """Return the offset of the selected field in an element; ``None`` if it is not one contiguous piece."""
     if array.field is None:
         return 0
     if not isinstance(array.field, str):

@@ -1,8 +1,8 @@
-"""The length of an array whose every chunk is stored, read again where others may have changed it.
+"""The present length of a dense array, one that stores every chunk, where other processes may have changed it.
 
-Such an array is shortened by writing its length first and removing rows after that, and grows the other way round. So
-an operation that finds too few rows in a chunk, or no chunk, has met damage only if the length is still the same
-afterwards; else what it has read of the array is out of date.
+Shortening such an array writes its length first and removes rows after that; growing writes the length last. So an
+operation that finds too few rows in a chunk, or no chunk, has found damage only if the length is still the same
+afterwards. Otherwise its metadata is out of date.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tegula.indexing import Plan
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Generation
 
-__all__ = ["as_it_is_now", "current_length"]
+__all__ = ["current_length", "retry_with_current_length"]
 
 _RETRIES = 10_000
 
 
 def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
-    """Read how long an array is now, and check that it still is the one that was opened.
+    """Read the present length of an array, and check that it still is the one that was opened.
 
     Returns
     -------
     tuple
-        The array with that length, the document that says it, and its generation.
+        The array with that length, the document that holds it, and the generation of the document.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
             documents[name] = array.store.get(array.prefix + name) or b""
     if documents == old.documents:
         return array, raw, generation
-    if item.is_draft(old.documents.get(item.shape_key, b"")):  # which is unique
+    if item.is_draft(old.documents.get(item.shape_key, b"")):  # a draft is unique
         raise _replaced(array)
     try:
         found = item.parse(documents)
@@ -72,26 +72,26 @@ def _replaced(array: StoredArray) -> MetadataError:
     return error
 
 
-def as_it_is_now(
+def retry_with_current_length(
     array: StoredArray, plan: Plan, act: Callable[[StoredArray], None], error: CodecError | StoreError
 ) -> None:
-    """Carry out a plan once more after `error`, with the length that the array has now.
+    """Repeat an operation after `error`, with the present length of the array.
 
     Parameters
     ----------
     array : StoredArray
         The array as it was when the operation failed.
     plan : Plan
-        What the operation reads or writes.
+        The plan of the operation.
     act : callable
-        Carries it out on an array.
+        Carries the plan out on an array.
     error : CodecError or StoreError
-        What went wrong, raised again if the length has not changed.
+        The error of the operation, raised again if the length has not changed.
 
     Raises
     ------
     SelectionError
-        If rows of the plan are gone: the array has been shortened since it was opened.
+        If selected rows are gone, since the array has been shortened.
     """
     last = _last_row(array, plan)
     failed_at: Generation | None = None
@@ -100,7 +100,7 @@ def as_it_is_now(
         rows = now.metadata.shape[0]
         if last >= rows:
             shortened = SelectionError(
-                f"there is no row {last} any more: the array has been shortened to {rows} rows since it was opened; "
+                f"row {last} no longer exists: the array has been shortened to {rows} rows since it was opened; "
                 "refresh it"
             )
             array.locate(shortened)

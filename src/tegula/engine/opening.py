@@ -1,4 +1,4 @@
-"""How an array is opened for the engine: its codecs are built, its limits checked, its executor chosen."""
+"""Opening an array for the engine: codecs are built, limits checked, and the executor is chosen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.engine import reference
 from tegula.engine.chains import chain_of
 from tegula.engine.executors import PREFERRED
 from tegula.engine.stored import Executor, StoredArray
-from tegula.engine.texts import TextChain
+from tegula.engine.strings import StringChain
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import find_format
 from tegula.metadata.fill_values import undefined_fill
@@ -32,22 +32,23 @@ def stored_array(
     write_empty: bool | None = None,
     document: str | None = None,
 ) -> StoredArray:
-    """Look up what an array needs, and refuse what can't be read or is larger than the limits.
+    """Return an array ready to be read and written; refuse one that can't be read or exceeds the limits.
 
     Parameters
     ----------
     store, path, metadata
-        Where the array is, and what it is.
+        Where the array is, and its description.
     allow_pickle, write_empty
         Whether a codec may pickle, and whether chunks equal to the fill value are stored.
     document : str, optional
-        Key of the document that the array exists by; by default that of its own documents which says the shape.
+        Key of the document without which the array does not exist; by default its document that holds the shape.
 
     Raises
     ------
     MetadataError, UnsupportedError
         If the codecs are not known or do not fit the data type and chunks, or a chunk exceeds ``max_chunk_bytes``.
     """
+    # the limit on memory for one chunk
     prefix = f"{path}/" if path else ""
     dtype = metadata.data_type.numpy
     chunk = metadata.grid.largest_chunk()
@@ -58,34 +59,39 @@ def stored_array(
         raise MetadataError(
             f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=place, field="chunks"
         )
+    # the fill value; where the format leaves it undefined, zeros stand for it
     fill = metadata.fill_value
     if fill is None:
         fill = undefined_fill(metadata.data_type)
         if metadata.data_type.variable:
             fill[()] = None
+    # the codecs
+    regular = metadata.grid.is_regular
     try:
         chain = chain_of(
             metadata,
             fill,
             allow_pickle=allow_pickle,
-            chunk_shape=chunk if metadata.grid.is_regular else None,
+            chunk_shape=chunk if regular else None,
             keep_empty=write_empty,
+            limit=limit,
         )
-        if not metadata.grid.is_regular:
+        if not regular:
             _check_indexes(chain, chunk)
     except TegulaError as error:
         error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise
     if document is None and (own := find_format(metadata.format).shape_key) in metadata.documents:
         document = prefix + own
+    # the executor
     executor: Executor = PREFERRED
     if metadata.data_type.variable:  # Python makes objects; the kernel helps with the bytes of text
-        chain, executor = TextChain(chain), reference
+        chain, executor = StringChain(chain), reference
     return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, document, executor, write_empty)
 
 
 def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> None:
-    """Refuse shards with a huge index, as the codec itself does where all shards have one shape."""
+    """Refuse shards with a huge index; where all shards have one shape, the codec itself does that."""
     while chain.sharding is not None:
         if (size := chain.sharding.index_nbytes(shard)) > _MAX_INDEX_BYTES:
             raise MetadataError(

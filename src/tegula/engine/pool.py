@@ -1,4 +1,4 @@
-"""Threads: one small pool for the chunks of an operation, one for operations that run in the background."""
+"""Thread pools: one for the chunks of an operation, one for operations that run in the background."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _pools: dict[str, tuple[int, ThreadPoolExecutor]] = {}
 
 
 def _forget_pools() -> None:
-    """After a fork the child has no threads: it starts pools of its own when it needs them."""
+    """Drop the pools in a forked child, which has no threads and starts pools of its own when it needs them."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()
@@ -46,25 +46,25 @@ def in_background(run: Callable[[], object]) -> None:
 
     Where no thread can be started, as while the interpreter ends, it is called before this returns.
     """
-    unclaimed = threading.Lock()
+    not_run = threading.Lock()
 
     def once() -> None:
-        if unclaimed.acquire(blocking=False):
+        if not_run.acquire(blocking=False):
             run()
 
     try:
         _pool("operation", max(4, config.current().threads)).submit(once)
-    except RuntimeError:  # it may have been queued all the same, for a thread that is busy
+    except RuntimeError:  # it may still have been queued for a busy thread
         once()
 
 
 def for_each(
     work: Callable[[T], None], items: Iterable[T], parallel: bool, chains: Iterable[CodecChain | InnerChain] = ()
 ) -> None:
-    """Call `work` on each item; in parallel, the calling thread and the pool's draw them from one iterator.
+    """Call `work` on each item; in parallel, the calling thread and those of the pool take items from one iterator.
 
-    What `work` uses of `chains` is imported before. The first exception stops the drawing and is raised when the calls
-    under way have ended.
+    The codecs of `chains` are imported before, so that no thread of the pool imports anything. After the first
+    exception no further item is taken, and it is raised when the running calls have ended.
     """
     threads = config.current().threads
     if not parallel or threads == 1:
@@ -73,6 +73,8 @@ def for_each(
         return
     for chain in chains:
         chain.load()
+
+    # what the threads share: the iterator, the lock for taking from it, and whether one has failed
     source = iter(items)
     drawing = threading.Lock()
     failed = threading.Event()
@@ -95,19 +97,20 @@ def for_each(
                 work(item)
         except BaseException as error:
             if isinstance(error, GaveUp) and failed.is_set():
-                return  # what has failed before is raised
+                return  # the error of the other thread is raised
             failed.set()
             raise
         finally:
             end_waiting(before)
 
+    # the calling thread works, too; it does all the work where no thread can be started, as while the interpreter ends
     helpers: list[Future[None]] = []
-    with suppress(RuntimeError):  # no threads are to be had while the interpreter ends; the calling one does it all
+    with suppress(RuntimeError):
         helpers += [_pool("chunk", threads - 1).submit(run) for _ in range(threads - 1)]
     try:
         run()
     finally:
-        # a helper that has not started yet finds nothing left to draw, so it is taken back
+        # a helper that has not started yet would find no item left, so it is cancelled
         done, _ = wait([helper for helper in helpers if not helper.cancel()], return_when=FIRST_EXCEPTION)
         wait([helper for helper in helpers if not helper.cancelled()])
     for helper in done:

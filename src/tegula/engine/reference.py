@@ -1,6 +1,6 @@
-"""The reference executor: a plan, carried out in plain Python.
+"""The reference executor: carries out plans in plain Python.
 
-It is the definition of what reading and writing do; any other executor returns the same, sooner.
+It defines what reading and writing do. The kernel gives the same results, faster.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, Un
 from tegula.indexing import Plan, Projection
 from tegula.indexing.plan import plain
 from tegula.stores import ByteRange, Generation
+from tegula.stores.capabilities import blocked_by
 
 __all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
 
 Array = npt.NDArray[Any]
-_LARGE = 2**26  # bytes of a result, before which it is not asked how large the memory is
+_LARGE = 2**26  # bytes of a result up to which the size of the memory is not looked up
 _PARALLEL_BYTES = 2**18  # below this the threads cost more than they save
 _RETRIES = 10_000
 _MISSING = "the chunk is missing"
 
 
 def get(array: StoredArray, selection: Any) -> Any:
-    """Read a selection of ints, slices and an ellipsis at one go; ``None`` if it has to go by a plan made elsewhere."""
+    """Read a selection of ints, slices and an ellipsis; return ``None`` if the caller has to make the plan."""
     metadata, dtype = array.metadata, array.metadata.data_type.numpy
     plan = plain(selection, metadata.shape, metadata.grid)
     if plan is None or prod(plan.work_shape) * dtype.itemsize > _LARGE:
@@ -43,10 +44,10 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         read(array, plan, out)
     except MemoryError:
-        return None  # reading by a plan reports what there is no memory for
+        return None  # reading by a plan reports which memory is missing
     except (CodecError, StoreError):
         if metadata.dense:
-            return None  # reading by a plan looks whether the length has changed
+            return None  # reading by a plan checks whether the length has changed
         raise
     return out[()] if plan.is_point else out
 
@@ -79,7 +80,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
 
 
 def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
-    """Read part of a chunk; return whether it is stored, which it is not if the fill value stands for it."""
+    """Read part of a chunk; return ``False`` if it is not stored and was read as the fill value."""
     coords, selection, place, _ = item
     key = array.key_template.format(*coords)
     try:
@@ -97,8 +98,8 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
             return True
 
         # nothing is stored: the fill value, unless the chunk had to be there
-        if key and (obstruction := array.store.obstruction(key)):
-            raise StoreError(f"the chunk can't be read: {obstruction}")
+        if key and (cause := blocked_by(array.store, key)):
+            raise StoreError(f"the chunk can't be read: {cause}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
         fill_out(out, place, array.fill if array.field is None else array.fill[array.field])
@@ -120,7 +121,7 @@ def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
     if sharding is None:
         return False
     shape = array.metadata.grid.chunk_shape(coords)
-    target = out[work] if work else out  # a 0-d array selected with () would no longer be an array
+    target = out[work] if work else out  # selecting () from a 0-d array would give a scalar
     inside = np.may_share_memory(target, out) if target.size else True
     for attempt in range(_RETRIES):
         seen: list[Generation] = []
@@ -151,8 +152,8 @@ def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
     """Store `values`, an array of the plan's ``work_shape``, where the plan says.
 
-    A chunk that is wholly replaced is written at once; of the others the old value is read, changed and written on
-    condition that nobody else wrote it in between, until that holds.
+    A chunk that is replaced as a whole is written without condition. Others are read, changed, and written on condition
+    that their generation is still the same; after a lost race this is repeated.
 
     Raises
     ------
@@ -168,7 +169,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Make an array that holds anything, for a result."""
+    """Make an uninitialised array for a result."""
     return np.empty(shape, dtype)
 
 
@@ -178,17 +179,17 @@ def load(array: StoredArray) -> None:
 
 
 def may_hold_chunks(array: StoredArray, box: Box) -> bool:
-    """Return ``True``: that is found out by asking the store for each chunk of the box, not at one go."""
+    """Return ``True``: the caller has to ask the store for each chunk of the box."""
     return True
 
 
 def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
-    """Return ``False``: the chunks of a box are deleted one by one, not at one go."""
+    """Return ``False``: the caller has to delete the chunks of the box one by one."""
     return False
 
 
 def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, Array, bool]) -> None:
-    """Replace part of one chunk; `change` is what `merge_chunk` takes."""
+    """Replace part of one chunk; `change` is as for `merge_chunk`."""
     key = array.key(coords)
     store, chain, field = array.target, array.chain, array.field
     shape = array.metadata.grid.chunk_shape(coords)
@@ -196,6 +197,8 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
     try:
         if not key:
             raise UnsupportedError("this format has no chunk key for an array without dimensions")
+
+        # a chunk that is replaced as a whole
         selection, values, covers = change
         covers = covers and field is None
         if covers and not _overhangs(array, coords, shape):
@@ -205,10 +208,12 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
             else:
                 store.set(key, new)
             return
+
+        # read-modify-write, until no other writer comes in between
         for attempt in range(_RETRIES):
             old, generation = store.get(key, with_generation=True)
-            if old is None and (obstruction := store.obstruction(key)):
-                raise StoreError(f"the chunk can't be written: {obstruction}")
+            if old is None and (cause := blocked_by(store, key)):
+                raise StoreError(f"the chunk can't be written: {cause}")
             if old is None and array.metadata.dense and not covers:
                 raise StoreError(_MISSING)
             new = _merged(array, old, coords, (selection, values, covers))
@@ -235,7 +240,7 @@ def _overhangs(array: StoredArray, coords: tuple[int, ...], chunk: tuple[int, ..
 def _merged(
     array: StoredArray, old: bytes | None, coords: tuple[int, ...], change: tuple[Any, Array, bool]
 ) -> Any | None:
-    """Change part of a chunk; a damaged one is an error only where something of it would have been kept."""
+    """Change part of a chunk; a damaged chunk is an error only if some of its elements are kept."""
     selection, values, covers = change
     part = (selection, values, False)
     try:

@@ -1,4 +1,4 @@
-"""What a changed shape does to chunks: nothing that was cut off may ever be seen again."""
+"""Resizing: a changed shape and its chunks. Elements that were cut off never reappear."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
 from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.stores.capabilities import delete_if
 
 __all__ = ["cut_off", "grown", "make_room", "resize"]
 
@@ -29,10 +30,10 @@ Shape = tuple[int, ...]
 Holds = Callable[[], bool]
 Change = Callable[[ArrayMetadata], ArrayMetadata]
 _RETRIES = 10_000
-_FEW = 64  # chunks that are looked for one by one, however few there were before
-_SHARE = 4  # one of so many chunks, too: asking for one takes longer than finding it in a listing
-_MANY = 2**16  # chunks that are deleted without a look whether they are there, which costs a microsecond each
-_SMALL = 2**22  # bytes that are rather read at one go than looked for
+_FEW = 64  # chunks that are always looked up one by one
+_SHARE = 4  # and up to this fraction of the grid: a lookup takes longer than an entry of a listing
+_MANY = 2**16  # chunks that are deleted without checking that they exist, a microsecond each
+_SMALL = 2**22  # bytes that are faster to read than to look up chunk by chunk
 
 
 def resize(
@@ -42,21 +43,21 @@ def resize(
     restored: Callable[[ArrayMetadata], StoredArray],
     holds: Callable[[ArrayMetadata], bool] | None = None,
 ) -> StoredArray:
-    """Change the shape of an array, so that what is cut off is gone and what is added holds the fill value.
+    """Change the shape of an array: elements cut off are deleted, added ones hold the fill value.
 
     Parameters
     ----------
     path : str
         Its path in the store.
     shape : callable
-        Gives the new shape for the metadata that are stored, or raises.
+        Returns the new shape for the stored metadata, or raises.
     update : callable
-        Stores the metadata that a function makes of the present ones, calling it again if they changed in between, and
-        returns the array that they describe.
+        Applies a function to the stored metadata and stores the result; after a lost race, again. Returns the array as
+        it is then.
     restored : callable
-        Returns the array that metadata describe.
+        Returns the array for some metadata.
     holds : callable, optional
-        Says whether the stored shape is still that of some metadata; without it the metadata are read.
+        Returns whether the stored shape still is that of some metadata; by default the documents are read.
 
     Returns
     -------
@@ -91,11 +92,10 @@ def grown(grid: ChunkGrid, shape: Shape) -> ChunkGrid:
 
 
 def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None) -> None:
-    """Clear what stands where an array is about to grow, left there by a shrink that was interrupted or by others.
+    """Clear old chunks where an array is about to grow: leftovers of an interrupted shrink, or of another program.
 
-    To be called before the new shape is stored. A few new chunks are looked for where they would be, of which reading
-    them is the cheapest way where that is little; for many all stored chunks are listed. What lies beyond the
-    new shape, too, is left to whoever grows the array that far.
+    Call it before the new shape is stored. A few new chunks are looked up one by one, or read where they are small; for
+    many, all stored chunks are listed. Chunks beyond the new shape may stay; growing that far clears them.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
 
 
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
-    """Delete the chunks that lie outside an array, and clear what the outermost hold beyond it.
+    """Delete the chunks that lie outside an array, and clear the part of its outermost chunks beyond its edge.
 
-    To be called once the shape has been stored. The work is a few operations for each chunk outside or across the edge,
-    and one listing unless there are few of them, however large the array was. What others append meanwhile is left
-    alone: they take the room before they fill it.
+    Call it after the shape has been stored. It takes a few operations for each chunk outside or across the edge, and
+    one listing unless these are few, however large the array was. Chunks that another process appends at the same time
+    are left alone, since it stores the new shape before it fills them.
 
     Parameters
     ----------
@@ -132,16 +132,17 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
     path : str
         Its path in the store.
     before : tuple of int, optional
-        The shape that it had; without it nothing beyond the present one is left, whatever it was.
+        The shape it had; by default all chunks beyond the present shape are deleted.
     holds : callable, optional
-        Says after each look at a chunk whether the shape is still the one that the array was cut to; without it the
-        metadata are read.
+        Returns whether the array still has the shape that it was cut to; called after each chunk is read. By default
+        the documents are read.
     """
     grid, shape = array.metadata.grid, array.metadata.shape
     if before is None:
         _clear(array, path, holds, array.stored_chunks())
         return
-    outside = [*_difference(tuple(_counts(grid, before)), grid.counts(shape))]
+    counts = tuple(axis.count(size) for axis, size in zip(grid.axes, before))  # `before` may reach beyond the grid
+    outside = [*_difference(counts, grid.counts(shape))]
     number = _number(outside)
     listed = number > _MANY and array.is_sparse(number)
     still_holds = partial(_shape_holds, array, path, holds)
@@ -153,12 +154,6 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
         _clear(array, path, holds, array.stored_chunks())
     else:
         _clear(array, path, holds, ((coords, array.key(coords)) for part in parts for coords in cells(part)))
-
-
-def _counts(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
-    """Yield the number of chunks along each axis of a shape that may reach beyond the grid."""
-    for axis, size in zip(grid.axes, shape):
-        yield axis.count(size)
 
 
 def _ends(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
@@ -175,7 +170,7 @@ def _shape_holds(array: StoredArray, path: str, holds: Holds | None) -> bool:
 
 
 def _difference(outer: Shape, inner: Shape) -> Iterator[Box]:
-    """Yield boxes that do not overlap and make up what lies in one shape but not in another.
+    """Yield boxes that do not overlap, and together cover the part of one shape that lies outside another.
 
     Examples
     --------
@@ -199,13 +194,13 @@ def _number(parts: Iterable[Box]) -> int:
 
 
 def _is_listed(array: StoredArray, parts: Iterable[Box], counts: Shape) -> bool:
-    """Return whether all stored chunks are rather listed than those of some boxes looked for one by one."""
+    """Return whether listing all stored chunks is cheaper than looking up those of some boxes one by one."""
     number = _number(parts)
     return number > max(_FEW, prod(counts) // _SHARE) or array.is_sparse(number)
 
 
 def _is_blank(array: StoredArray, box: Box) -> bool:
-    """Return whether nothing but the fill value can be read in a box."""
+    """Return whether all elements of a box are the fill value."""
     plan = basic(tuple(slice(*bounds) for bounds in box), array.metadata.shape, array.metadata.grid)
     work = empty(plan.work_shape, array.dtype)
     try:
@@ -220,18 +215,19 @@ def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: Iterable[
     affected = (item for item in chunks if _reach(grid, item[0], shape) != "inside")
     for batch in batches(affected):
         changes = any(_reach(grid, coords, shape) == "across" for coords, _ in batch)
-        for_each(lambda item: _settle(array, path, holds, *item), batch, True, [array.chain] if changes else [])
+        for_each(lambda item: _clear_chunk(array, path, holds, *item), batch, True, [array.chain] if changes else [])
 
 
 def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:
-    """Say whether a chunk lies inside of an array, outside, or across its edge."""
+    """Return whether a chunk lies "inside" an array, "outside", or "across" its edge."""
     if any(number >= count for number, count in zip(coords, grid.counts(shape))):
         return "outside"
     ends = (axis.start(n) + axis.length(n) for axis, n in zip(grid.axes, coords))
     return "across" if any(end > size for end, size in zip(ends, shape)) else "inside"
 
 
-def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, key: str) -> None:
+def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coords, key: str) -> None:
+    """Delete a chunk outside an array, or clear its part beyond the edge; do nothing if the array has grown over it."""
     store, metadata = array.target, array.metadata
     reach = _reach(metadata.grid, coords, metadata.shape)
     try:
@@ -239,7 +235,7 @@ def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, 
             raw, generation = store.get(key, (0, 0) if reach == "outside" else None, with_generation=True)
             if raw is None:
                 return
-            # the shape is looked up after the chunk: whoever has taken room since then changes the chunk, too
+            # the shape is read after the chunk: a process that has grown the array since then changes the chunk, too
             if holds is not None:
                 current: NodeMetadata | None = metadata if holds() else None
             else:
@@ -250,11 +246,12 @@ def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, 
             if reach == "inside":
                 return
             if before == "outside" and reach != "outside":
-                continue  # with all of its bytes
+                continue  # and read all of its bytes
+            # delete or rewrite it, unless another writer has changed it
             try:
                 new = None if reach == "outside" else _cleared(array, raw, coords, current.shape)
                 if new is None:
-                    store.delete(key, if_generation=generation)
+                    delete_if(store, key, generation)
                 elif new != raw:
                     store.set(key, new, if_generation=generation)
                 return
@@ -264,14 +261,14 @@ def _settle(array: StoredArray, path: str, holds: Holds | None, coords: Coords, 
     except MemoryError as error:
         raise array.out_of_memory(error) from error
     except CodecError:
-        return  # of a damaged chunk nothing can be seen
+        return  # a damaged chunk can't be read, so nothing of it reappears
     except TegulaError as error:
         array.locate(error, key)
         raise
 
 
 def _cleared(array: StoredArray, raw: bytes, coords: Coords, shape: Shape) -> Any | None:
-    """Return the bytes of a chunk with the fill value beyond the edge, ``None`` if there is nothing else in it."""
+    """Return the bytes of a chunk with the fill value beyond the edge; ``None`` if it then holds nothing else."""
     grid = array.metadata.grid
     chunk = array.stored_shape(coords, raw)
     if array.metadata.dense:  # such chunks end where the array does

@@ -20,6 +20,7 @@ from tegula.errors import CodecError, NotFoundError, StoreError, TegulaError, ou
 from tegula.indexing import Plan
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import Anchoring
 
 if TYPE_CHECKING:
     from tegula._kernel import Array as KernelArray
@@ -28,16 +29,16 @@ __all__ = ["Box", "Executor", "StoredArray", "physical_memory"]
 
 Array = npt.NDArray[Any]
 Box = tuple[tuple[int, int], ...]
-"""Of grid coordinates: the first and the end along each axis."""
+"""A box of chunks: the first grid coordinate along each axis, and the one after the last."""
 
-_FEW = 2**12  # chunks that are looked for one by one, however few are stored
-_LITTLE = 2**26  # bytes of elements that take no longer to go through than a listing
-_SHARE = 4  # asking for a chunk takes longer than finding it in a listing
+_FEW = 2**12  # chunks that are always looked up one by one
+_LITTLE = 2**26  # bytes of elements that are visited as fast as a listing is made
+_SHARE = 4  # a lookup takes longer than an entry of a listing
 
 
 @cache
 def physical_memory() -> int:
-    """Return the bytes of memory this machine has; 2**48 where it does not tell."""
+    """Return the bytes of memory of this machine; 2**48 where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -45,14 +46,14 @@ def physical_memory() -> int:
 
 
 class Executor(Protocol):
-    """What carries out the reads and writes of stored arrays: the modules `reference` and `kernel`.
+    """A module that carries out reads and writes of stored arrays: `reference` or `kernel`.
 
-    Both give the same results. Callers go through `tegula.engine.read` and `write`, which know arrays whose length
-    changes under the operation; `get` is the short way of a whole read.
+    Both give the same results. Callers use `tegula.engine.read` and `write`, which also handle arrays whose length
+    changes during the operation; `get` makes the plan and the result, too.
     """
 
     def get(self, array: StoredArray, selection: Any, /) -> Any:
-        """Read a selection of ints, slices and an ellipsis; ``None`` if it has to go by a plan."""
+        """Read a selection of ints, slices and an ellipsis; return ``None`` if the caller has to make the plan."""
 
     def read(self, array: StoredArray, plan: Plan, out: Array, /) -> None:
         """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects."""
@@ -61,55 +62,55 @@ class Executor(Protocol):
         """Store `values`, an array of the plan's ``work_shape``, where the plan says."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array:
-        """Make an array that holds anything, for a result."""
+        """Make an uninitialised array for a result."""
 
     def load(self, array: StoredArray, /) -> None:
         """Import what reading and writing the array need, so that no other thread has to."""
 
     def may_hold_chunks(self, array: StoredArray, box: Box, /) -> bool:
-        """Return ``False`` if it is found at one go that no chunk of a box is stored, else ``True``."""
+        """Return ``False`` if a single listing shows that no chunk of a box is stored, else ``True``."""
 
     def delete_chunks(self, array: StoredArray, box: Box, holds: Callable[[], bool], /) -> bool:
-        """Delete the chunks of a box at one go, as long as `holds` returns true; return whether all are deleted."""
+        """Delete the chunks of a box as long as `holds` returns true; return whether all are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """Everything that reading and writing chunks needs, looked up once when an array is opened.
+    """An array as the engine reads and writes it, with everything looked up once when it is opened.
 
     Parameters
     ----------
     store : Store
         Where the chunks are.
     prefix : str
-        What stands before each chunk key: ``""`` or the node's path and ``/``.
+        The prefix of each key: ``""`` or the node's path and ``/``.
     metadata : ArrayMetadata
-        What the array is.
+        The array's description.
     chain : CodecChain
-        How a chunk becomes bytes.
+        Its codecs.
     fill : 0-d ndarray
-        What a missing chunk is filled with: the fill value, or zeros where the format leaves it undefined.
+        The fill value of missing chunks; zeros where the format leaves it undefined.
     chunk_nbytes : int
         Bytes of the largest chunk in memory.
     document : str or None
-        Key of the document that the array exists by; ``None`` if it was opened without one.
+        Key of the document without which the array does not exist; ``None`` if it was opened without one.
     executor : Executor
-        What reads and writes it, chosen when the array is opened.
+        The module that reads and writes it.
     write_empty : bool or None
-        Whether chunks equal to the fill value are stored; ``None`` for what the configuration says.
+        Whether chunks equal to the fill value are stored; ``None`` for the setting of `tegula.config`.
     field : str or list of str, optional
-        The fields of a structured type that an operation is about.
+        The fields of a structured type that an operation reads or writes.
     shared : dict
-        What the kernel and `target` keep of the store; all descriptions of the array made of each other share it.
+        The kernel's object for the store and the store for writing, shared by all copies of this object.
 
     Attributes
     ----------
     kernel : tegula._kernel.Array or None
-        The kernel's description of the array, made by `tegula.engine.kernel` when it is first needed.
+        The kernel's description of the array, made by `tegula.engine.kernel` at the first use.
     key_template : str
-        A format string that makes the store's key of a chunk's grid coordinates; ``""`` if the format has no key.
+        A format string that turns grid coordinates into the key of a chunk; ``""`` if the format has no key.
     one_shape : tuple of int or None
-        The shape of all chunks, if it is one and known without their bytes.
+        The shape of all chunks, if they have one and it is known without their bytes.
     is_plain : bool
         Whether elements are copied between a chunk and a result by assignment: neither objects nor structures.
     """
@@ -131,7 +132,7 @@ class StoredArray:
     is_plain: bool = dataclasses.field(default=False, init=False, compare=False, repr=False)
 
     def look_up(self) -> None:
-        """Look up `key_template`, `one_shape` and `is_plain`, as is done before the first chunk is read."""
+        """Look up `key_template`, `one_shape` and `is_plain`, before the first chunk is read."""
         metadata, dtype = self.metadata, self.fill.dtype
         template = metadata.keys.template(metadata.ndim)
         prefix = self.prefix if template else ""
@@ -144,7 +145,9 @@ class StoredArray:
         """The store for writing chunks, which makes no directory for an array whose document is gone."""
         of, target = self.shared.get("target", (None, None))
         if of is not self.store:
-            target = self.store if self.document is None else self.store.anchored(self.document)
+            target = self.store
+            if self.document is not None and isinstance(target, Anchoring):
+                target = target.anchored(self.document)
             self.shared["target"] = self.store, target
         found: Store = target
         return found
@@ -160,8 +163,8 @@ class StoredArray:
 
     @property
     def keeps_empty(self) -> bool:
-        """Whether chunks equal to the fill value are stored."""
-        if self.metadata.dense:
+        """``True`` if chunks equal to the fill value are stored; always if the store has no conditional delete."""
+        if self.metadata.dense or not self.store.conditional_delete:
             return True
         return config.current().write_empty_chunks if self.write_empty is None else self.write_empty
 
@@ -172,12 +175,12 @@ class StoredArray:
         return self.key_template.format(*coords)
 
     def stored_shape(self, coords: tuple[int, ...], data: bytes | None) -> tuple[int, ...]:
-        """Return the shape of a chunk as its bytes hold it; of a missing one, as it has to be.
+        """Return the shape that the bytes of a chunk hold; for a missing chunk, the shape it must have.
 
         Raises
         ------
         CodecError
-            If it is shorter than the array needs it to be.
+            If the chunk has fewer rows than the array needs.
         """
         shape = self.metadata.grid.chunk_shape(coords)
         if not self.metadata.dense:
@@ -189,12 +192,12 @@ class StoredArray:
         return (rows, *shape[1:])
 
     def check_exists(self) -> None:
-        """Look whether the array is still there, as every read does once that finds chunks absent.
+        """Check that the array still exists, as every read does that finds chunks absent.
 
         Raises
         ------
         NotFoundError
-            If the document is gone that the array exists by: then an absent chunk is not the fill value.
+            If its document is gone: then an absent chunk must not be read as the fill value.
         """
         if self.document is not None and not self.store.exists(self.document):
             error = NotFoundError("the array has been deleted or moved since it was opened", key=self.document)
@@ -202,27 +205,27 @@ class StoredArray:
             raise error
 
     def locate(self, error: TegulaError, key: str | None = None) -> None:
-        """Add the place to an error from a floor that does not know it."""
+        """Add the array's URL, and a key, to an error that lacks them."""
         error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
 
     def out_of_memory(self, error: MemoryError) -> StoreError:
-        """Make the error for memory that an operation could not get."""
+        """Return the error for an operation that ran out of memory."""
         made = out_of_memory(error)
         self.locate(made)
         return made
 
     @property
     def chunk_prefix(self) -> str:
-        """What all chunk keys lie below: the longest prefix that ends in ``/``."""
+        """The longest prefix of all chunk keys that ends in ``/``."""
         keys = self.metadata.keys
         # the one chunk of a 0-d array stands beside the documents
         return self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
 
     def is_sparse(self, number: int, nbytes: int = 0) -> bool:
-        """Return whether far fewer chunks are stored than `number`, so that listing them is less work than many looks.
+        """Return whether far fewer than `number` chunks are stored, so that a listing costs less than `number` lookups.
 
-        No more are listed than a quarter of `number`. None are where the format stores every chunk, or where `number`
-        is small and so are the `nbytes` of elements that would be looked at besides.
+        At most a quarter of `number` keys are listed. Nothing is listed where the format stores every chunk, or where
+        `number` and the `nbytes` of elements that would be visited are small.
         """
         if (number <= _FEW and nbytes <= _LITTLE) or self.metadata.dense:
             return False
@@ -238,7 +241,7 @@ class StoredArray:
                 yield coords, key
 
     def amount_stored(self) -> tuple[int, int]:
-        """Count the stored chunks (shards where there are) and their bytes, by listing the store."""
+        """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""
         count = size = 0
         for _, key in self.stored_chunks():
             count += 1

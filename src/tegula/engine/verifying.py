@@ -1,6 +1,6 @@
-"""Whether stored chunks can be read: each is decoded, and of a shard each inner chunk, whatever is wrong with others.
+"""Verification of stored chunks: each chunk, and each inner chunk of a shard, is decoded and its faults are collected.
 
-Decoding is that of the codec chains, as in reading; here a fault is an answer, not the end.
+The codec chains decode as they do for reading, but a fault is a result and does not end the work.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tegula.stores import ByteRange, Generation
 
 __all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
 
-_WHOLE: Final = 2**24  # bytes of a shard that is fetched at once; of a larger one, one inner chunk after the other
-_MOST_FAULTS: Final = 1000  # of one shard that are told one by one
+_WHOLE: Final = 2**24  # bytes of a shard that is fetched as a whole; of larger ones, one inner chunk after the other
+_MOST_FAULTS: Final = 1000  # of one shard that are reported one by one
 _RETRIES: Final = 100
 
 Shape = tuple[int, ...]
@@ -32,9 +32,9 @@ GetRange = Callable[[ByteRange], bytes]
 
 
 class Fault(NamedTuple):
-    """What is wrong with a chunk: one of the kinds below, and a sentence.
+    """A fault of a chunk: its kind, and a sentence about it.
 
-    ``damaged``, ``index``, ``overlap``, ``unsupported``, ``unreadable``, ``excess``, ``rows``
+    The kinds are ``damaged``, ``index``, ``overlap``, ``unsupported``, ``unreadable``, ``excess`` and ``rows``.
     """
 
     kind: str
@@ -43,16 +43,16 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """What has become of one stored value.
+    """The result for one stored value.
 
     Parameters
     ----------
     chunks : int
         How many chunks it holds: 1, or the inner chunks of a shard.
     stored, decoded : int
-        Bytes of it, and of the elements of what could be decoded.
+        Bytes of the stored value, and of the elements that could be decoded.
     faults : list of Fault
-        What is wrong; of very many the first ones.
+        The faults, 1000 at most.
     """
 
     chunks: int = 0
@@ -61,15 +61,15 @@ class Verdict:
     faults: list[Fault] = field(default_factory=list)
 
     def add(self, kind: str, message: object) -> None:
-        """Take a fault."""
+        """Add a fault."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(Fault(kind, str(message)))
 
 
 def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
-    """Decode what is stored under a chunk's key, all of it; ``None`` if there is nothing, or no longer.
+    """Decode all that is stored under the key of a chunk; return ``None`` if nothing is stored there.
 
-    A whole value is in memory at a time, but for shards beyond 16 MiB, of which it is one inner chunk.
+    The whole value is in memory; of shards larger than 16 MiB, the index and one inner chunk at a time.
     """
     try:
         if array.chain.sharding is not None:
@@ -86,7 +86,7 @@ def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
             shape = array.stored_shape(coords, data)
         _decode(array.chain, data, shape, verdict, "")
         if not verdict.faults and array.metadata.dense:
-            _look_behind(array, coords, data, shape, verdict)
+            _find_excess(array, coords, data, shape, verdict)
     except CodecError as error:
         verdict.add("damaged", error)
     if [fault.kind for fault in verdict.faults] == ["unsupported"] and _is_read(array, coords):
@@ -97,7 +97,7 @@ def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
 
 
 def _is_read(array: StoredArray, coords: Shape) -> bool:
-    """Return whether the executor in use reads a chunk all the same: the kernel knows frames that nobody else does."""
+    """Return whether the executor in use reads the chunk: the kernel decodes frames that Python's codecs do not."""
     plan = basic(part_of(array, coords), array.metadata.shape, array.metadata.grid)
     try:
         read(array, plan, np.empty(plan.work_shape, array.dtype))
@@ -114,7 +114,7 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
         verdict.add("damaged", f"{where}{error}")
     except UnsupportedError as error:
         verdict.add("unsupported", f"{where}{error}")
-    except StoreError as error:  # the memory for it is missing
+    except StoreError as error:  # not enough memory
         verdict.add("unreadable", f"{where}{error}")
     except TegulaError as error:
         verdict.add("damaged", f"{where}{error}")
@@ -123,8 +123,8 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
         verdict.decoded += chunk.nbytes
 
 
-def _look_behind(array: StoredArray, coords: Shape, data: bytes, shape: Shape, verdict: Verdict) -> None:
-    """Look at what a chunk of a dense array holds behind what belongs to the array."""
+def _find_excess(array: StoredArray, coords: Shape, data: bytes, shape: Shape, verdict: Verdict) -> None:
+    """Find bytes after the compressed data, and rows behind the end of a dense array."""
     excess = array.chain.excess(data)
     if excess:
         verdict.add("excess", f"{excess} bytes follow the compressed data")
@@ -160,10 +160,10 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
 
         verdict = Verdict(stored=size)
         _verify_inner(sharding, get, (0, size), shape, verdict, "")
-        if len(seen) <= 1:  # or else it was replaced meanwhile
+        if len(seen) <= 1:  # otherwise the shard was replaced while it was read
             return verdict
         back_off(attempt)
-    return None  # it is being written again and again, so it is what its writers make of it
+    return None  # other processes keep writing it, so it can't be verified now
 
 
 def _verify_inner(
@@ -192,7 +192,7 @@ def _verify_inner(
             verdict.add("damaged", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
             continue
         if offset < end or offset + length > last:
-            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} belong to something else, too")
+            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} also belong to something else")
         end = max(end, offset + length)
         if sharding.inner.sharding is not None:
             _verify_inner(sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner)

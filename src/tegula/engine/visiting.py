@@ -1,8 +1,7 @@
-"""Chunks of a grid that an operation visits: the stored ones, or all of them up to a limit.
+"""The chunks that an operation visits: the stored ones, or all of the grid up to a limit.
 
-A grid may have more chunks than any operation can look at, whatever is stored of it. An operation on absent chunks that
-has nothing to do goes by the listing of the store (`StoredArray.is_sparse`); one that has to visit each chunk asks
-`check_number` before it begins.
+A grid may have more chunks than any operation can visit, of which few are stored. An operation that has nothing to do
+for absent chunks lists the store (`StoredArray.is_sparse`). One that visits each chunk calls `check_number` first.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ def check_number(array: StoredArray, number: int, what: str) -> None:
     array : StoredArray
         The array, for the message.
     number : int
-        How many chunks there are to do.
+        The number of chunks that would be visited.
     what : str
-        What would be done, such as ``"writing"``.
+        The operation, such as ``"writing"``.
 
     Raises
     ------
     UnsupportedError
-        If it is too many.
+        If `number` is larger than ``max_chunks``.
     """
     limit = config.current().max_chunks
     if number > limit:
@@ -50,7 +49,7 @@ def check_number(array: StoredArray, number: int, what: str) -> None:
 
 
 def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
-    """Yield the grid coordinates in a box, the last axis fastest, without a list of those of any axis.
+    """Yield the grid coordinates in a box, the last axis fastest, in constant memory.
 
     Examples
     --------
@@ -67,13 +66,13 @@ def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
 
 
 def is_inside(array: StoredArray, coords: Coords) -> bool:
-    """Return whether a chunk belongs to the array's grid; the store may hold others."""
+    """Return whether grid coordinates lie in the array's grid; the store may hold chunks outside it."""
     counts = array.metadata.grid.counts(array.metadata.shape)
     return all(number < count for number, count in zip(coords, counts))
 
 
 def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
-    """Yield the items in lists: a listing that is not very long is complete before anything is deleted."""
+    """Yield the items in lists, so that a short listing is complete before anything is deleted."""
     source = iter(items)
     while batch := [*islice(source, size)]:
         yield batch

@@ -1,7 +1,8 @@
-"""The formats: which keys to look at, documents to model (`parse`), model to documents (`serialize`).
+"""Formats: the keys of their documents, and conversion between documents and the metadata model.
 
-Each module is a few pure functions over a mapping of keys to bytes; none does I/O. Converting metadata between formats
-is ``parse`` with one, ``adapt`` and ``serialize`` with another.
+Each format is a few pure functions over a mapping of keys to bytes, without any I/O: ``parse`` reads documents,
+``serialize`` writes them, ``adapt`` converts the metadata of another format. Converting metadata is ``parse`` of one
+format, then ``adapt`` and ``serialize`` of another.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tegula.errors import MetadataError, TegulaError
-from tegula.formats import bcolz1, zarr1, zarr2, zarr3
-from tegula.formats.documents import Style
+from tegula.formats import bcolz1, bcolz_adapting, bcolz_chunks, zarr1, zarr2, zarr2_adapting, zarr3, zarr3_adapting
+from tegula.formats.json_encoding import Style
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = ["FORMATS", "Format", "find_format", "parse"]
@@ -22,39 +23,52 @@ Documents = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The functions of one format; see the module of that name for each.
+    """The functions and properties of one format.
 
     Parameters
     ----------
     name : str
         Its name in `tegula.open` and `tegula.create_array`.
     keys : tuple of str
-        The keys to look at, relative to a node.
+        Keys of all documents of a node, relative to the node.
     node_keys : tuple of str
-        Those of which one makes a node.
-    has_groups, writable : bool
-        Whether it knows groups, and whether arrays are written in it.
-    has_tables : bool
-        Whether it knows tables: groups that list their columns in order.
+        Keys of which any one, if present, makes a node.
     shape_key : str
-        The one whose document says the shape of an array.
-    new_draft : callable, optional
-        From a unique text, makes what stands for the document of `shape_key` while the chunks of a new array are
-        written, where each of them has to be stored. Until that is replaced the array can't be opened.
-    is_draft : callable
-        Whether a document was made by `new_draft`.
-    attributes_at : tuple, optional
-        Where a few attributes of many can be changed by themselves: the key of the document, the names of the members
-        that lead to them, and the style of a new document.
-    telling : frozenset of str
-        Names of attributes that `parse` makes more of than an attribute.
+        Key of the document that states the shape of an array.
+    parse : callable
+        Converts documents to metadata; returns ``None`` if there is no node of this format.
+    serialize : callable
+        Converts metadata to documents; what has not changed keeps its bytes.
+    adapt : callable
+        Converts the metadata of an array of any format to a form that `serialize` writes; raises `UnsupportedError`
+        for what the format cannot express.
+    compressors : tuple of CodecSpec
+        Default compressors of a new array.
+    has_groups, has_tables, writable : bool
+        Whether the format has groups; tables (groups that list their columns in order); whether tegula writes it.
     automatic_chunks : callable, optional
-        Its own rule for the chunks of a new array: from shape and bytes of an element to chunk shape.
+        The format's own rule for the chunk shape of a new array, given its shape and the bytes of an element.
+    new_draft : callable, optional
+        Makes, from a unique text, a placeholder for the document `shape_key` while the chunks of a new dense array are
+        written. The array can't be opened until the document replaces the placeholder.
+    is_draft : callable
+        Returns whether a document is such a placeholder.
     reserved_prefix : str
-        What names of nodes must not begin with; those that an older format allowed are read all the same.
+        A prefix that names of new nodes must not have; existing nodes with such names are read.
     mask : str
-        Where readers of CF data look for the value that stands for missing ones: ``"fill_value"``, ``"attribute"``, or
-        nowhere.
+        Where readers of CF data look for the value of missing elements: ``"fill_value"``, ``"attribute"``, or ``""``
+        for nowhere.
+    attributes_at : (str, tuple of str, Style), optional
+        For changing single attributes in place: the key of their document, the names of the members that lead to them,
+        and the style of a new document.
+    interpreted_attributes : frozenset of str
+        Names of attributes that `parse` represents in the metadata model, too.
+    consolidated_key : str
+        Key of the document that holds consolidated metadata; ``""`` if the format has none.
+    consolidated : callable, optional
+        Reads consolidated metadata: the documents of each member by path, or ``None`` if there are none.
+    consolidate : callable, optional
+        Writes consolidated metadata, given a group, and paths and documents of its members.
     """
 
     name: str
@@ -74,31 +88,33 @@ class Format:
     reserved_prefix: str = ""
     mask: str = ""
     attributes_at: tuple[str, tuple[str, ...], Style] | None = None
-    telling: frozenset[str] = frozenset()
+    interpreted_attributes: frozenset[str] = frozenset()
     consolidated_key: str = ""
     consolidated: Callable[[Documents], Mapping[str, Documents] | None] | None = None
     consolidate: Callable[[GroupMetadata, Iterable[tuple[str, Documents]]], dict[str, bytes]] | None = None
 
 
-def _format(module: Any, **options: Any) -> Format:
+def _format(module: Any, adapt: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> Format:
     return Format(
-        module.NAME, module.KEYS, module.NODE_KEYS, module.SHAPE_KEY, module.parse, module.serialize, module.adapt,
+        module.NAME, module.KEYS, module.NODE_KEYS, module.SHAPE_KEY, module.parse, module.serialize, adapt,
         module.DEFAULT_COMPRESSORS, **options,
     )  # fmt: skip
 
 
-_ZARR1 = _format(zarr1, has_groups=False)
+_ZARR1 = _format(zarr1, zarr1.adapt, has_groups=False)
 _ZARR2 = _format(
     zarr2,
+    zarr2_adapting.adapt,
     mask="fill_value",
     consolidated_key=zarr2.CONSOLIDATED_KEY,
     consolidated=zarr2.consolidated,
     consolidate=zarr2.consolidate,
     attributes_at=(zarr2.KEYS[2], (), zarr2.STYLE),
-    telling=frozenset({"_ARRAY_DIMENSIONS"}),
+    interpreted_attributes=frozenset({"_ARRAY_DIMENSIONS"}),
 )
 _ZARR3 = _format(
     zarr3,
+    zarr3_adapting.adapt,
     reserved_prefix="__",
     mask="attribute",
     consolidated_key=zarr3.SHAPE_KEY,
@@ -123,15 +139,16 @@ FORMATS: Final[Mapping[str, Format]] = {
         ),
         _format(
             bcolz1,
+            bcolz_adapting.adapt,
             has_groups=False,
             has_tables=True,
-            automatic_chunks=bcolz1.automatic_chunks,
+            automatic_chunks=bcolz_chunks.automatic_chunks,
             new_draft=bcolz1.new_draft,
             is_draft=bcolz1.is_draft,
         ),
     )
 }
-"""Every format by name, in the order in which they are looked for."""
+"""The formats by name, in the order of detection."""
 
 
 def find_format(name: str) -> Format:
@@ -141,6 +158,11 @@ def find_format(name: str) -> Format:
     ------
     MetadataError
         If there is none.
+
+    Examples
+    --------
+    >>> find_format("zarr2").keys
+    ('.zarray', '.zgroup', '.zattrs')
     """
     try:
         return FORMATS[name]
@@ -151,14 +173,31 @@ def find_format(name: str) -> Format:
 def parse(documents: Documents) -> NodeMetadata | None:
     """Detect the format of a node from the keys that are present, and read its documents.
 
-    Where one place holds documents of several formats, an array goes before a group, and then the newer format before
-    the older: libraries have left empty groups in the directories of older arrays, and a migrated array carries two
-    descriptions of the same chunks.
+    If there are documents of several formats, an array takes precedence over a group, and a newer format over an older
+    one: some libraries left empty groups in the directories of older arrays, and a migrated array has two descriptions
+    of the same chunks.
+
+    Parameters
+    ----------
+    documents : mapping of str to bytes
+        Documents by key, those of all formats.
 
     Returns
     -------
     ArrayMetadata, GroupMetadata or None
-        ``None`` if no format has its documents there.
+        ``None`` if there is no node of any format.
+
+    Raises
+    ------
+    MetadataError
+        If a document is not valid.
+    UnsupportedError
+        If it describes a node that tegula can't read.
+
+    Examples
+    --------
+    >>> parse({".zgroup": b'{"zarr_format": 2}'}).format
+    'zarr2'
     """
     group: NodeMetadata | None = None
     for item in FORMATS.values():
@@ -167,18 +206,18 @@ def parse(documents: Documents) -> NodeMetadata | None:
             continue
         try:
             node = item.parse(
-                {key: documents[key] for key in item.keys if _counts(item, key, main) and key in documents}
+                {key: documents[key] for key in item.keys if _belongs(item, key, main) and key in documents}
             )
         except TegulaError:
             if group is None:
                 raise
-            continue  # a file of that name beside a group need not be ours
+            continue  # a file of that name beside a valid group may belong to something else
         if isinstance(node, ArrayMetadata):
             return node
         group = group or node
     return group
 
 
-def _counts(item: Format, key: str, main: str) -> bool:
-    """Return whether a document says something of a node of which `main` is the first that makes it one."""
-    return item is not _ZARR2 or key == main or key not in item.node_keys  # an array of Zarr v2 is no group besides
+def _belongs(item: Format, key: str, main: str) -> bool:
+    """Return whether a document belongs to the node with the node key `main`: ``.zgroup`` not beside ``.zarray``."""
+    return item is not _ZARR2 or key == main or key not in item.node_keys

@@ -1,4 +1,4 @@
-"""The default of a carray, ``dflt`` in ``meta/storage``: what ``ndarray.tolist`` makes of it, and its older forms."""
+"""The default value of a carray, ``dflt`` in ``meta/storage``: the result of ``ndarray.tolist``, and older forms."""
 
 from __future__ import annotations
 
@@ -9,19 +9,39 @@ import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType
-from tegula.metadata.fill_values import default_fill, scalar_array
+from tegula.metadata.fill_values import default_fill, scalar_array, time_to_int
 
 __all__ = ["default_from_json", "default_to_json"]
 
 
 def default_from_json(value: Any, data_type: DataType, inner: tuple[int, ...]) -> npt.NDArray[Any] | None:
-    """Read a default; ``None`` if rows have one that differs from element to element, for which there is no word."""
+    """Read a default value (section "The `storage` file").
+
+    Parameters
+    ----------
+    value : JSON value
+        The member ``dflt``.
+    data_type : DataType
+        Type of the elements.
+    inner : tuple of int
+        Shape of a row.
+
+    Returns
+    -------
+    0-d ndarray or None
+        ``None`` if the elements of a row have different defaults, which a fill value can't express.
+
+    Raises
+    ------
+    MetadataError
+        If the value is not valid for the data type.
+    """
     dtype = data_type.numpy
     if data_type.variable:
         return scalar_array(value, data_type)
     try:
         if isinstance(value, list) and dtype.names is None:
-            return _of_lists(value, data_type, inner)
+            return _common_default(value, data_type, inner)
         if dtype.names is not None:
             return np.array(_as_record(value, dtype), dtype)
         if dtype.kind in "Mm":
@@ -30,14 +50,15 @@ def default_from_json(value: Any, data_type: DataType, inner: tuple[int, ...]) -
         return scalar_array(_as_scalar(value, dtype), data_type)
     except (TypeError, ValueError, OverflowError) as error:
         raise MetadataError(
-            f"{value!r:.80} is no value of {data_type}: {error}", key="meta/storage", field="dflt"
+            f"{value!r:.80} is not a value of {data_type}: {error}", key="meta/storage", field="dflt"
         ) from error
 
 
-def _of_lists(value: list[Any], data_type: DataType, inner: tuple[int, ...]) -> npt.NDArray[Any] | None:
+def _common_default(value: list[Any], data_type: DataType, inner: tuple[int, ...]) -> npt.NDArray[Any] | None:
+    """Return the value that all elements of nested lists have, or ``None`` if they differ."""
     values = np.asarray(value, object)
     if values.shape != inner:
-        raise ValueError(f"it has the shape {values.shape}, a row has {inner}")
+        raise ValueError(f"it has shape {values.shape}, a row has shape {inner}")
     parts = [scalar_array(_as_scalar(item, data_type.numpy), data_type) for item in values.flat]
     if not parts:
         return default_fill(data_type)
@@ -55,7 +76,7 @@ def _as_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "SUV" and type(value) is int and value == 0:
         return np.zeros((), dtype)[()]
     if value is None:
-        raise ValueError("null stands for no value")
+        raise ValueError("null is not a value of this type")
     return value
 
 
@@ -71,7 +92,7 @@ def _as_record(value: Any, dtype: np.dtype[Any]) -> Any:
 def _as_field(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.subdtype is not None:
         if not isinstance(value, list) or len(value) != dtype.shape[0]:
-            raise ValueError(f"{value!r:.60} has not the shape {dtype.shape}")
+            raise ValueError(f"{value!r:.60} does not have shape {dtype.shape}")
         return [_as_field(item, np.dtype((dtype.base, dtype.shape[1:]))) for item in value]
     if dtype.names is not None:
         return _as_record(value, dtype)
@@ -79,12 +100,24 @@ def _as_field(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
+    """Convert a fill value to ``dflt`` as bcolz writes it.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no form for it.
+
+    Examples
+    --------
+    >>> default_to_json(np.array(2.5), DataType(np.dtype("f8")))
+    2.5
+    """
     if fill is None or data_type.variable:
         return 0
     dtype = data_type.numpy
     if dtype.kind in "Mm":
-        number = int(fill.astype(dtype.newbyteorder("=")).view("i8"))
-        # bcolz can't read 0 where there is no unit
+        number = time_to_int(fill)
+        # without a unit, bcolz can't read 0
         return None if number == -(2**63) or (number == 0 and dtype == np.dtype("M8")) else number
     if dtype.kind == "c":
         if fill[()].imag:
@@ -92,7 +125,7 @@ def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
         return float(fill[()].real)
     if dtype.names is not None:
         return [_field_to_json(fill[name], dtype[name]) for name in dtype.names]
-    return _plain(fill.tolist() if dtype.kind != "V" else fill.tobytes(), data_type)
+    return _scalar_to_json(fill.tolist() if dtype.kind != "V" else fill.tobytes(), data_type)
 
 
 def _field_to_json(value: npt.NDArray[Any], dtype: np.dtype[Any]) -> Any:
@@ -101,7 +134,7 @@ def _field_to_json(value: npt.NDArray[Any], dtype: np.dtype[Any]) -> Any:
     return [_field_to_json(item, np.dtype((dtype.base, dtype.shape[1:]))) for item in value]
 
 
-def _plain(value: Any, data_type: DataType) -> Any:
+def _scalar_to_json(value: Any, data_type: DataType) -> Any:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, (bool, int, float, str)):

@@ -1,4 +1,4 @@
-"""Consolidated metadata of which only those documents are parsed that somebody asks for."""
+"""Consolidated metadata whose documents are located, and parsed only when they are used."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Consolidated"]
 
 
 class Consolidated(Mapping[str, Mapping[str, bytes]]):
-    """The documents of each member of a group, by its path below the group.
+    """A mapping of the paths of a group's members to their documents.
 
     Parameters
     ----------
     members : Members
-        The members of the object that holds all documents.
+        The members of the JSON object that holds all documents.
     names : tuple of str
-        The keys of a node's documents, if they stand there by ``path/name``.
+        Keys of the documents of a node, if the object holds them as ``path/key`` (Zarr v2).
     only : str
-        The key of a node's one document, if they stand there by path; ``""`` otherwise.
+        Key of the only document of a node, if the object holds it as ``path`` (Zarr v3); ``""`` otherwise.
     prefix : str
-        What stands before each path.
+        Prefix of each path of the mapping.
     """
 
     def __init__(self, members: Members, *, names: tuple[str, ...] = (), only: str = "", prefix: str = "") -> None:
@@ -32,18 +32,18 @@ class Consolidated(Mapping[str, Mapping[str, bytes]]):
         self._paths: dict[str, None] | None = None
 
     def below(self, prefix: str) -> Consolidated:
-        """Return the same with a prefix before each path."""
+        """Return the same documents with `prefix` before each path."""
         return Consolidated(self._members, names=self._names, only=self._only, prefix=prefix)
 
-    def __getitem__(self, place: str) -> Mapping[str, bytes]:
-        path = place.removeprefix(self._prefix)
-        if not path or len(path) + len(self._prefix) != len(place):
-            raise KeyError(place)
-        wanted = {self._only: path} if self._only else {name: f"{path}/{name}" for name in self._names}
+    def __getitem__(self, path: str) -> Mapping[str, bytes]:
+        below = path.removeprefix(self._prefix)
+        if not below or len(below) + len(self._prefix) != len(path):
+            raise KeyError(path)
+        wanted = {self._only: below} if self._only else {name: f"{below}/{name}" for name in self._names}
         found = {name: self._members.get(key) for name, key in wanted.items()}
         documents = {name: raw for name, raw in found.items() if raw is not None and raw.startswith(b"{")}
         if not documents:
-            raise KeyError(place)
+            raise KeyError(path)
         return documents
 
     def __iter__(self) -> Iterator[str]:

@@ -1,49 +1,51 @@
-"""Descriptions of arrays that were read before.
+"""A cache of array descriptions.
 
-The arrays of a hierarchy often differ in nothing but their names and attributes, and a program opens the same array
-many times. What a description means depends on nothing but its text, so it need not be found out again.
+The arrays of a hierarchy often differ only in their names and attributes, and a program opens the same array many
+times. The metadata depends on the text of the description only, so that arrays with the same text can share it.
 """
 
 from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, Final
 
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["complete", "remembering"]
+__all__ = ["complete", "memoized"]
 
 Description = dict[str, Any]
 Read = Callable[[Description], ArrayMetadata]
-_MOST: Final = 256
-_LARGEST: Final = 2**14
-_VERSION: Final = 2  # later ones may write equal values differently
+_MAX_ENTRIES: Final = 256
+_MAX_KEY_BYTES: Final = 2**14
+_MARSHAL_VERSION: Final = 2  # later versions may write equal values differently
 
 
-def remembering(read: Read) -> Read:
-    """Wrap a function that reads the JSON of an array, without its attributes, so that it remembers its answers.
+def memoized(read: Read) -> Read:
+    """Cache the results of a function that reads the JSON description of an array, without its attributes.
 
-    Those are shared, and so only kept if nothing in them is likely to be changed in place by whoever gets hold of it.
+    Arrays share a cached result, so only those are cached that a caller is not likely to change in place.
     """
-    known: dict[bytes, ArrayMetadata] = {}
+    cache: dict[bytes, ArrayMetadata] = {}
 
+    @wraps(read)
     def look_up(description: Description) -> ArrayMetadata:
-        key = marshal.dumps(description, _VERSION)  # which keeps 1, 1.0 and true apart
-        found = known.get(key)
+        key = marshal.dumps(description, _MARSHAL_VERSION)  # unlike ==, it tells 1, 1.0 and true apart
+        found = cache.get(key)
         if found is None:
             found = read(description)
-            if len(key) <= _LARGEST and _may_be_shared(found):
-                if len(known) >= _MOST:
-                    known.clear()
-                known[key] = found
+            if len(key) <= _MAX_KEY_BYTES and _is_shareable(found):
+                if len(cache) >= _MAX_ENTRIES:
+                    cache.clear()
+                cache[key] = found
         return found
 
     return look_up
 
 
-def _may_be_shared(metadata: ArrayMetadata) -> bool:
-    """Make the fill value read-only; objects, and the types of records, could be changed all the same."""
+def _is_shareable(metadata: ArrayMetadata) -> bool:
+    """Make the fill value read-only and return True; return False for objects and records, which could still change."""
     dtype = metadata.data_type.numpy
     if dtype.hasobject or dtype.names is not None:
         return False
@@ -58,7 +60,15 @@ def complete(
     documents: Mapping[str, bytes],
     dimension_names: tuple[str | None, ...] | None,
 ) -> ArrayMetadata:
-    """Return what a description says together with what belongs to the one array; faster than `dataclasses.replace`."""
+    """Return the metadata of a description with what belongs to one array only; faster than `dataclasses.replace`.
+
+    Parameters
+    ----------
+    array : ArrayMetadata
+        The shared description.
+    attributes, documents, dimension_names
+        As in `ArrayMetadata`.
+    """
     return ArrayMetadata(
         shape=array.shape,
         data_type=array.data_type,

@@ -1,6 +1,6 @@
-"""Names of the axes in the attribute ``_ARRAY_DIMENSIONS``, for formats whose documents have no place for them.
+"""Dimension names in the attribute ``_ARRAY_DIMENSIONS``, for formats that have no member for them.
 
-xarray keeps them there in Zarr v2. Zarr v3 has a member of its own, ``dimension_names``.
+This is xarray's convention for Zarr v2. Zarr v3 has the member ``dimension_names``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _KEY: Final = "_ARRAY_DIMENSIONS"
 
 
 def names_in(attributes: Mapping[str, Any], ndim: int) -> Names:
-    """Return the names in an array's attributes; ``None`` unless they are one string or null for each axis.
+    """Return the dimension names in an array's attributes, or ``None`` unless there is a string or null for each axis.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def names_in(attributes: Mapping[str, Any], ndim: int) -> Names:
 
 
 def attributes_with(attributes: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
-    """Add the names to an array's attributes.
+    """Return an array's attributes with the dimension names in them.
 
     Examples
     --------
@@ -42,5 +42,5 @@ def attributes_with(attributes: Mapping[str, Any], names: Names) -> Mapping[str,
 
 
 def attributes_without(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Remove the names from an array's attributes."""
+    """Return an array's attributes without the dimension names."""
     return {key: value for key, value in attributes.items() if key != _KEY}

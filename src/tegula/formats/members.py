@@ -1,8 +1,8 @@
-"""The members of one object in a large JSON document, each parsed when it is asked for.
+"""Members of an object in a large JSON document, located by position and parsed on demand.
 
-Consolidated metadata holds the documents of all nodes of a hierarchy; whoever opens one of them should not wait until
-all are parsed. The document is gone through once, for where its members are: by the kernel in a few milliseconds, else
-by the parser of the standard library, which makes and drops every value.
+Consolidated metadata holds the documents of all nodes of a hierarchy, and opening one node should not parse all of
+them. One pass over the document finds the positions of the members: in the kernel this takes a few milliseconds;
+without it, the parser of the standard library builds and discards every value.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Level: TypeAlias = npt.NDArray[np.uint32]
 _KEY, _KEY_END, _VALUE, _VALUE_END, _SUM, _FIELDS = range(6)
 _BRACE: Final = ord("{")
 _DECODER: Final = json.JSONDecoder()
-_FEW: Final = 8  # look-ups before it pays to make a dictionary of the keys
-_MAX_DEPTH: Final = 60  # beyond which `load` says whether it is too deep
+_FEW: Final = 8  # lookups, after which a dictionary of the keys is worth its cost
+_MAX_DEPTH: Final = 60  # a deeper value is left to `load`, which checks the exact limit
 _past_space: Final = re.compile(r"[ \t\n\r]*").match
 _numbers: Final = re.compile(rb"(?<=[\[,\s])(?:0|[1-9][0-9]*)(?=[\],\s])")
 _plain_list: Final = re.compile(rb"\[[0-9,\s]*\]").fullmatch
@@ -35,14 +35,21 @@ _past_string: Final = re.compile(r'"([^"\\\x00-\x1f]*)"').match
 
 
 class Members:
-    """The members of an object, in their order.
+    """The members of a JSON object, in order.
 
     Parameters
     ----------
     raw : bytes
         The document.
     level : ndarray of uint32
-        Of each member: start and end of its key in the document, start and end of its value, CRC-32 of its key.
+        Five numbers for each member: start and end of its key in the document, start and end of its value, CRC-32 of
+        its key.
+
+    Examples
+    --------
+    >>> (members,) = find_members(b'{"a": 1, "b": {}}', ())
+    >>> members.get("a"), members.keys()
+    (b'1', ['b'])
     """
 
     def __init__(self, raw: bytes, level: Level) -> None:
@@ -52,7 +59,8 @@ class Members:
         self._asked = 0
 
     def get(self, key: str) -> bytes | None:
-        """Return the text of a value, of the last of those that have the key, or ``None`` if there is none."""
+        """Return the text of the value of `key`, or ``None``; as in Python's parser, the last of several wins."""
+        # a dictionary of the keys pays after some lookups
         name = key.encode("utf-8", "surrogatepass")
         self._asked += 1
         if self._places is None and self._asked > _FEW:
@@ -61,6 +69,8 @@ class Members:
         if self._places is not None:
             place = self._places.get(name)
             return None if place is None else self._raw[place[0] : place[1]]
+
+        # before that, compare checksums, and keys where these are equal
         for index in np.flatnonzero(self._level[:, _SUM] == zlib.crc32(name))[::-1]:
             first, last, start, end = self._level[index, :_SUM].tolist()
             if self._raw[first:last] == name:
@@ -68,7 +78,7 @@ class Members:
         return None
 
     def keys(self) -> list[str]:
-        """Return the keys of those whose value is an object; of members that share a key the last one counts."""
+        """Return the keys whose value is an object; of several members with one key the last one counts."""
         raw = self._raw
         bounds = self._level[:, [_KEY, _KEY_END, _VALUE]].tolist()
         found = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
@@ -78,36 +88,50 @@ class Members:
         return len(self._level)
 
     def place(self, index: int, name: str) -> tuple[int, int, int] | None:
-        """Return where a member begins, and where its value begins and ends; ``None`` if it has another name."""
+        """Return the start of a member, and start and end of its value; ``None`` if it has another name than `name`."""
         first, last, start, end = self._level[index, :_SUM].tolist()
         return (first - 1, start, end) if self._raw[first:last] == name.encode("utf-8", "surrogatepass") else None
 
     def parsed(self, *, without: str) -> dict[str, Any]:
-        """Return all members but one as `load` does; that one is an empty object."""
+        """Parse all members but one, which becomes an empty object."""
         keys = [self._raw[start:end].decode() for start, end in self._level[:, [_KEY, _KEY_END]].tolist()]
         return {key: {} if key == without else json.loads((self.get(key) or b"").decode()) for key in keys}
 
 
 def find_members(raw: bytes, chain: Sequence[str]) -> list[Members] | None:
-    """Return the members of the document and, along `chain`, of the objects in it, as far as they are there.
+    """Locate the members of a document, and those of the objects that `chain` leads to.
+
+    Parameters
+    ----------
+    raw : bytes
+        The document.
+    chain : sequence of str
+        Names of nested members, outermost first.
 
     Returns
     -------
     list of Members or None
-        ``None`` where only `load` can tell, or has to say what is wrong: where the document is not valid, or keys are
-        escaped or repeated on the way.
+        The members of the document, then of each object along `chain` that exists. ``None`` leaves the document to
+        `load`: if it is not valid, or if names on the way are escaped or repeated.
     """
     levels = _fastest()(raw, [*chain])
     return None if levels is None else [Members(raw, level) for level in levels]
 
 
 def with_shape(raw: bytes, shape: Sequence[int]) -> bytes | None:
-    """Return a document with other numbers in its member ``shape``, and every other byte as it is.
+    """Replace the numbers in the member ``shape`` of a document, and keep every other byte.
+
+    Parameters
+    ----------
+    raw : bytes
+        The document.
+    shape : sequence of int
+        The new numbers.
 
     Returns
     -------
     bytes or None
-        ``None`` where the document has to be written anew, because it is not found out where to put them.
+        ``None`` if the member is not a plain list of as many numbers; then the document has to be written as a whole.
 
     Examples
     --------
@@ -146,11 +170,17 @@ def _fastest() -> Callable[[bytes, list[str]], list[Level] | None]:
 
 
 def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
-    """Do what the kernel's function of that name does: return the level of `Members` for the root and along `chain`."""
+    """Return the `level` arrays of `Members` for the document and along `chain`, as the kernel's function does.
+
+    Returns
+    -------
+    list of ndarray of uint32, or None
+        ``None`` as in `find_members`.
+    """
     levels: list[list[int]] = []
     try:
-        raw.decode("utf-8")
-        text = raw.decode("latin-1")  # so that a character is a byte; nothing of JSON's syntax lies beyond ASCII
+        raw.decode("utf-8")  # raises if it is not
+        text = raw.decode("latin-1")  # one character for each byte; all of JSON's syntax is ASCII
         names = [name.encode("utf-8", "surrogatepass").decode("latin-1") for name in chain]
         end = _past(_past_space, text, _object(text, _past(_past_space, text, 0), names, levels))
     except (ValueError, IndexError, RecursionError):
@@ -159,6 +189,7 @@ def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
 
 
 def _past(pattern: Callable[[str, int], re.Match[str] | None], text: str, at: int) -> int:
+    """Return the position after a match of `pattern` at `at`; raise if there is none."""
     found = pattern(text, at)
     if found is None:
         raise ValueError
@@ -166,7 +197,7 @@ def _past(pattern: Callable[[str, int], re.Match[str] | None], text: str, at: in
 
 
 def _object(text: str, at: int, chain: list[str], levels: list[list[int]]) -> int:
-    """List the members of the object that begins at a place, and return where it ends."""
+    """Append the members of the object at position `at` to `levels`, and return the position after the object."""
     level: list[int] = []
     levels.append(level)
     at = _expect(text, at, "{")
@@ -190,13 +221,14 @@ def _object(text: str, at: int, chain: list[str], levels: list[list[int]]) -> in
 
 
 def _expect(text: str, at: int, character: str) -> int:
-    """Return the place behind a character, and behind the white space that follows it."""
+    """Return the position after `character` and the white space that follows it; raise if it is not at `at`."""
     if text[at] != character:
         raise ValueError
     return _past(_past_space, text, at + 1)
 
 
 def _past_value(text: str, at: int) -> int:
+    """Return the position after the value at `at`; raise if it is not valid or nested too deeply."""
     value, end = _DECODER.raw_decode(text, at)
     if text.count("[", at, end) + text.count("{", at, end) > _MAX_DEPTH and depth_of(value) > _MAX_DEPTH:
         raise ValueError

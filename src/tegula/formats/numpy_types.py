@@ -1,4 +1,4 @@
-"""NumPy's data types in documents: type strings and field lists of its array protocol, and what `str` gives of one."""
+"""NumPy data types in documents: type strings and field lists of the array interface, and results of ``str(dtype)``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED, MAX_ITEMSIZE, OBJECT, DataType
-from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["byte_order_codec", "dtype_from_json", "dtype_from_text", "dtype_to_json"]
+__all__ = ["dtype_from_json", "dtype_from_text", "dtype_to_json"]
 
 _TYPESTR = re.compile(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,8})?[A-Za-zμ]{1,7}\])?|\?)")
 _NAME = re.compile(r"[<>|=]?[A-Za-z]{1,12}_?[0-9]{0,10}(?:\[[A-Za-z0-9μ]{1,16}\])?|\?")
@@ -21,12 +20,21 @@ _MAX_TEXT = 2**16
 
 
 def dtype_from_json(value: Any, key: str) -> DataType:
-    """Read a ``dtype`` (Zarr v1 and v2, "data type encoding"); the extended types of TensorStore go by their names.
+    """Read a ``dtype`` (Zarr v1 and v2, section "Data type encoding"), or the name of an extended type of TensorStore.
+
+    Parameters
+    ----------
+    value : JSON value
+        A type string, a list of fields, or a name such as ``"bfloat16"``.
+    key : str
+        Key of the document, for errors.
 
     Raises
     ------
-    MetadataError, UnsupportedError
-        If it is not the form of a data type, or one that no chunk can hold.
+    MetadataError
+        If it is not a data type.
+    UnsupportedError
+        If no chunk can hold elements of this type.
 
     Examples
     --------
@@ -46,16 +54,17 @@ def _checked(dtype: np.dtype[Any], key: str) -> np.dtype[Any]:
     if dtype.itemsize > MAX_ITEMSIZE:
         raise UnsupportedError(f"an element of {dtype.itemsize} bytes is too large", key=key, field="dtype")
     if dtype.hasobject and dtype.names is not None:
-        raise UnsupportedError("fields that hold Python objects can't be read", key=key, field="dtype")
+        raise UnsupportedError("fields of Python objects can't be read", key=key, field="dtype")
     return dtype
 
 
 def _parse(value: Any, depth: int) -> np.dtype[Any]:
+    """Read a type string or a list of fields, which may be nested; raise ``ValueError`` for anything else."""
     if isinstance(value, str):
         if value in EXTENDED:
             return EXTENDED[value]
         if not _TYPESTR.fullmatch(value):
-            raise ValueError("it is not of the array protocol's form")
+            raise ValueError("it is not a type string of the array interface")
         return np.dtype(value)
     if not isinstance(value, list) or not value or depth > _MAX_DEPTH:
         raise ValueError("it is neither a type string nor a list of fields")
@@ -78,14 +87,23 @@ def _parse(value: Any, depth: int) -> np.dtype[Any]:
 
 
 def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
-    """Read what ``str(dtype)`` gives: a name, a type string, or Python's form of a list or dict of fields.
+    """Read the result of ``str(dtype)``: a name, a type string, or the ``repr`` of a list or dict of fields.
 
-    The latter is read as literals; nothing is evaluated.
+    A list or dict is parsed as a literal and not evaluated.
+
+    Parameters
+    ----------
+    value : JSON value
+        The text.
+    key : str
+        Key of the document, for errors.
 
     Raises
     ------
-    MetadataError, UnsupportedError
-        If it is not the form of a data type, or one that no chunk can hold.
+    MetadataError
+        If it is not a data type.
+    UnsupportedError
+        If no chunk can hold elements of this type.
 
     Examples
     --------
@@ -99,17 +117,18 @@ def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
     except (TypeError, ValueError, OverflowError, SyntaxError, RecursionError, MemoryError, KeyError) as error:
         raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
     if dtype.itemsize == 0 or dtype.subdtype is not None or dtype.kind == "T":
-        raise UnsupportedError(f"no chunk holds elements of type {value!r:.80}", key=key, field="dtype")
+        raise UnsupportedError(f"no chunk can hold elements of type {value!r:.80}", key=key, field="dtype")
     return _checked(dtype, key)
 
 
 def _plain_name(value: str) -> str:
     if not _NAME.fullmatch(value):
-        raise ValueError("it is not the name of one")
+        raise ValueError("it is not the name of a data type")
     return value
 
 
 def _literal(text: str) -> Any:
+    """Parse a list or dict of fields; deep nesting, which would exhaust the stack of Python's parser, is an error."""
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -122,21 +141,27 @@ def _literal(text: str) -> Any:
 
 
 def _check_fields(value: Any) -> None:
-    """Let nothing through to NumPy but names, type strings, numbers and what holds them."""
+    """Raise unless a literal consists of what describes a dtype: names, type strings, numbers, lists and dicts."""
     if isinstance(value, (list, tuple)):
         for item in value:
             _check_fields(item)
     elif isinstance(value, dict):
         if {*value} - {"names", "formats", "offsets", "titles", "itemsize", "aligned"}:
-            raise ValueError("it has members that are none of a data type")
+            raise ValueError("it has members that a data type does not have")
         for item in value.values():
             _check_fields(item)
     elif not isinstance(value, (str, int, type(None))):
-        raise TypeError(f"{value!r:.40} has no place in one")
+        raise TypeError(f"{value!r:.40} can't be part of a data type")
 
 
 def dtype_to_json(data_type: DataType) -> Any:
-    """Write a ``dtype``: a type string, or the list of fields."""
+    """Convert a data type to the member ``dtype`` of Zarr v1 and v2: a type string, or a list of fields.
+
+    Examples
+    --------
+    >>> dtype_to_json(DataType(np.dtype(">i4"))), dtype_to_json(DataType(np.dtype([("x", "u1")])))
+    ('>i4', [['x', '|u1']])
+    """
     if data_type.variable:
         return "|O"
     dtype = data_type.numpy
@@ -150,11 +175,3 @@ def dtype_to_json(data_type: DataType) -> Any:
 
 def _lists(value: Any) -> Any:
     return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def byte_order_codec(dtype: np.dtype[Any]) -> CodecSpec:
-    """Return the ``bytes`` codec for elements whose dtype says their byte order itself."""
-    order = dtype.newbyteorder("=").str[0] if dtype.byteorder == "=" else dtype.byteorder
-    if order in "<>":
-        return CodecSpec("bytes", {"endian": "little" if order == "<" else "big"})
-    return CodecSpec("bytes")

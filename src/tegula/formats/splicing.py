@@ -1,6 +1,6 @@
-"""A few members of an object in a large JSON document written anew, and every other byte left as it is.
+"""Changes of a few members of an object in a large JSON document, which keep every other byte.
 
-A change of one attribute among many should not take as long as writing all of them.
+Changing one attribute among many should not take as long as writing all of them.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from tegula.formats.documents import MAX_BYTES, MAX_DEPTH, Indenter, Style, depth_of, dump, load, style_of
+from tegula.formats.documents import MAX_BYTES, MAX_DEPTH, depth_of, load
+from tegula.formats.json_encoding import Indenter, Style, dump, style_of
 from tegula.formats.members import Members, find_members
 
-__all__ = ["Absent", "spliced"]
+__all__ = ["Absent", "splice"]
 
-Edit: TypeAlias = tuple[int, int, str]  # the bytes from here to there become this text
-_LARGE: Final = 2**15
+Edit: TypeAlias = tuple[int, int, str]
+"""Start and end of the bytes to replace, and the new text."""
+
+_LARGE: Final = 2**15  # a smaller document is written as a whole, which takes no longer
 
 
 class Absent:
-    """Stands for the value of a member that is to be removed."""
+    """The value of a member to remove."""
 
 
-def spliced(
+def splice(
     raw: bytes, key: str, chain: Sequence[str], old: Mapping[str, Any], changes: Mapping[str, Any], fresh: Style
 ) -> tuple[bytes, dict[str, Any]] | None:
     """Change some members of one of the objects in a document.
@@ -35,20 +38,20 @@ def spliced(
     key : str
         Its key, for errors.
     chain : sequence of str
-        The names of the members, one inside the other, that lead to the object.
+        Names of the nested members that lead to the object, outermost first.
     old : mapping of str to Any
-        What the object says now.
+        The parsed object.
     changes : mapping of str to Any
         The new values; `Absent` for a member to remove.
     fresh : Style
-        How a new document is written: whether its members are sorted.
+        Layout of a new document; a document with the same indent is taken to have sorted members if it says so.
 
     Returns
     -------
     (bytes, dict) or None
-        The new document, and what the object says then. ``None`` where the document is small, laid out in an
-        unusual way, too large or too deep after the change, or has repeated or escaped names: then it is parsed and
-        written as a whole.
+        The new document and the new content of the object. ``None`` leaves the change to the caller, who parses and
+        writes the document as a whole: if it is small, has an unusual layout, has repeated or escaped names, or would
+        become too large or too deep.
 
     Raises
     ------
@@ -58,10 +61,11 @@ def spliced(
     Examples
     --------
     >>> raw = b'{\\n  "a": "' + b"x" * 40000 + b'",\\n  "b": [ 2,3 ]\\n}'
-    >>> new, content = spliced(raw, "zarr.json", (), {"a": "x" * 40000, "b": [2, 3]}, {"c": (4,)}, Style(indent=2))
+    >>> new, content = splice(raw, "zarr.json", (), {"a": "x" * 40000, "b": [2, 3]}, {"c": (4,)}, Style(indent=2))
     >>> new[-40:], content["c"]
     (b'x",\\n  "b": [ 2,3 ],\\n  "c": [\\n    4\\n  ]\\n}', [4])
     """
+    # the members of the object must be where a writer of the same layout puts them
     if len(raw) <= _LARGE or not old or not all(isinstance(name, str) for name in changes):
         return None
     style, names = style_of(raw), [*old]
@@ -74,15 +78,19 @@ def spliced(
         style = replace(style, sort_keys=fresh.sort_keys)
     if style.sort_keys and names != sorted(names):
         return None
+
+    # replace, insert and remove members
     values = load(dump({name: value for name, value in changes.items() if value is not Absent}, key, style), key)
     edits = _edits(levels[-1], names, changes, style, "\n" + " " * (style.indent or 0) * (len(chain) + 1))
     if edits is None:
         return None
     pieces, at = [], 0
-    for start, end, text in sorted(edits, key=lambda edit: edit[0]):  # which keeps the order of those at one place
+    for start, end, text in sorted(edits, key=lambda edit: edit[0]):  # stable: insertions at one position keep order
         pieces += [raw[at:start], text.encode("utf-8")]
         at = end
     new = b"".join([*pieces, raw[at:]])
+
+    # the result has to be within the limits of `load`
     if len(new) > MAX_BYTES or depth_of(values) + len(chain) > MAX_DEPTH:
         return None
     content = {**old, **values}
@@ -94,26 +102,39 @@ def spliced(
 def _edits(
     members: Members, names: list[str], changes: Mapping[str, Any], style: Style, line: str
 ) -> list[Edit] | None:
-    """Say what becomes of which bytes; ``None`` where a member is removed beside other changes, or none is left."""
+    """Return the edits for `changes`; ``None`` if one of several removes a member, or one removes the last member.
+
+    Parameters
+    ----------
+    members, names : Members, list of str
+        The members of the object, and their names.
+    changes, style
+        As in `splice`.
+    line : str
+        Line break and indent of the members.
+    """
     indenter = Indenter(style)
     edits: list[Edit] = []
     for name in sorted(changes) if style.sort_keys else changes:
-        # the member itself, or the one before which it would be
+        # find the member itself, or the one before which it belongs
         at = bisect_left(names, name) if style.sort_keys else names.index(name) if name in names else len(names)
         there = at < len(names) and names[at] == name
         place = members.place(at, names[at]) if at < len(names) else (0, 0, 0)
         before = members.place(at - 1, names[at - 1]) if at else (0, 0, 0)
         if place is None or before is None:
             return None
+
+        # remove it, with the comma before it, or after it if it is the first
         if changes[name] is Absent:
             if len(changes) > 1 or len(names) == 1:
                 return None
             behind = members.place(1, names[1])
             if behind is None:
                 return None
-            # with the comma before it; the first one with the comma behind it
             edits.append((before[2], place[2], "") if at else (place[0], behind[0], ""))
             continue
+
+        # replace its value, or insert it after the member before it, or first
         text = indenter.text(changes[name], line)
         if there:
             edits.append((place[1], place[2], text))

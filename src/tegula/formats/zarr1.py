@@ -1,31 +1,39 @@
-"""Zarr v1, and the layout of zarr 0.4 before it.
+"""Zarr v1, and its predecessor, the layout of zarr 0.4.
 
-A v1 array has the keys ``meta`` (JSON), ``attrs`` (JSON) and one key a chunk such as ``0.3``. zarr 0.4 called the first
-two ``__zmeta__`` and ``__zattr__`` and put chunks below ``__zdata__/``; it had Blosc and C order only, and is read, not
-written.
+An array of Zarr v1 has the keys ``meta`` (JSON), ``attrs`` (JSON) and one key for each chunk, such as ``0.3``. zarr 0.4
+called the first two ``__zmeta__`` and ``__zattr__``, and stored chunks below ``__zdata__/``; it had Blosc and C order
+only. That layout is read and not written.
 
-Where the data that exist differ from the published text, the data win: ``order: "F"`` holds for Blosc only (the other
-compressors were given C-ordered bytes), ``gzip`` means a zlib stream, and ``fill_value`` is any JSON that NumPy
-converts.
+Existing data take precedence over the specification where the two differ: ``order: "F"`` applies to Blosc only (zarr
+passed C-ordered bytes to the other compressors), ``gzip`` means a zlib stream, and ``fill_value`` may be any JSON value
+that NumPy converts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.formats.descriptions import complete, remembering
+from tegula.formats.chunk_grids import regular_grid_from_json
+from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import attributes_with, names_in
-from tegula.formats.documents import Style, integers, load, member, replace_document, rewrite
-from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
-from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, regular_grid
+from tegula.formats.documents import integers, load, member, replace_document, rewrite
+from tegula.formats.json_encoding import Style
+from tegula.formats.layout import (
+    byte_order_codec,
+    fortran_order,
+    is_fortran_order,
+    shuffle_number,
+    stated_endian,
+    with_endian,
+)
+from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
-from tegula.metadata.data_types import EXTENDED, DataType, packed
-from tegula.metadata.fill_values import scalar_array
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
+from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 
 __all__ = [
@@ -47,12 +55,32 @@ _LZMA_DEFAULTS: Final = {"format": 1, "check": 0, "preset": 1, "filters": None}
 
 
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
-    """Read the documents of an array; ``None`` if there is no ``meta`` (Zarr v1, "metadata").
+    """Read the documents of an array (Zarr v1, sections "Metadata" and "Attributes").
+
+    Parameters
+    ----------
+    documents : mapping of str to bytes
+        The documents of a node, by key.
+
+    Returns
+    -------
+    ArrayMetadata or None
+        ``None`` if there is no ``meta``.
 
     Raises
     ------
-    MetadataError, UnsupportedError
-        If a document is not valid, or holds what can't be read.
+    MetadataError
+        If a document is not valid.
+    UnsupportedError
+        If it describes an array that tegula can't read.
+
+    Examples
+    --------
+    >>> array = parse({"meta": b'''{
+    ...     "zarr_format": 1, "shape": [6, 3], "chunks": [4, 3], "dtype": "<i4", "order": "F",
+    ...     "compression": "zlib", "compression_opts": 1, "fill_value": 0}'''})
+    >>> [codec.name for codec in array.codecs]
+    ['bytes', 'numcodecs.zlib']
     """
     raw = documents.get("meta")
     if raw is None:
@@ -62,25 +90,24 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     return complete(array, attributes, documents, names_in(attributes, array.ndim))
 
 
-@remembering
+@memoized
 def _describe(meta: dict[str, Any]) -> ArrayMetadata:
+    """Read ``meta``."""
     if member(meta, "zarr_format", "meta") != 1:
         raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 1", key="meta", field="zarr_format")
     shape = integers(member(meta, "shape", "meta"), "shape", "meta", least=0)
     data_type = dtype_from_json(member(meta, "dtype", "meta"), "meta")
     if data_type.variable:
         raise UnsupportedError("Zarr v1 has no encoding for Python objects", key="meta", field="dtype")
-    order = member(meta, "order", "meta")
-    if order not in ("C", "F"):
-        raise MetadataError(f"order must be C or F, not {order!r}", key="meta", field="order")
+    fortran = is_fortran_order(member(meta, "order", "meta"), "meta")
     compressor = _compressor(member(meta, "compression", "meta"), member(meta, "compression_opts", "meta"))
     codecs = [byte_order_codec(data_type.numpy), *([compressor] if compressor else [])]
-    if order == "F" and compressor is not None and compressor.name == "numcodecs.blosc" and len(shape) > 1:
-        codecs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
+    if fortran and compressor is not None and compressor.name == "numcodecs.blosc" and len(shape) > 1:
+        codecs.insert(0, fortran_order(len(shape)))
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
-        grid=_grid(member(meta, "chunks", "meta"), shape, "meta"),
+        grid=regular_grid_from_json(member(meta, "chunks", "meta"), shape, "chunks", "meta"),
         keys=V1_KEYS,
         codecs=tuple(codecs),
         fill_value=_fill_from_json(member(meta, "fill_value", "meta"), data_type, "meta"),
@@ -89,7 +116,13 @@ def _describe(meta: dict[str, Any]) -> ArrayMetadata:
 
 
 def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
-    """Read the documents of an array written by zarr 0.4; ``None`` if there is no ``__zmeta__``."""
+    """Read the documents of an array written by zarr 0.4; return ``None`` if there is no ``__zmeta__``.
+
+    Raises
+    ------
+    MetadataError
+        If a document is not valid.
+    """
     key = "__zmeta__"
     if key not in documents:
         return None
@@ -102,7 +135,7 @@ def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
-        grid=_grid(member(meta, "chunks", key), shape, key),
+        grid=regular_grid_from_json(member(meta, "chunks", key), shape, "chunks", key),
         keys=_OLD_CHUNK_KEYS,
         codecs=(byte_order_codec(data_type.numpy), *([compressor] if compressor else [])),
         fill_value=_fill_from_json(member(meta, "fill_value", key), data_type, key),
@@ -113,14 +146,8 @@ def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     )
 
 
-def _grid(value: Any, shape: tuple[int, ...], key: str) -> ChunkGrid:
-    chunks = integers(value, "chunks", key, least=0, ndim=len(shape))
-    if any(chunk == 0 and size for chunk, size in zip(chunks, shape)):
-        raise MetadataError("a chunk must be at least 1 long", key=key, field="chunks")
-    return regular_grid([max(1, chunk) for chunk in chunks])
-
-
 def _compressor(name: Any, options: Any) -> CodecSpec | None:
+    """Read ``compression`` and ``compression_opts``; options that are left out have the defaults of zarr 1."""
     if name in (None, "none"):
         return None
     if name == "blosc":
@@ -132,11 +159,11 @@ def _compressor(name: Any, options: Any) -> CodecSpec | None:
     if name == "lzma":
         given = options if isinstance(options, dict) else {}
         return CodecSpec("numcodecs.lzma", {k: given.get(k, v) for k, v in _LZMA_DEFAULTS.items()})
-    raise UnsupportedError(f"Zarr v1 has no compression called {name!r:.80}", key="meta", field="compression")
+    raise UnsupportedError(f"Zarr v1 has no compression {name!r:.80}", key="meta", field="compression")
 
 
-def _fill_from_json(value: Any, data_type: DataType, key: str) -> npt.NDArray[Any] | None:
-    """Convert as ``ndarray.fill`` did: integers wrap, fractions are cut off, strings are parsed."""
+def _fill_from_json(value: Any, data_type: DataType, key: str) -> Fill | None:
+    """Convert a fill value as ``ndarray.fill`` in zarr 1 did: wrap integers, truncate fractions, parse strings."""
     dtype = data_type.numpy
     if value is None:
         return None
@@ -150,26 +177,29 @@ def _fill_from_json(value: Any, data_type: DataType, key: str) -> npt.NDArray[An
             value = complex(value) if dtype.kind == "c" else float(value) if dtype.kind == "f" else int(value)
         return scalar_array(value, data_type)
     except (ValueError, OverflowError) as error:
-        raise MetadataError(f"{value!r:.80} is no fill value for {data_type}", key=key, field="fill_value") from error
+        raise MetadataError(
+            f"{value!r:.80} is not a fill value for {data_type}", key=key, field="fill_value"
+        ) from error
 
 
 def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
-    """Write the documents of an array, as zarr 1.1 writes them; those it was read from change only where it has.
+    """Write the documents of an array as zarr 1.1 writes them; documents that have not changed keep their bytes.
 
     Raises
     ------
     UnsupportedError
-        If the array was read from the layout of zarr 0.4, or is not one that `adapt` returns.
+        If the array was read from the layout of zarr 0.4, or does not have the form that `adapt` returns.
     """
     if not isinstance(metadata, ArrayMetadata):
         raise UnsupportedError("Zarr v1 has no groups")
     if metadata.format == OLD_NAME:
-        raise UnsupportedError("the layout of zarr 0.4 is only read; convert the array to write it")
+        raise UnsupportedError("the layout of zarr 0.4 is read-only; convert the array to write it")
     changes: dict[str, Any] = {"shape": [*metadata.shape]}
     if "meta" not in metadata.documents:
         changes = _document(metadata)
     elif 0 in load(metadata.documents["meta"], "meta")["chunks"] and 0 not in metadata.shape:
-        changes["chunks"] = [*metadata.grid.largest_chunk()]  # a length of 0 did while there was nothing to hold
+        # chunks of length 0 are valid only as long as the array is empty
+        changes["chunks"] = [*metadata.grid.largest_chunk()]
     attributes = replace_document(metadata.documents, "attrs", metadata.attributes, _STYLE)
     return {"meta": rewrite(metadata.documents, "meta", changes, _STYLE), "attrs": attributes}
 
@@ -202,17 +232,18 @@ def _compression(codecs: list[CodecSpec]) -> tuple[str, Any]:
     return codec.name.removeprefix("numcodecs."), codec.configuration.get("level", 1)
 
 
-def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
+def _fill_to_json(fill: Fill | None, data_type: DataType) -> Any:
+    """Convert a fill value to a form that zarr 1 reads back, or raise if there is none."""
     if fill is None:
         return None
     dtype = data_type.numpy
     value: Any = fill[()]
     if fill.tobytes() == scalar_array(0, data_type).tobytes():
-        return False if dtype.kind == "b" else 0  # what zarr 1 leaves there when it is given no other value
+        return False if dtype.kind == "b" else 0  # as zarr 1 writes its default
     if dtype.kind in "biuf":
         return fill.astype("f8")[()].item() if dtype.kind == "f" else value.item()
     if dtype.kind in "Mm":
-        return int(fill.astype(dtype.newbyteorder("=")).view("i8"))
+        return time_to_int(fill)
     if dtype.kind == "c" and value.imag == 0:
         return float(value.real)
     if dtype.kind == "U":
@@ -223,50 +254,52 @@ def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
 
 
 def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Return the array as Zarr v1 would hold it: the same values, with codecs of the four compressors it knows.
+    """Convert metadata to Zarr v1: the byte order in the dtype, C or F order, and at most one of its four compressors.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        An array of any format, or a new one.
+
+    Returns
+    -------
+    ArrayMetadata
+        The same elements, in a form that `serialize` writes.
 
     Raises
     ------
+    MetadataError
+        If the options of a codec are not valid.
     UnsupportedError
         If the data type, chunk grid, fill value or a codec has no form in Zarr v1.
     """
+    # data type and grid
     dtype = packed(metadata.data_type.numpy)
-    if metadata.data_type.variable or dtype in EXTENDED.values():
+    if metadata.data_type.variable or dtype in EXTENDED_DTYPES:
         raise UnsupportedError(f"Zarr v1 has no data type {metadata.data_type}", field="dtype")
     if dtype.subdtype is not None or (dtype.names and any(dtype[name].subdtype for name in dtype.names)):
         raise UnsupportedError("Zarr v1 can't read subarray fields back", field="dtype")
-    if not all(isinstance(axis, RegularAxis) for axis in metadata.grid.axes):
+    if not metadata.grid.is_regular:
         raise UnsupportedError("Zarr v1 has regular chunk grids only", field="chunks")
     if metadata.ndim == 0:
         raise UnsupportedError("Zarr v1 has no chunk key for an array without dimensions", field="shape")
-    transposes = [codec for codec in metadata.codecs if codec.name == "transpose"]
-    for codec in transposes:
-        if sorted(codec.configuration.get("order", []), key=str) != [*range(metadata.ndim)]:
-            raise MetadataError("the order must name each axis once", codec="transpose")
-    ends = [codec for codec in metadata.codecs if codec.name not in ("transpose", "bytes")]
-    compressors = [_adapt_compressor(codec) for codec in ends]
-    if len(compressors) > 1:
-        raise UnsupportedError("Zarr v1 has one compressor and no filters", codec=ends[0].name)
-    endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
-    if endian is not None:
-        dtype = dtype.newbyteorder("<" if endian == "little" else ">")
-    codecs = [byte_order_codec(dtype), *compressors]
-    # only Blosc chunks were ever written in Fortran order; for the others the order is a matter of speed, not of values
-    if transposes and compressors and compressors[0].name == "numcodecs.blosc" and metadata.ndim > 1:
-        if [*transposes[0].configuration.get("order", [])] != [*range(metadata.ndim)][::-1] or len(transposes) > 1:
-            raise UnsupportedError("Zarr v1 has C and F order only", codec="transpose")
-        codecs.insert(0, CodecSpec("transpose", {"order": [*range(metadata.ndim)][::-1]}))
+
+    # codecs
+    dtype = with_endian(dtype, stated_endian(metadata.codecs))
+    codecs = _adapt_codecs(metadata.codecs, metadata.ndim, dtype)
+
+    # fill value
     fill = None if metadata.fill_value is None else metadata.fill_value.astype(dtype)
     if fill is not None and dtype.kind == "V" and not any(fill.tobytes()):
-        fill = None  # all bytes zero, which is also what an undefined value reads as
+        fill = None  # an undefined value is read as zero bytes, too
     data_type = DataType(dtype)
-    _fill_to_json(fill, data_type)
+    _fill_to_json(fill, data_type)  # raises if there is no form for it
     return ArrayMetadata(
         shape=metadata.shape,
         data_type=data_type,
         grid=metadata.grid,
         keys=V1_KEYS,
-        codecs=tuple(codecs),
+        codecs=codecs,
         fill_value=fill,
         attributes=attributes_with(metadata.attributes, metadata.dimension_names),
         dimension_names=metadata.dimension_names,
@@ -274,11 +307,30 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     )
 
 
+def _adapt_codecs(given: Sequence[CodecSpec], ndim: int, dtype: np.dtype[Any]) -> tuple[CodecSpec, ...]:
+    """Convert codecs to the order of axes, the byte order and one compressor."""
+    transposes = [codec for codec in given if codec.name == "transpose"]
+    for codec in transposes:
+        if sorted(codec.configuration.get("order", []), key=str) != [*range(ndim)]:
+            raise MetadataError("the order must name each axis once", codec="transpose")
+    ends = [codec for codec in given if codec.name not in ("transpose", "bytes")]
+    compressors = [_adapt_compressor(codec) for codec in ends]
+    if len(compressors) > 1:
+        raise UnsupportedError("Zarr v1 has one compressor and no filters", codec=ends[0].name)
+    codecs = [byte_order_codec(dtype), *compressors]
+    # zarr 1 wrote Fortran order for Blosc only; for other compressors leaving it out changes no values
+    if transposes and compressors and compressors[0].name == "numcodecs.blosc" and ndim > 1:
+        if [*transposes[0].configuration.get("order", [])] != [*range(ndim)][::-1] or len(transposes) > 1:
+            raise UnsupportedError("Zarr v1 has C and F order only", codec="transpose")
+        codecs.insert(0, fortran_order(ndim))
+    return tuple(codecs)
+
+
 def _adapt_compressor(codec: CodecSpec) -> CodecSpec:
+    """Convert a compressor to the options of zarr 1."""
     options = dict(codec.configuration)
     if codec.name in ("blosc", "numcodecs.blosc"):
-        shuffle = options.get("shuffle", 1)
-        shuffle = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}.get(shuffle, shuffle)
+        shuffle = shuffle_number(options.get("shuffle", 1))
         if options.get("blocksize") or shuffle == -1:
             raise UnsupportedError("Zarr v1 has no block size and no automatic shuffle", codec=codec.name)
         kept = {"cname": options.get("cname", "lz4"), "clevel": options.get("clevel", 5), "shuffle": shuffle}

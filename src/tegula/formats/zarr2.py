@@ -1,8 +1,7 @@
 """Zarr v2: ``.zarray``, ``.zgroup``, ``.zattrs`` and the consolidated ``.zmetadata``.
 
-Filters and the compressor of a v2 array act on buffers, one after the other; in the model they follow the codec that
-turns the chunk into a buffer (``bytes``, or the object codec, which v2 keeps as the first filter), as
-``numcodecs.<id>``.
+Filters and the compressor of a v2 array act on buffers. In the metadata model they are codecs ``numcodecs.<id>`` after
+the array→bytes codec, which is ``bytes`` or the object codec (the first filter of an array of objects).
 """
 
 from __future__ import annotations
@@ -12,22 +11,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from tegula.errors import MetadataError, UnsupportedError
+from tegula.errors import MetadataError
+from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.consolidated import Consolidated
-from tegula.formats.descriptions import complete, remembering
-from tegula.formats.dimension_names import attributes_with, names_in
-from tegula.formats.documents import Style, dump, dump_members, integers, load, member, replace_document, rewrite
+from tegula.formats.descriptions import complete, memoized
+from tegula.formats.dimension_names import names_in
+from tegula.formats.documents import integers, load, member, replace_document, rewrite
+from tegula.formats.json_encoding import Style, dump, dump_members
+from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order
 from tegula.formats.members import find_members
-from tegula.formats.numpy_types import byte_order_codec, dtype_from_json, dtype_to_json
-from tegula.metadata.chunk_grids import RegularAxis, regular_grid
+from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_keys import v2_keys
-from tegula.metadata.data_types import BYTES, EXTENDED, STRING, DataType, packed
-from tegula.metadata.fill_values import decode_base64, fill_from_document, fill_to_json, scalar_array
+from tegula.metadata.data_types import BYTES, EXTENDED_DTYPES, STRING, DataType
+from tegula.metadata.fill_value_json import decode_base64, fill_from_document, fill_to_json
+from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 __all__ = [
+    "ARRAY_CODECS",
     "CONSOLIDATED_KEY",
     "DEFAULT_COMPRESSORS",
     "KEYS",
@@ -36,9 +38,9 @@ __all__ = [
     "OBJECT_CODECS",
     "SHAPE_KEY",
     "STYLE",
-    "adapt",
     "consolidate",
     "consolidated",
+    "describe",
     "parse",
     "serialize",
 ]
@@ -51,39 +53,52 @@ CONSOLIDATED_KEY: Final = ".zmetadata"
 OBJECT_CODECS: Final = frozenset(
     f"numcodecs.{name}"
     for name in (
-        "vlen-utf8",
-        "vlen-bytes",
-        "vlen-array",
-        "json2",
-        "json",
-        "msgpack2",
-        "msgpack",
-        "categorize",
-        "pickle",
+        "vlen-utf8", "vlen-bytes", "vlen-array", "json2", "json", "msgpack2", "msgpack", "categorize", "pickle",
     )
-)
+)  # fmt: skip
+"""Codecs that turn an array of objects into bytes: the first filter of such an array."""
+
 DEFAULT_COMPRESSORS: Final = (
     CodecSpec("numcodecs.blosc", {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": 1}),
 )
-_ARRAY_CODECS: Final = ("numcodecs.pcodec", "numcodecs.zfpy")
+ARRAY_CODECS: Final = ("numcodecs.pcodec", "numcodecs.zfpy")
+"""Compressors that take an array and not a buffer, so that no ``bytes`` codec comes before them."""
+
 _COMPRESSORS: Final = frozenset(
     f"numcodecs.{name}" for name in ("blosc", "zlib", "gzip", "bz2", "lzma", "lz4", "zstd", "pcodec", "zfpy")
 )
 STYLE: Final = Style(indent=4, sort_keys=True)
-_LARGE: Final = 2**15
+_LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are located and not parsed
 
 
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
-    """Read the documents of an array or a group; ``None`` if there is neither (Zarr v2, "arrays", "groups").
+    """Read the documents of an array or a group (Zarr v2, sections "Arrays", "Hierarchies" and "Attributes").
+
+    Parameters
+    ----------
+    documents : mapping of str to bytes
+        The documents of a node, by key.
+
+    Returns
+    -------
+    ArrayMetadata, GroupMetadata or None
+        ``None`` if there is neither ``.zarray`` nor ``.zgroup``.
 
     Raises
     ------
-    MetadataError, UnsupportedError
-        If a document is not valid, or holds what can't be read.
+    MetadataError
+        If a document is not valid.
+    UnsupportedError
+        If it describes an array that tegula can't read.
+
+    Examples
+    --------
+    >>> parse({".zgroup": b'{"zarr_format": 2}', ".zattrs": b'{"units": "K"}'}).attributes
+    {'units': 'K'}
     """
     attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     if ".zarray" in documents:
-        array = _describe(load(documents[".zarray"], ".zarray"))
+        array = describe(load(documents[".zarray"], ".zarray"))
         return complete(array, attributes, documents, names_in(attributes, array.ndim))
     if ".zgroup" not in documents:
         return None
@@ -93,31 +108,36 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
 
 
-@remembering
-def _describe(meta: dict[str, Any]) -> ArrayMetadata:
+@memoized
+def describe(meta: dict[str, Any]) -> ArrayMetadata:
+    """Read the JSON description of an array, without its attributes; arrays with the same description share the result.
+
+    Raises
+    ------
+    MetadataError
+        If a member is missing or not valid.
+    UnsupportedError
+        If it describes an array that tegula can't read.
+    """
     key = ".zarray"
     if member(meta, "zarr_format", key) != 2:
         raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 2", key=key, field="zarr_format")
     shape = integers(member(meta, "shape", key), "shape", key, least=0)
-    chunks = integers(member(meta, "chunks", key), "chunks", key, least=0, ndim=len(shape))
-    if any(chunk == 0 and size for chunk, size in zip(chunks, shape)):
-        raise MetadataError("a chunk must be at least 1 long", key=key, field="chunks")
+    grid = regular_grid_from_json(member(meta, "chunks", key), shape, "chunks", key)
     data_type = dtype_from_json(member(meta, "dtype", key), key)
-    order, separator = member(meta, "order", key), meta.get("dimension_separator", ".")
-    if order not in ("C", "F"):
-        raise MetadataError(f"order must be C or F, not {order!r}", key=key, field="order")
+    fortran, separator = is_fortran_order(member(meta, "order", key), key), meta.get("dimension_separator", ".")
     if separator not in (".", "/"):
         raise MetadataError(f"the separator must be . or /, not {separator!r}", key=key, field="dimension_separator")
     filters = _codecs(member(meta, "filters", key), "filters")
     compressor = member(meta, "compressor", key)
     filters += _codecs(None if compressor is None else [compressor], "compressor")
     data_type, codecs = _chain(data_type, filters)
-    if order == "F" and len(shape) > 1:
-        codecs.insert(0, CodecSpec("transpose", {"order": [*range(len(shape))][::-1]}))
+    if fortran and len(shape) > 1:
+        codecs.insert(0, fortran_order(len(shape)))
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
-        grid=regular_grid([max(1, chunk) for chunk in chunks]),
+        grid=grid,
         keys=v2_keys(separator),
         codecs=tuple(codecs),
         fill_value=_fill_from_json(member(meta, "fill_value", key), data_type),
@@ -139,25 +159,26 @@ def _codecs(value: Any, field: str) -> list[CodecSpec]:
 
 
 def _chain(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list[CodecSpec]]:
-    """Put the codec that makes a buffer of the chunk in its place, and find what the elements of objects are."""
+    """Add ``bytes`` where no other codec turns an array into bytes; the object codec tells the type of objects."""
     if data_type.variable:
         if not codecs or codecs[0].name not in OBJECT_CODECS:
             raise MetadataError(
-                "an array of objects needs an object codec as first filter", key=".zarray", field="filters"
+                "the first filter of an array of objects must be an object codec", key=".zarray", field="filters"
             )
         kind = {"numcodecs.vlen-utf8": STRING, "numcodecs.vlen-bytes": BYTES}.get(codecs[0].name, data_type)
         return kind, codecs
-    if any(codec.name in _ARRAY_CODECS for codec in codecs):
+    if any(codec.name in ARRAY_CODECS for codec in codecs):
         return data_type, codecs
     return data_type, [byte_order_codec(data_type.numpy), *codecs]
 
 
-def _fill_from_json(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
+def _fill_from_json(value: Any, data_type: DataType) -> Fill | None:
+    """Read ``fill_value`` (Zarr v2, section "Fill value encoding"), in every form that zarr 2 reads."""
     dtype = data_type.numpy
     if data_type.variable:
         if data_type.variable != "object" and isinstance(value, (list, dict)):
             raise MetadataError(f"{value!r:.80} is not a fill value for {data_type}", key=".zarray", field="fill_value")
-        # zarr 2 returns the JSON value itself where no chunk is stored, null as None
+        # for a missing chunk zarr 2 returns the JSON value itself, None for null
         out = np.zeros((), object)
         out[()] = decode_base64(value) if data_type.variable == "bytes" and isinstance(value, str) else value
         return out
@@ -166,18 +187,18 @@ def _fill_from_json(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
     if dtype.kind == "c" and isinstance(value, (int, float, str)):
         value = [value, 0.0]
     elif dtype.kind in "SU" and isinstance(value, (int, float)):
-        return scalar_array(str(value), data_type)  # as NumPy makes text of it for zarr 2
+        return scalar_array(str(value), data_type)  # zarr 2 lets NumPy convert a number to a string
     elif dtype.kind == "S" and isinstance(value, str):
-        return _lenient_bytes(value, data_type)
-    elif dtype.kind == "V" and value == 0:
+        return _bytes_from_json(value, data_type)
+    elif dtype.kind == "V" and value == 0 and not (type(value) is float and dtype in EXTENDED_DTYPES):
         return np.zeros((), dtype)
     elif dtype.names is not None and isinstance(value, str):
         value = base64.b64encode(decode_base64(value).ljust(dtype.itemsize, b"\0")).decode()
     return fill_from_document(value, data_type, zarr_format=2)
 
 
-def _lenient_bytes(value: str, data_type: DataType) -> npt.NDArray[Any]:
-    """Text that is not base64 is taken as it stands, as zarr 2 does."""
+def _bytes_from_json(value: str, data_type: DataType) -> Fill:
+    """Decode base64; like zarr 2, take any other string as the bytes themselves."""
     try:
         raw = decode_base64(value)
     except MetadataError:
@@ -186,12 +207,12 @@ def _lenient_bytes(value: str, data_type: DataType) -> npt.NDArray[Any]:
 
 
 def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
-    """Write the documents of a node, as zarr 2 writes them; those it was read from change only where it has.
+    """Write the documents of a node as zarr 2 writes them; documents that have not changed keep their bytes.
 
     Raises
     ------
     UnsupportedError
-        If the array is not one that `adapt` returns.
+        If the array does not have the form that `tegula.formats.zarr2_adapting.adapt` returns.
     """
     documents = metadata.documents
     out = {}
@@ -200,7 +221,8 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     else:
         changes = _document(metadata) if ".zarray" not in documents else {"shape": [*metadata.shape]}
         if ".zarray" in documents and 0 in load(documents[".zarray"], ".zarray")["chunks"] and 0 not in metadata.shape:
-            changes["chunks"] = [*metadata.grid.largest_chunk()]  # a length of 0 did while there was nothing to hold
+            # chunks of length 0 are valid only as long as the array is empty
+            changes["chunks"] = [*metadata.grid.largest_chunk()]
         out[".zarray"] = rewrite(documents, ".zarray", changes, STYLE)
     if metadata.attributes or ".zattrs" in documents:
         out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, STYLE)
@@ -231,100 +253,32 @@ def _codec_to_json(codec: CodecSpec) -> dict[str, Any]:
     return {"id": codec.name.removeprefix("numcodecs."), **codec.configuration}
 
 
-def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
+def _fill_to_json(fill: Fill | None, data_type: DataType) -> Any:
     if fill is None:
         return None
     dtype = data_type.numpy
     if data_type.variable == "bytes" and fill[()] == b"":
         return ""
-    if not data_type.variable and (dtype.names is not None or dtype.kind == "V") and dtype not in EXTENDED.values():
+    if not data_type.variable and (dtype.names is not None or dtype.kind == "V") and dtype not in EXTENDED_DTYPES:
         return base64.b64encode(fill.tobytes()).decode()
     if dtype.kind in "Mm":
-        return int(fill.astype(dtype.newbyteorder("=")).view("i8"))
+        return time_to_int(fill)
     return fill_to_json(fill, DataType(dtype, data_type.variable))
 
 
-def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Return the array as Zarr v2 would hold it: the same values, with codecs that v2 can name, and without shards.
+def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, bytes]] | None:
+    """Read ``.zmetadata``.
+
+    Returns
+    -------
+    mapping of str to mapping, or None
+        The documents of each member, by path below the group; ``None`` if there is no ``.zmetadata``.
 
     Raises
     ------
-    UnsupportedError
-        If the data type, the chunk grid or a codec has no form in Zarr v2.
+    MetadataError
+        If it is not valid.
     """
-    grid, codecs = metadata.grid, [*metadata.codecs]
-    if any(codec.name == "sharding_indexed" for codec in codecs):
-        raise UnsupportedError("Zarr v2 has no shards", codec="sharding_indexed")
-    if not all(isinstance(axis, RegularAxis) for axis in grid.axes):
-        raise UnsupportedError("Zarr v2 has regular chunk grids only", field="chunks")
-    data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
-    endian = next((c.configuration.get("endian") for c in codecs if c.name == "bytes"), None)
-    if endian is not None and data_type.is_fixed and data_type.numpy not in EXTENDED.values():
-        data_type = DataType(data_type.numpy.newbyteorder("<" if endian == "little" else ">"))
-    order, rest = _order(codecs, metadata.ndim)
-    rest = [_adapt_codec(codec, data_type) for codec in rest if codec.name != "bytes"]
-    if rest and rest[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
-        raise MetadataError(f"the filter packs bool, the array has {data_type}", field="codecs", codec=rest[0].name)
-    if data_type.variable:
-        rest.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
-        if not rest or rest[0].name not in OBJECT_CODECS:
-            usual = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
-            if data_type.variable not in usual:
-                raise UnsupportedError(
-                    "an array of objects needs an object codec, such as {'id': 'json2'}", field="codecs"
-                )
-            rest.insert(0, CodecSpec(usual[data_type.variable]))
-    elif any(codec.name.startswith("numcodecs.vlen-") for codec in rest):
-        raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
-    elif not any(codec.name in _ARRAY_CODECS for codec in rest):
-        rest.insert(0, byte_order_codec(data_type.numpy))
-    fill = metadata.fill_value
-    return ArrayMetadata(
-        shape=metadata.shape,
-        data_type=data_type,
-        grid=grid,
-        keys=v2_keys(metadata.keys.separator if not metadata.keys.prefix else "."),
-        codecs=tuple(order + rest),
-        fill_value=None if fill is None else fill.astype(data_type.numpy),
-        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
-        dimension_names=metadata.dimension_names,
-        format=NAME,
-    )
-
-
-def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[CodecSpec]]:
-    transposes = [codec for codec in codecs if codec.name == "transpose"]
-    rest = [codec for codec in codecs if codec.name != "transpose"]
-    if not transposes or ndim < 2:
-        return [], rest
-    reverse = [*range(ndim)][::-1]
-    given = transposes[0].configuration.get("order", [])
-    order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
-    if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
-        raise UnsupportedError("Zarr v2 has C and F order only", codec="transpose")
-    return [CodecSpec("transpose", {"order": reverse})] if order == reverse else [], rest
-
-
-def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
-    options = dict(codec.configuration)
-    if codec.name in ("zstd", "numcodecs.zstd") and not options.get("checksum"):
-        options.pop("checksum", None)  # TensorStore refuses the member, and numcodecs takes its absence for false
-    if codec.name.startswith("numcodecs."):
-        return CodecSpec(codec.name, options)
-    if codec.name == "blosc":
-        options.pop("typesize", None)
-        options["shuffle"] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}.get(options.get("shuffle", "shuffle"), 1)
-        return CodecSpec("numcodecs.blosc", {"blocksize": 0, **options})
-    plain = {"padding_encoding": "first_byte"}
-    if codec.name == "packbits" and data_type.numpy.kind == "b" and options in ({}, plain):
-        return CodecSpec("numcodecs.packbits")
-    if codec.name in ("zstd", "gzip", "crc32c", "vlen-utf8", "vlen-bytes"):
-        return CodecSpec(f"numcodecs.{codec.name}", options)
-    raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)
-
-
-def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, bytes]] | None:
-    """Read ``.zmetadata``: the documents of each member by its path, or ``None`` if there is none."""
     if CONSOLIDATED_KEY not in documents:
         return None
     raw = documents[CONSOLIDATED_KEY]
@@ -344,7 +298,20 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
 
 
 def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]]) -> dict[str, bytes]:
-    """Write ``.zmetadata`` of a group with the documents of all its members, its own under the path ``""``."""
+    """Write ``.zmetadata`` of a group with the documents of all its members.
+
+    Parameters
+    ----------
+    group : GroupMetadata
+        The group.
+    members : iterable of (str, mapping of str to bytes)
+        Path below the group and documents of each member; the path of the group itself is ``""``.
+
+    Returns
+    -------
+    dict of str to bytes
+        The document, by key.
+    """
     found = {
         f"{path}/{name}" if path else name: raw
         for path, documents in members

@@ -1,8 +1,8 @@
-"""Indexing: a selection and a chunk grid become a plan, without any I/O.
+"""Indexing: conversion of a selection and a chunk grid to a plan, without any I/O.
 
-A basic or orthogonal selection is one small table of integers for each axis; what is touched is the product of the
-tables, which is walked and never stored. Coordinate and mask selections become lists of points grouped by chunk.
-Costs follow the selection, never the size of the array.
+A basic or orthogonal selection becomes one small table of integers for each axis; the chunks that it touches are the
+product of the tables, which is iterated over and never stored. Coordinate and mask selections become lists of points
+grouped by chunk. The cost depends on the selection and not on the size of the array.
 
 >>> from tegula.metadata.chunk_grids import regular_grid
 >>> plan = basic((slice(1, 5), 2), (10, 4), regular_grid((4, 4)))

@@ -1,4 +1,4 @@
-"""Axes selected by index arrays: one table for each axis, or a list of points for several axes together."""
+"""Selections by index arrays: a table for each axis, or a list of points for several axes together."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ __all__ = ["LONG", "Column", "Entry", "IntArray", "Lookup", "Points", "lookup", 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 Entry: TypeAlias = tuple[int, Any, Any, bool]
-"""Of a chunk along one axis: its number, what to select of it, where that is in the work buffer, and `whole`."""
+"""For a chunk along one axis: its number, the selection within the chunk, the one in the work buffer, and `whole`."""
 
 Column: TypeAlias = Iterable[Entry]
-"""The entries of an axis: a list, or where that would be long an iterable that makes them one after the other."""
+"""The entries of an axis: a list, or a reiterable object that computes them if there are more than `LONG`."""
 
 LONG: Final = 2**12
-"""More rows than this are not kept in memory."""
+"""Number of rows, beyond which they are computed in each iteration instead of stored."""
 
 
 class Lookup:
-    """The table of an axis selected by an index array, for outer products: one row for each chunk touched.
+    """The table of an axis selected by an index array, for outer products: one row for each chunk.
 
     Attributes
     ----------
-    numbers : ndarray of int64
-        For each row the chunk's number along the axis, in increasing order.
-    bounds : ndarray of int64
-        Row ``r`` has the members ``bounds[r]`` to ``bounds[r + 1]`` of `offsets` and `positions`.
-    consecutive, whole : ndarray of bool
-        For each row whether its offsets are consecutive and increasing, and whether it has every index of the chunk
-        that lies within the array.
-    offsets : ndarray of int64
+    numbers : ndarray of int64, (rows,)
+        Number of each chunk along the axis, in increasing order.
+    bounds : ndarray of int64, (rows + 1,)
+        Row ``r`` has the elements ``bounds[r]`` to ``bounds[r + 1]`` of `offsets` and `positions`.
+    consecutive, whole : ndarray of bool, (rows,)
+        Whether the offsets of a row are consecutive and increasing, and whether they are all indices of the chunk that
+        lie within the array.
+    offsets : ndarray of int64, (indices,)
         Indices within their chunk, sorted by chunk; those of one chunk are in the order given.
-    positions : ndarray of int64 or None
-        Index in the work buffer of each offset; ``None`` if it is the offset's own place in `offsets`.
+    positions : ndarray of int64, (indices,), or None
+        Index of each offset in the work buffer; ``None`` if that is its index in `offsets`.
     """
 
     __slots__ = ("bounds", "consecutive", "numbers", "offsets", "positions", "whole")
@@ -70,7 +70,7 @@ class Lookup:
         return self.offsets.size
 
     def _rows(self) -> Iterator[tuple[int, int, int, bool, bool]]:
-        """Yield ``(number, begin, end, consecutive, whole)`` of each row, as Python's own numbers."""
+        """Yield ``(number, begin, end, consecutive, whole)`` of each row, as Python ints and bools."""
         for first in range(0, self.numbers.size, LONG):
             part = slice(first, first + LONG)
             bounds = self.bounds[first : first + LONG + 1].tolist()
@@ -78,7 +78,7 @@ class Lookup:
             yield from zip(columns[0], bounds, bounds[1:], *columns[1:])
 
     def column(self, as_slices: bool) -> Column:
-        """Return the rows as selections, consecutive offsets as slices where that is asked for."""
+        """Return the rows as selections; with `as_slices`, consecutive offsets become slices."""
         return _column(lambda: self._entries(as_slices), self.nchunks)
 
     def _entries(self, as_slices: bool) -> Iterator[Entry]:
@@ -91,7 +91,7 @@ class Lookup:
             yield number, inner, place, whole
 
     def mesh(self, shape: tuple[int, ...], as_slices: bool) -> Column:
-        """Return the rows as selections that take part in an open mesh; work positions as slices where asked for."""
+        """Return the rows as selections of `shape` for an open mesh; `as_slices` makes work positions slices."""
         return _column(lambda: self._mesh(shape, as_slices), self.nchunks)
 
     def _mesh(self, shape: tuple[int, ...], as_slices: bool) -> Iterator[Entry]:
@@ -104,8 +104,8 @@ class Lookup:
             yield number, inner, place, whole
 
 
-class _Again:
-    """Entries that are made anew each time they are iterated over."""
+class _Recomputed:
+    """Entries that each iteration computes again."""
 
     def __init__(self, make: Callable[[], Iterator[Entry]]) -> None:
         self._make = make
@@ -115,7 +115,7 @@ class _Again:
 
 
 def _column(make: Callable[[], Iterator[Entry]], count: int) -> Column:
-    return [*make()] if count <= LONG else _Again(make)
+    return [*make()] if count <= LONG else _Recomputed(make)
 
 
 class Points:
@@ -124,17 +124,17 @@ class Points:
     Attributes
     ----------
     axes : tuple of int
-        The array axes that the points have coordinates on.
+        The array axes on which the points have coordinates.
     numbers : ndarray of int64, (groups, axes)
-        Grid position of each group's chunk along those axes.
+        Grid coordinates of the chunk of each group, along those axes.
     extents : ndarray of int64, (groups, axes)
-        Length of each group's chunk along those axes, clipped to the array.
+        Shape of the chunk of each group along those axes, clipped to the array.
     bounds : ndarray of int64, (groups + 1,)
         Group ``g`` has the points ``bounds[g]`` to ``bounds[g + 1]``.
-    offsets : tuple of ndarray of int64
-        For each of the axes, the points' indices within their chunk; points of a group are in the order given.
-    positions : ndarray of int64 or None
-        Index of each point along its dimension of the work buffer; ``None`` if it is the point's own place.
+    offsets : tuple of ndarray of int64, (points,)
+        For each of the axes, the indices of the points within their chunk; points of a group are in the order given.
+    positions : ndarray of int64, (points,), or None
+        Index of each point in the work buffer; ``None`` if that is its index in `offsets`.
     """
 
     __slots__ = ("axes", "bounds", "extents", "numbers", "offsets", "positions")
@@ -157,7 +157,7 @@ class Points:
         self.positions = positions
 
     def groups(self) -> Iterator[tuple[list[int], list[IntArray], Any, bool]]:
-        """Yield for each chunk its numbers, the offsets along each axis, the place in the work buffer, and `whole`."""
+        """Yield for each chunk its grid coordinates, the offsets along each axis, the work positions, and `whole`."""
         for first in range(0, len(self.numbers), LONG):
             part = slice(first, first + LONG)
             bounds = self.bounds[first : first + LONG + 1].tolist()
@@ -169,10 +169,11 @@ class Points:
 
 
 def _fills(offsets: list[IntArray], extents: list[int]) -> bool:
-    """Return whether the points hit every place of a box of `extents`."""
+    """Return whether the points hit every element of a box of shape `extents`."""
     volume = prod(extents)
     if volume == 1 or offsets[0].size < volume:
         return volume == 1
+    # number the elements of the box in C order, and count those that are hit
     flat = offsets[0]
     for each, extent in zip(offsets[1:], extents[1:]):
         flat = flat * extent + each
@@ -180,10 +181,22 @@ def _fills(offsets: list[IntArray], extents: list[int]) -> bool:
 
 
 def lookup(index: IntArray, size: int, cut: ChunkAxis) -> Lookup:
-    """Make the table of an axis that is selected by an array of indices, each within 0 and `size`."""
+    """Return the table of an axis selected by an index array.
+
+    Parameters
+    ----------
+    index : ndarray of int64, one-dimensional
+        The indices, each from 0 to ``size - 1``.
+    size : int
+        Length of the axis.
+    cut : ChunkAxis
+        Its division into chunks.
+    """
     if index.size == 0:
         nothing = np.zeros(0, bool)
         return Lookup(index, np.zeros(1, np.int64), (nothing, nothing), index, None)
+
+    # group the indices by chunk
     numbers = cut.locate(index)
     order, bounds = _grouping([numbers])
     if order is not None:
@@ -193,9 +206,13 @@ def lookup(index: IntArray, size: int, cut: ChunkAxis) -> Lookup:
     starts = cut.start(touched)
     extents = np.minimum(cut.start(touched + 1), size) - starts
     counts = ends - begins
+
+    # consecutive: each index of a row is 1 more than the one before it
     breaks = np.diff(index, prepend=0) != 1
     breaks[begins] = False
     consecutive = np.add.reduceat(breaks, begins, dtype=np.int64) == 0
+
+    # whole: consecutive and as many as the chunk has, or that many different ones
     whole = consecutive & (counts == extents)
     if (~consecutive & (counts >= extents)).any():
         fresh = np.diff(np.sort(index), prepend=-1) != 0
@@ -212,11 +229,11 @@ def points(
     Parameters
     ----------
     axes : tuple of int
-        The array axes that the points have coordinates on.
+        The array axes on which the points have coordinates.
     indices : list of ndarray of int64
-        For each of them the points' indices, each within 0 and the axis' size.
+        For each of these axes the indices of the points, from 0 to the length of the axis.
     sizes, cuts : tuple
-        Size and grid of each of them.
+        Length and division of each of these axes.
     """
     numbers = [cut.locate(index) for cut, index in zip(cuts, indices)]
     offsets = [index - cut.start(number) for cut, index, number in zip(cuts, indices, numbers)]
@@ -240,16 +257,17 @@ def _grouping(numbers: list[IntArray]) -> tuple[IntArray | None, IntArray]:
 
     Parameters
     ----------
-    numbers : list of ndarray of int64
-        For each axis the numbers of the points' chunks; there is at least one point.
+    numbers : list of ndarray of int64, (points,)
+        For each axis the number of the chunk of each point; there is at least one point.
 
     Returns
     -------
-    order : ndarray of int64 or None
-        Where the points stand after sorting, those of one chunk in the order given; ``None`` if nothing moves.
-    bounds : ndarray of int64
-        Where the chunks begin after sorting, and the number of points.
+    order : ndarray of int64, (points,), or None
+        The indices that sort the points by chunk, stably; ``None`` if they are sorted.
+    bounds : ndarray of int64, (chunks + 1,)
+        Index of the first point of each chunk after sorting, and the number of points.
     """
+    # one number for each chunk, in C order of the grid
     key = np.zeros_like(numbers[0])
     total = 1
     for number in numbers:
@@ -257,16 +275,17 @@ def _grouping(numbers: list[IntArray]) -> tuple[IntArray | None, IntArray]:
         span = int(number.max()) - low + 1
         total *= span
         if total >= 1 << 63:
-            # Only the order counts: ranks are below the number of points, and so their pairs fit.
+            # the numbers would overflow; their ranks have the same order and are below the number of points
             ranks = [np.unique(each, return_inverse=True)[1].reshape(-1) for each in (key, number)]
             span = int(ranks[1].max()) + 1
             total = (int(ranks[0].max()) + 1) * span
             key = ranks[0] * span + ranks[1]
         else:
             key = key * span + (number - low)
+
+    # sort by them; NumPy sorts 16-bit integers by radix, in linear time
     order = None
     if (key[1:] < key[:-1]).any():
-        # NumPy sorts small integers by radix, in linear time.
         order = np.argsort(key.astype(np.uint16) if total <= 1 << 16 else key, kind="stable")
         key = key[order]
     return order, np.concatenate(([0], np.flatnonzero(np.diff(key)) + 1, [key.size]))

@@ -1,4 +1,4 @@
-"""From what a user wrote between brackets to one plain item for each axis."""
+"""Normalization of a selection, as written between brackets, to one item of a simple type for each axis."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _FULL = slice(None)
 
 
 def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
-    """Take the field names out of a selection.
+    """Separate the field names of a selection from the rest.
 
     Parameters
     ----------
     selection : any
-        What stood between the brackets.
+        The selection, as written between brackets.
 
     Returns
     -------
     fields : str, list of str or None
-        One name (the field itself is meant), a list of names (a structure of these fields), or nothing.
+        One name selects the field itself, a list of names a structure of these fields.
     rest : any
-        The selection without the names; ``...`` if there was nothing else.
+        The selection without the names; ``...`` if nothing else is left.
 
     Examples
     --------
@@ -42,6 +42,7 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     >>> split_fields(("x", slice(2, 5))), split_fields(("x", 1, "y", 2))
     (('x', slice(2, 5, None)), (['x', 'y'], (1, 2)))
     """
+    # a single item, or a tuple without names: the most frequent cases
     if isinstance(selection, str):
         return str(selection), ...
     if not isinstance(selection, tuple):
@@ -51,6 +52,8 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
             break
     else:
         return None, selection
+
+    # names among other items
     names: list[str] = []
     several = False
     rest = []
@@ -73,29 +76,35 @@ def _is_names(item: Any) -> bool:
 
 
 def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list[Item]:
-    """Turn a selection into plain items.
+    """Normalize a selection.
 
     Parameters
     ----------
     selection : any
-        What stood between the brackets, without field names.
+        The selection, as written between brackets, without field names.
     shape : tuple of int
-        The array's shape.
+        Shape of the array.
     outer : bool
-        Whether arrays must have one dimension, as in an orthogonal selection.
+        Whether arrays must be one-dimensional, as in an orthogonal selection.
 
     Returns
     -------
     list
-        In the order given: ints and int64 arrays within 0 and the axis' size, slices as they were, ``None``, and
-        ``...`` followed by the full slices that it stands for. Masks have become index arrays, one for each of
-        their dimensions, and axes not mentioned full slices.
+        The items in order: ints and int64 arrays from 0 to the length of their axis, slices as given, ``None``, and
+        ``...`` followed by the full slices that it stands for. A mask becomes an index array for each of its
+        dimensions. Axes that are not mentioned become full slices.
 
     Raises
     ------
     SelectionError
-        If the selection does not fit.
+        If the selection does not fit the array.
+
+    Examples
+    --------
+    >>> itemise((..., -1), (4, 5))
+    [Ellipsis, slice(None, None, None), 4]
     """
+    # one item for each axis: the Ellipsis, or the end, stands for the axes that are not mentioned
     items = [_plain(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     used = sum([_consumes(item) for item in items])
     if used > len(shape):
@@ -105,13 +114,15 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
         raise SelectionError("a selection can have only one Ellipsis ('...')")
     gap = ellipses[0] + 1 if ellipses else len(items)
     items[gap:gap] = [_FULL] * (len(shape) - used)
+
+    # check ints and arrays against their axis, and count negative indices from the end
     found: list[Item] = []
     axis = 0
     for item in items:
         if isinstance(item, np.ndarray):
             if outer and item.ndim != 1:
                 raise SelectionError(
-                    f"an orthogonal selection takes arrays of one dimension, not {item.ndim} as given for axis {axis}"
+                    f"an orthogonal selection takes one-dimensional arrays, but axis {axis} got {item.ndim} dimensions"
                 )
             found.extend(_mask(item, axis, shape) if item.dtype == np.bool_ else [_within(item, axis, shape[axis])])
         elif isinstance(item, int):
@@ -126,19 +137,19 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
 
 
 def too_many(used: int, ndim: int) -> SelectionError:
-    """Make the error for a selection with more indices than the array has axes."""
+    """Return the error for a selection with more indices than the array has axes."""
     return SelectionError(f"too many indices: the array has {ndim} dimensions, but {used} were indexed")
 
 
 def _consumes(item: Any) -> int:
-    """Return how many axes of the array an item stands for."""
+    """Return how many axes of the array an item selects from."""
     if isinstance(item, np.ndarray):
         return item.ndim if item.dtype == np.bool_ else 1
     return 0 if item is None or item is ... else 1
 
 
 def _plain(item: Any) -> int | slice | npt.NDArray[Any] | EllipsisType | None:
-    """Turn one item into an int, a slice, ``None``, ``...`` or an array of integers or bools."""
+    """Convert an item to an int, a slice, ``None``, ``...`` or an array of integers or bools."""
     if item is None or item is ... or isinstance(item, slice):
         return item
     if isinstance(item, (bool, np.bool_)):
@@ -152,12 +163,13 @@ def _plain(item: Any) -> int | slice | npt.NDArray[Any] | EllipsisType | None:
 
 
 def _array(item: Any) -> npt.NDArray[Any]:
+    """Convert an item to an array of integers or bools."""
     try:
         array = np.asarray(item)
     except (ValueError, TypeError, OverflowError) as error:
         raise SelectionError(f"a {type(item).__name__} that is not a regular array can't be an index") from error
     if array.size == 0 and not isinstance(item, np.ndarray):
-        array = array.astype(np.int64)  # NumPy takes [] for floats
+        array = array.astype(np.int64)  # NumPy makes [] an array of floats
     if array.ndim == 0 or array.dtype.kind not in "iub":
         what = f" of data type {array.dtype}" if array.ndim else ""
         raise SelectionError(
@@ -168,6 +180,7 @@ def _array(item: Any) -> npt.NDArray[Any]:
 
 
 def _mask(mask: npt.NDArray[Any], axis: int, shape: tuple[int, ...]) -> list[IntArray]:
+    """Convert a mask to index arrays, one for each of its dimensions."""
     for place, length in enumerate(mask.shape):
         if length != shape[axis + place]:
             raise SelectionError(
@@ -177,7 +190,7 @@ def _mask(mask: npt.NDArray[Any], axis: int, shape: tuple[int, ...]) -> list[Int
 
 
 def _within(index: npt.NDArray[Any], axis: int, size: int) -> IntArray:
-    """Return an integer array as int64 with negative entries counted from the end."""
+    """Convert an index array to int64, and count negative indices from the end."""
     if index.size == 0:
         return index.astype(np.int64)
     low, high = int(index.min()), int(index.max())

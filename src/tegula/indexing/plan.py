@@ -1,10 +1,12 @@
-"""The plan: which chunks a selection touches, what it takes from each, and where that goes.
+"""Plans: the chunks that a selection touches, what it selects of each, and where that is in the work buffer.
 
-What an executor fills or empties is the *work* buffer. Its layout is the one NumPy gives ``chunk[chunk_selection]``,
-so that plain assignment between the two is right: axes selected by an int are gone, and the dimensions that stand for
-index arrays lie together, at the place of the first if no slice stands between them (or between them and an int), and
-in front otherwise. `Plan.present` turns a work buffer into NumPy's result, `Plan.arrange` turns values to be
-written into a work buffer; both differ from the identity only for index arrays and new axes.
+A read fills the *work buffer*, a write empties it. Its dimensions are those of NumPy's ``chunk[chunk_selection]``, so
+that an executor can assign one to the other: axes selected by an int are dropped, and the dimensions of index arrays
+are together, at the position of the first if no slice separates them (or separates them from an int), otherwise in
+front. `Plan.present` converts a work buffer to NumPy's result, `Plan.arrange` converts values to write to a work
+buffer. Both return their argument unless there are index arrays or new axes.
+
+Everything that a read by ints and slices executes is in this module, so that it can be followed from top to bottom.
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ _FULL = slice(None)
 
 
 class Runs:
-    """An axis selected by an int or a slice: one row for each chunk touched, computed when it is asked for.
+    """The table of an axis selected by an int or a slice: one row for each chunk, computed on demand.
 
     A row is ``(number, first, count, step, work, whole)``: number of the chunk along the axis; first index within the
-    chunk, number of indices and distance between them (negative when the slice runs backwards, 1 for a single index);
+    chunk, number of indices and distance between them (negative if the slice runs backwards, 1 for a single index);
     first index in the work buffer; whether the row has every index of the chunk that lies within the array.
 
     Attributes
     ----------
     start, step, count : int
-        The selected indices of the array's axis.
+        The selected indices of the axis.
     length : int or None
-        Length of the axis in the work buffer; ``None`` for an int, which has no axis there.
+        Length of the axis in the work buffer; ``None`` for an int, which drops the axis.
 
     Examples
     --------
@@ -62,11 +64,12 @@ class Runs:
         self._cut = cut
 
     def rows(self) -> Iterator[Row]:
-        """Divide the indices among the chunks, and yield a row for each."""
+        """Yield a row for each chunk."""
         cut, size, step, left = self._cut, self._size, self.step, self.count
         index, done = self.start, 0
         chunk = cut.chunk if type(cut) is RegularAxis else 0
         while left:
+            # the chunk of the next index
             if type(cut) is RegularAxis:
                 number = index // chunk
                 start = number * chunk
@@ -74,6 +77,8 @@ class Runs:
                 number = cut.locate(index)
                 start = cut.start(number)
                 chunk = cut.length(number)
+
+            # the number of indices in it
             end = min(start + chunk, size)
             count = (end - 1 - index) // step + 1 if step > 0 else (index - start) // -step + 1
             count = min(count, left)
@@ -84,7 +89,7 @@ class Runs:
 
     @property
     def nchunks(self) -> int:
-        """Number of rows, found without making them where the axis may have very many."""
+        """Number of rows, computed without iterating over them where there may be very many."""
         count, cut = self.count, self._cut
         if count <= 1:
             return count
@@ -92,25 +97,25 @@ class Runs:
         if type(cut) is RegularAxis:
             chunk = cut.chunk
             return count if abs(self.step) >= chunk else abs(last // chunk - self.start // chunk) + 1
-        if abs(self.step) == 1:  # no chunk is left out between the first and the last
+        if abs(self.step) == 1:  # every chunk between the first and the last has a row
             return abs(int(cut.locate(last)) - int(cut.locate(self.start))) + 1
         return sum(1 for _ in self.rows())
 
     def column(self) -> Column:
-        """Return the rows as selections."""
+        """Return the rows as selections, in a list unless there are more than `LONG`."""
         return [*self] if self.count <= LONG or self.nchunks <= LONG else self
 
     def __iter__(self) -> Iterator[Entry]:
         return map(self._entry, self.rows())
 
     def find(self, number: int) -> Entry | None:
-        """Return what is selected of a chunk; ``None`` if nothing is."""
+        """Return the selection of one chunk, or ``None`` if nothing of it is selected."""
         cut, step, count = self._cut, self.step, self.count
         if number >= cut.count(self._size):
             return None
         start = cut.start(number)
         end = min(start + cut.length(number), self._size)
-        # the first and the last position of which the index lies in the chunk
+        # the positions in the selection of the first and the last index that lies in the chunk
         low, high = (start, end - 1) if step > 0 else (end - 1, start)
         first = max(0, -((self.start - low) // step))
         last = min(count - 1, (high - self.start) // step)
@@ -125,28 +130,28 @@ class Runs:
         if self.length is None:
             return number, first, None, whole
         stop: int | None = first + (count - 1) * step + (1 if step > 0 else -1)
-        if stop == -1:  # NumPy would count it from the end
+        if stop == -1:  # which NumPy would count from the end
             stop = None
         return number, slice(first, stop, step), slice(work, work + count, 1), whole
 
 
 class Plan:
-    """What a selection touches, chunk by chunk; made by the functions of `tegula.indexing`, not to be changed.
+    """A selection divided by chunks; made by the functions of `tegula.indexing`, and immutable.
 
     Attributes
     ----------
     shape : tuple of int
         Shape of NumPy's result.
     work_shape : tuple of int
-        Shape of the buffer that an executor fills or empties.
+        Shape of the work buffer.
     is_point : bool
-        Whether every axis is selected by an int and nothing else, so that NumPy's result is a scalar.
+        Whether there is an int for every axis and nothing else, so that NumPy's result is a scalar.
     axes : tuple of Runs, Lookup or None
-        One table for each axis of the array; ``None`` for the axes that `points` has.
+        A table for each axis of the array; ``None`` for the axes of `points`.
     points : Points or None
-        The points of a selection by several index arrays that go together.
+        The points of a selection by several index arrays that are broadcast together.
     work_axes : tuple of int
-        For each dimension of the work buffer the array axis that it stands for; -1 for the dimension of `points`.
+        For each dimension of the work buffer the array axis that it corresponds to; -1 for the dimension of `points`.
 
     Examples
     --------
@@ -178,7 +183,7 @@ class Plan:
         self.shape = shape
         self.is_point = is_point
         self.points = points
-        # From work to result: reshape to the first, transpose by the second, insert new axes.
+        # how to get from the work buffer to the result: reshape to the first, transpose by the second, add new axes
         self._view = view
 
     def __repr__(self) -> str:
@@ -186,23 +191,23 @@ class Plan:
 
     @property
     def nchunks(self) -> int:
-        """Number of chunks touched."""
+        """Number of chunks that the selection touches."""
         if not self.work_axes:
             return 1
         boxes = prod([table.nchunks for table in self.axes if table is not None])
         return boxes if self.points is None else boxes * len(self.points.numbers)
 
     def __iter__(self) -> Iterator[Projection]:
-        """Iterate over the chunks touched, in no particular order.
+        """Iterate over the chunks that the selection touches, in no particular order.
 
         Yields
         ------
         coords : tuple of int
-            The chunk's position in the grid.
+            Grid coordinates of the chunk.
         chunk_selection, work_selection : tuple
             ``work[work_selection] = chunk[chunk_selection]`` reads, ``chunk[chunk_selection] = work[work_selection]``
-            writes, and the chunk need only be as large as its part within the array. Ints, and slices with explicit
-            steps, wherever index arrays are not needed; int64 arrays (open meshes if there are several) where they are.
+            writes; the chunk may be clipped to the array. The items are ints and slices with explicit steps, or int64
+            arrays (open meshes if there are several) where these do not suffice.
         covers : bool
             Whether every element of the chunk that lies within the array is selected.
         """
@@ -215,7 +220,22 @@ class Plan:
         return iter((((), (), (), True),))
 
     def at(self, coords: tuple[int, ...]) -> Projection | None:
-        """Return what is selected of one chunk by ints and slices, as iterating does; ``None`` if nothing is.
+        """Return the selection of one chunk, in the form in which iteration yields it.
+
+        Parameters
+        ----------
+        coords : tuple of int
+            Grid coordinates of the chunk.
+
+        Returns
+        -------
+        tuple or None
+            ``None`` if nothing of the chunk is selected.
+
+        Raises
+        ------
+        SelectionError
+            If the plan has index arrays.
 
         Examples
         --------
@@ -226,16 +246,17 @@ class Plan:
         (((0,), (slice(2, 4, 1),), (slice(0, 2, 1),), False), None)
         """
         if not self.is_basic:
-            raise SelectionError("only a plan of ints and slices tells what it selects of a chunk")
+            raise SelectionError("the selection of one chunk is only available for plans of ints and slices")
         entries = [table.find(number) for table, number in zip(self.axes, coords) if isinstance(table, Runs)]
         return None if None in entries else next(self._boxes([[entry] for entry in entries if entry is not None]))
 
     @property
     def is_basic(self) -> bool:
-        """Whether each axis is selected by an int or a slice."""
+        """True if each axis is selected by an int or a slice."""
         return all(isinstance(table, Runs) for table in self.axes)
 
     def _columns(self) -> list[Column]:
+        """Return the entries of each axis; those of `points` are filled in group by group."""
         columns = []
         for table in self.axes:
             if type(table) is not Runs:
@@ -246,7 +267,7 @@ class Plan:
     def _looked_up_columns(self) -> list[Column]:
         lookups = [table for table in self.axes if isinstance(table, Lookup)]
         single = len(lookups) == 1
-        # A slice would leave the place that NumPy gives the array; see the module's text.
+        # as a slice, a single array would not move to the front as NumPy requires; see the module's docstring
         in_order = single and self.work_axes == tuple(sorted(self.work_axes))
         sorted_all = all(table.positions is None for table in lookups)
         columns = []
@@ -264,47 +285,54 @@ class Plan:
         return columns
 
     def _boxes(self, columns: list[Column]) -> Iterator[Projection]:
+        """Yield the product of the entries of all axes."""
         order = self.work_axes
         in_order = order == tuple(range(len(columns)))
-        for rows in _combined(columns):
+        for rows in _product(columns):
             coords, inner, work, whole = zip(*rows)
             yield coords, inner, work if in_order else tuple([work[axis] for axis in order]), False not in whole
 
     def _scattered(self, points: Points) -> Iterator[Projection]:
+        """Yield, for each group of points, the product with the entries of the other axes."""
         columns = self._columns()
         for numbers, offsets, place, filled in points.groups():
             for axis, number, each in zip(points.axes, numbers, offsets):
                 columns[axis] = [(number, each, place, filled)]
-            for rows in _combined(columns):
+            for rows in _product(columns):
                 coords, inner, work, whole = zip(*rows)
                 target = tuple([place if axis < 0 else work[axis] for axis in self.work_axes])
                 yield coords, inner, target, False not in whole
 
     def present(self, work: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a full work buffer as NumPy's result: a view of `shape`.
+        """Convert a work buffer to NumPy's result.
 
         Parameters
         ----------
         work : ndarray of `work_shape`
-            What an executor filled.
+            The work buffer, filled by a read.
+
+        Returns
+        -------
+        ndarray of `shape`
+            A view of `work`.
         """
         if self._view is not None:
-            split, turn = self._view
-            work = work.reshape(split).transpose(turn)
+            split, axes = self._view
+            work = work.reshape(split).transpose(axes)
         return work if work.shape == self.shape else work.reshape(self.shape)
 
     def arrange(self, values: Any) -> npt.NDArray[Any]:
-        """Return values to be written as a work buffer: broadcast to `shape` as NumPy's assignment does, and reordered.
+        """Convert values to write to a work buffer: broadcast them to `shape` as NumPy's assignment does, and reorder.
 
         Parameters
         ----------
         values : array_like
-            What the right-hand side of an assignment may be for a selection of `shape`.
+            The right-hand side of an assignment to a selection of `shape`.
 
         Returns
         -------
         ndarray of `work_shape`
-            Often a view of `values`, which may have several indices for one element; not to be written to.
+            A read-only view of `values` where possible.
 
         Raises
         ------
@@ -315,6 +343,8 @@ class Plan:
             array: npt.NDArray[Any] = np.asarray(values)
         except (ValueError, TypeError, OverflowError) as error:
             raise SelectionError(f"the values do not form an array: {error}") from error
+
+        # nothing to do, or one value for all elements
         if array.shape == self.work_shape == self.shape and self._view is None:
             return array
         if array.ndim == 0:
@@ -322,6 +352,8 @@ class Plan:
                 return np.broadcast_to(array, self.work_shape)
             except ValueError as error:
                 raise SelectionError(f"a selection of shape {self.shape} is larger than any array: {error}") from error
+
+        # broadcast; like NumPy's assignment, drop leading axes of length 1
         shape = array.shape
         while len(shape) > len(self.shape) and shape[0] == 1:
             shape = shape[1:]
@@ -331,33 +363,43 @@ class Plan:
             raise SelectionError(
                 f"values of shape {array.shape} can't be broadcast to a selection of shape {self.shape}"
             ) from error
+
+        # reorder the axes
         if self._view is not None:
-            split, turn = self._view
-            array = array.reshape([split[dim] for dim in turn]).transpose(np.argsort(turn))
+            split, axes = self._view
+            array = array.reshape([split[dim] for dim in axes]).transpose(np.argsort(axes))
         return array.reshape(self.work_shape)
 
 
-def _combined(columns: list[Column]) -> Iterator[tuple[Entry, ...]]:
-    """Return the product of columns; long ones are walked, since `itertools.product` would store them."""
+def _product(columns: list[Column]) -> Iterator[tuple[Entry, ...]]:
+    """Return the product of columns; `itertools.product` would store a column that is not a list."""
     for axis, column in enumerate(columns):
         if type(column) is not list:
-            return _walked(columns, axis)
+            return _product_by(columns, axis)
     return product(*columns)
 
 
-def _walked(columns: list[Column], axis: int) -> Iterator[tuple[Entry, ...]]:
+def _product_by(columns: list[Column], axis: int) -> Iterator[tuple[Entry, ...]]:
+    """Yield the product of columns, iterating over the one of `axis`."""
     for entry in columns[axis]:
-        yield from _combined([*columns[:axis], [entry], *columns[axis + 1 :]])
+        yield from _product([*columns[:axis], [entry], *columns[axis + 1 :]])
 
 
 def plain(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan | None:
-    """Plan a selection of nothing but ints and slices; ``None`` if there is anything else in it.
+    """Plan a selection of ints and slices only; return ``None`` if there is anything else in it.
 
     Raises
     ------
     SelectionError
-        If an index is out of bounds, or a slice is not one.
+        If an index is out of bounds, or a slice is not valid.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> plain((5, slice(2)), (10, 6), regular_grid((4, 4))), plain([1, 2], (10, 6), regular_grid((4, 4)))
+    (<Plan of shape (2,) over 1 chunks>, None)
     """
+    # one item for each axis
     if type(selection) is not tuple:
         selection = () if selection is ... and shape else (selection,)
     missing = len(shape) - len(selection)
@@ -365,6 +407,8 @@ def plain(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan | Non
         if missing < 0:
             return None
         selection += (_FULL,) * missing
+
+    # one table for each item
     tables = []
     work_axes = []
     work_shape = []
@@ -386,13 +430,13 @@ def plain(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan | Non
 
 
 def out_of_bounds(index: int, axis: int, size: int) -> SelectionError:
-    """Make the error for an index that is not within the array."""
+    """Return the error for an index that is not within the array."""
     text = str(index) if index.bit_length() < 128 else f"of {index.bit_length()} bits"
     return SelectionError(f"index {text} is out of bounds for axis {axis} with size {size}")
 
 
 def fixed(index: int, axis: int, size: int, cut: ChunkAxis) -> Runs:
-    """Make the table of an axis that is selected by an int."""
+    """Return the table of an axis selected by an int."""
     at = index + size if index < 0 else index
     if not 0 <= at < size:
         raise out_of_bounds(index, axis, size)
@@ -400,7 +444,7 @@ def fixed(index: int, axis: int, size: int, cut: ChunkAxis) -> Runs:
 
 
 def runs(part: slice, axis: int, size: int, cut: ChunkAxis) -> Runs:
-    """Make the table of an axis that is selected by a slice."""
+    """Return the table of an axis selected by a slice."""
     try:
         start, stop, step = part.indices(size)
     except (TypeError, ValueError) as error:
@@ -409,5 +453,5 @@ def runs(part: slice, axis: int, size: int, cut: ChunkAxis) -> Runs:
     if length <= 0:
         return Runs(0, (0, 1, 0), size, cut)
     if length == 1:
-        step = 1  # it may be larger than any integer of the machine
+        step = 1  # it does not matter, and may exceed 64 bits
     return Runs(length, (start, step, length), size, cut)

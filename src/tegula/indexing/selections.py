@@ -1,6 +1,6 @@
-"""The kinds of selections, each a function from a selection, a shape and a grid to a plan.
+"""The kinds of selections: functions that convert a selection, a shape and a chunk grid to a plan.
 
-All of them raise `SelectionError` for a selection that does not fit the array.
+All of them raise `SelectionError` if the selection does not fit the array.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     Parameters
     ----------
     selection : int, slice, Ellipsis, None or tuple of them
-        What stood between the brackets.
+        The selection, as written between brackets.
     shape : tuple of int
-        The array's shape.
+        Shape of the array.
     grid : ChunkGrid
-        How the array is cut.
+        Division of the array into chunks.
 
     Raises
     ------
     SelectionError
-        If the selection does not fit, or has arrays in it.
+        If the selection does not fit, or contains arrays.
 
     Examples
     --------
@@ -50,25 +50,25 @@ def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
         return plan
     items = itemise(selection, shape)
     if any(isinstance(item, np.ndarray) for item in items):
-        raise SelectionError("a basic selection can't have arrays or lists in it; use oindex or vindex for these")
+        raise SelectionError("a basic selection can't contain arrays or lists; use oindex or vindex for these")
     return _compose(items, shape, grid)
 
 
 def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
-    """Plan any selection that NumPy takes (but for scalar bools), with NumPy's meaning.
+    """Plan any selection that NumPy accepts, except for scalar bools, with NumPy's meaning.
 
-    That is `basic` if there are no arrays and lists; otherwise index arrays and masks are broadcast together, and
-    their dimensions stand at their place if they are adjacent, and first if not. Unlike NumPy, indices out of bounds
-    are refused even where they are broadcast with an empty array.
+    Without arrays and lists this is `basic`. Otherwise index arrays and masks are broadcast together; their dimensions
+    come at their position if they are adjacent, and first if not. Unlike in NumPy, indices out of bounds are an error
+    even if they are broadcast with an empty array.
 
     Parameters
     ----------
     selection : int, slice, Ellipsis, None, array_like of int or bool, or tuple of them
-        What stood between the brackets.
+        The selection, as written between brackets.
     shape : tuple of int
-        The array's shape.
+        Shape of the array.
     grid : ChunkGrid
-        How the array is cut.
+        Division of the array into chunks.
 
     Raises
     ------
@@ -86,10 +86,10 @@ def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
 
 
 def vectorized(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
-    """Plan a selection by coordinate arrays that are broadcast together, or by a mask, as ``a.vindex`` does.
+    """Plan a selection by coordinate arrays that are broadcast together, or by a mask, as for ``a.vindex``.
 
-    Slices and the rest of NumPy's indexing may be mixed in and mean what they mean there; see `numpy_like`, which also
-    documents parameters and errors.
+    Slices and other items may be mixed in, with their meaning in NumPy; see `numpy_like`, which also documents
+    parameters and errors.
 
     Examples
     --------
@@ -103,16 +103,16 @@ def vectorized(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
 
 
 def orthogonal(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
-    """Plan a selection that picks indices along each axis by itself, as ``a.oindex`` does.
+    """Plan a selection that applies to each axis independently, as for ``a.oindex``.
 
     Parameters
     ----------
     selection : int, slice, Ellipsis, None, 1-d array_like of int or bool, or tuple of them
-        What stood between the brackets; indices may come in any order and more than once.
+        The selection, as written between brackets; indices may be in any order and repeated.
     shape : tuple of int
-        The array's shape.
+        Shape of the array.
     grid : ChunkGrid
-        How the array is cut.
+        Division of the array into chunks.
 
     Raises
     ------
@@ -130,26 +130,26 @@ def orthogonal(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
 
 
 def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
-    """Plan a selection of whole chunks by their numbers, as ``a.blocks`` does.
+    """Plan a selection of whole chunks by their grid coordinates, as for ``a.blocks``.
 
     Parameters
     ----------
     selection : int, slice, Ellipsis or tuple of them
-        Numbers of chunks along each axis, negative ones counted from the end; an int selects one chunk and keeps the
-        axis. Slices have a step of 1 and begin within the grid; they may end beyond it.
+        Numbers of chunks along each axis; negative ones count from the end. An int selects one chunk and keeps the
+        axis. Slices must have a step of 1 and begin within the grid; they may end beyond it.
     shape : tuple of int
-        The array's shape.
+        Shape of the array.
     grid : ChunkGrid
-        How the array is cut.
+        Division of the array into chunks.
 
     Raises
     ------
     SelectionError
-        If there is no such chunk, or the selection has anything else in it.
+        If a chunk does not exist, or the selection contains anything else.
 
     Notes
     -----
-    zarr-python refuses the same slices, and beyond that every slice along an axis that has no chunks.
+    zarr-python rejects the same slices, and also every slice along an axis without chunks.
 
     Examples
     --------
@@ -160,6 +160,7 @@ def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     counts = grid.counts(shape)
     parts: list[slice] = []
     for item in itemise(selection, counts):
+        # the numbers of the first and the last chunk along the axis
         if item is ...:
             continue
         axis = len(parts)
@@ -177,13 +178,15 @@ def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
             _check_first(item, counts[axis], axis)
         else:
             raise SelectionError("a block selection takes ints, slices and '...' only")
+
+        # the indices of their elements
         cut, size = grid.axes[axis], shape[axis]
         parts.append(slice(min(cut.start(first), size), min(cut.start(last), size)) if first < last else slice(0, 0))
     return basic(tuple(parts), shape, grid)
 
 
 def _check_first(item: slice, count: int, axis: int) -> None:
-    """Refuse a slice of blocks that begins past the grid: what was meant to be there would be missed silently."""
+    """Raise for a slice of blocks that begins outside of the grid: it would silently select nothing."""
     if item.start is None:
         return
     first = index(item.start)
@@ -192,21 +195,21 @@ def _check_first(item: slice, count: int, axis: int) -> None:
 
 
 def refine(chunk_selection: tuple[Any, ...], shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
-    """Plan what an earlier plan takes from one chunk, when that chunk is cut by a grid of its own (a shard).
+    """Plan the selection of one chunk of an earlier plan, if the chunk is itself divided into chunks (a shard).
 
     Parameters
     ----------
     chunk_selection : tuple
-        As yielded by the earlier plan.
+        The chunk selection of the earlier plan.
     shape : tuple of int
-        The chunk's shape.
+        Shape of the chunk.
     grid : ChunkGrid
-        How the chunk is cut.
+        Division of the chunk.
 
     Returns
     -------
     Plan
-        Its `work_shape` is the shape of ``chunk[chunk_selection]``, with which its work buffer is interchangeable.
+        Its `work_shape` is the shape of ``chunk[chunk_selection]``, so that it can read into that array.
 
     Examples
     --------
@@ -219,7 +222,8 @@ def refine(chunk_selection: tuple[Any, ...], shape: tuple[int, ...], grid: Chunk
 
 
 def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: bool = False) -> Plan:
-    """Make the plan of a selection that is one item for each axis, ``None`` and ``...`` aside."""
+    """Make the plan of a selection that has one item for each axis, besides ``None`` and ``...``."""
+    # the table of each axis; arrays that are broadcast together have none
     by_axis = [item for item in items if item is not None and item is not ...]
     arrays = {axis: item for axis, item in enumerate(by_axis) if isinstance(item, np.ndarray)}
     spread = _spread(arrays, outer)
@@ -234,6 +238,8 @@ def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: 
         else:
             flat = arrays[axis].reshape(-1) if axis in spread else None
             tables.append(None if flat is None else lookup(flat, shape[axis], cuts[axis]))
+
+    # the axes of the work buffer and of the result, where arrays and new axes may stand elsewhere
     group = [axis for axis in spread if axis < 0 or axis in arrays]
     work_axes = [axis for axis in _order(by_axis, group) if axis is not None]
     result_axes = _order(items, None if outer else group)
@@ -251,7 +257,7 @@ def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: 
 
 
 def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ...]]:
-    """Return the result's lengths for each axis that an array has to itself, or for all of them together as axis -1."""
+    """Return the shape in the result of each axis selected by an array; as axis -1, of arrays broadcast together."""
     if outer or len(arrays) == 1:
         return {axis: array.shape for axis, array in arrays.items()}
     try:
@@ -261,23 +267,28 @@ def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ..
         raise SelectionError(f"index arrays of shapes {shapes} can't be broadcast together") from error
     if len(shape) != len(arrays):
         return {-1: shape} if arrays else {}
+    # arrays that form an open mesh, as `numpy.ix_` returns it, are an outer product
     for place, array in enumerate(arrays.values()):
         lengths = [1] * len(shape)
         lengths[place] = array.size
         if (1,) * (len(shape) - array.ndim) + array.shape != tuple(lengths):
             return {-1: shape}
-    # An open mesh, as made by numpy.ix_, is an outer product.
     return {axis: (array.size,) for axis, array in arrays.items()}
 
 
 def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
-    """Return the axes of an indexed array, ``None`` for new ones, where NumPy puts them.
+    """Return the axes of an indexed array in NumPy's order, ``None`` for new axes.
 
-    `group` is what stands for all arrays together; without it each array stays at its own place.
+    Parameters
+    ----------
+    items : list
+        The items of the selection.
+    group : list of int or None
+        The axes of all arrays together; ``None`` leaves each array at its own position.
     """
     found: list[int | None] = []
     axis = 0
-    places: list[int] = []  # of ints and arrays, which NumPy moves as one if there is an array
+    places: list[int] = []  # positions of ints and arrays: NumPy treats ints as arrays if there are arrays
     first = 0
     for place, item in enumerate(items):
         if item is None or item is ... or isinstance(item, slice):
@@ -300,19 +311,20 @@ def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
 def _view(
     work_axes: list[int], result_axes: list[int], spread: dict[int, tuple[int, ...]]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the shape and the transposition that lead from a work buffer to the result, ``None`` if it is that."""
+    """Return the shape and the permutation that convert a work buffer to the result; ``None`` if they are the same."""
     split: list[int] = []
     dims = {}
     for axis in work_axes:
         dims[axis] = range(len(split), len(split) + len(spread[axis]))
         split.extend(spread[axis])
-    turn = [dim for axis in result_axes for dim in dims[axis]]
-    if len(split) == len(work_axes) and turn == sorted(turn):
+    order = [dim for axis in result_axes for dim in dims[axis]]
+    if len(split) == len(work_axes) and order == sorted(order):
         return None
-    return tuple(split), tuple(turn)
+    return tuple(split), tuple(order)
 
 
 def _scatter(arrays: dict[int, IntArray], spread: tuple[int, ...], shape: tuple[int, ...], grid: ChunkGrid) -> Points:
+    """Broadcast the arrays to the shape `spread`, and group the points by chunk."""
     return points(
         tuple(arrays),
         [np.broadcast_to(array, spread).reshape(-1) for array in arrays.values()],

@@ -1,1 +1,1 @@
-"""Frozen values that describe arrays and groups: no store, no file, no codec implementation is known here."""
+"""Metadata of arrays and groups: frozen values, independent of stores, files and codec implementations."""

@@ -1,8 +1,9 @@
-"""Chunk grids: how an array's index space is cut into chunks, one axis at a time.
+"""Chunk grids: the division of an array into chunks, axis by axis.
 
-A grid is a tuple of axes, since every grid in use (regular and rectilinear, Zarr v3 core "chunk grids" and the
-rectilinear extension) is a product of one-dimensional cuts. An axis answers three questions: which chunk holds an
-index, where a chunk starts, and how long it is. Lengths are those of the stored chunk, which may overhang the array.
+A grid is a tuple of axes: every grid in use (regular, Zarr v3 core, section "Chunk grids"; rectilinear, Zarr extensions
+registry) is a product of one-dimensional divisions. An axis answers three questions: which chunk holds an index, where
+a chunk starts, and how long it is. Lengths are those of the stored chunk, which may extend beyond the edge of the
+array.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ __all__ = ["ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "chunk_grid",
 
 @dataclass(frozen=True, slots=True)
 class RegularAxis:
-    """An axis cut into chunks of one length.
+    """An axis divided into chunks of one length.
+
+    Parameters
+    ----------
+    chunk : int
+        Length of each chunk, at least 1.
+
+    Raises
+    ------
+    MetadataError
+        If the length is less than 1.
 
     Examples
     --------
@@ -36,11 +47,11 @@ class RegularAxis:
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
-            raise MetadataError(f"a chunk must be at least 1 long, not {self.chunk}", field="chunks")
+            raise MetadataError(f"the length of a chunk must be at least 1, not {self.chunk}", field="chunks")
 
     def count(self, size: int) -> int:
         """Return how many chunks an axis of `size` indices has."""
-        return -(-size // self.chunk)
+        return -(-size // self.chunk)  # rounded up
 
     def locate(self, index: Any) -> Any:
         """Return the number of the chunk that holds each index (an int or an integer array)."""
@@ -51,7 +62,7 @@ class RegularAxis:
         return number * self.chunk
 
     def length(self, number: int) -> int:
-        """Return the length of chunk `number` as stored."""
+        """Return the stored length of chunk `number`."""
         return self.chunk
 
     def longest(self) -> int:
@@ -61,7 +72,17 @@ class RegularAxis:
 
 @dataclass(frozen=True, slots=True)
 class VaryingAxis:
-    """An axis cut into chunks of given lengths.
+    """An axis divided into chunks of individual lengths.
+
+    Parameters
+    ----------
+    edges : tuple of int
+        Length of each chunk, each at least 1.
+
+    Raises
+    ------
+    MetadataError
+        If a length is less than 1, or the sum of all is 2**63 or more.
 
     Examples
     --------
@@ -76,16 +97,17 @@ class VaryingAxis:
 
     def __post_init__(self) -> None:
         if any(edge < 1 for edge in self.edges):
-            raise MetadataError("every chunk must be at least 1 long", field="chunks")
+            raise MetadataError("the length of every chunk must be at least 1", field="chunks")
         starts = tuple(accumulate(self.edges, initial=0))
         if starts[-1] >= 2**63:
-            raise MetadataError("the chunks of an axis are longer than 2**63 together", field="chunks")
+            raise MetadataError("the chunks of an axis must cover less than 2**63 indices", field="chunks")
+        # the same numbers twice: bisection in a tuple is faster for one index, an array serves arrays of indices
         object.__setattr__(self, "_starts", starts)
         object.__setattr__(self, "_offsets", np.array(starts, np.int64))
 
     @property
     def extent(self) -> int:
-        """Length of all chunks together: the largest size the axis can have."""
+        """Total length of the chunks: the largest size that the axis can have."""
         return self._starts[-1]
 
     def count(self, size: int) -> int:
@@ -103,7 +125,7 @@ class VaryingAxis:
         return self._offsets[number] if isinstance(number, np.ndarray) else self._starts[number]
 
     def length(self, number: int) -> int:
-        """Return the length of chunk `number` as stored."""
+        """Return the stored length of chunk `number`."""
         return self.edges[number]
 
     def longest(self) -> int:
@@ -116,7 +138,12 @@ ChunkAxis = RegularAxis | VaryingAxis
 
 @dataclass(frozen=True, slots=True)
 class ChunkGrid:
-    """The product of one `ChunkAxis` for each dimension.
+    """A product of chunk axes, one for each dimension.
+
+    Parameters
+    ----------
+    axes : tuple of RegularAxis or VaryingAxis
+        The division of each dimension.
 
     Examples
     --------
@@ -127,7 +154,7 @@ class ChunkGrid:
 
     axes: tuple[ChunkAxis, ...]
     one_shape: tuple[int, ...] | None = field(init=False, repr=False, compare=False)
-    """The shape of all chunks of a regular grid."""
+    """The shape of every chunk of a regular grid; ``None`` for any other grid."""
 
     def __post_init__(self) -> None:
         regular = all(isinstance(axis, RegularAxis) for axis in self.axes)
@@ -140,7 +167,7 @@ class ChunkGrid:
 
     @property
     def is_regular(self) -> bool:
-        """Whether all chunks have one shape."""
+        """True if all chunks have the same shape."""
         return self.one_shape is not None
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -148,13 +175,13 @@ class ChunkGrid:
         return tuple(axis.count(size) for axis, size in zip(self.axes, shape))
 
     def chunk_shape(self, coords: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape of the chunk at grid coordinates `coords` as stored, overhang included."""
+        """Return the stored shape of the chunk at grid coordinates `coords`, including what lies beyond the edge."""
         if self.one_shape is not None:
             return self.one_shape
         return tuple(axis.length(number) for axis, number in zip(self.axes, coords))
 
     def region(self, coords: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
-        """Return the part of an array of `shape` that the chunk at grid coordinates `coords` holds.
+        """Return the region of an array of `shape` that the chunk at grid coordinates `coords` holds.
 
         Examples
         --------
@@ -173,7 +200,7 @@ class ChunkGrid:
 
 
 def regular_grid(chunk_shape: Sequence[int]) -> ChunkGrid:
-    """Make the regular grid of Zarr v3 core, "regular grids".
+    """Make a grid of chunks of one shape (Zarr v3 core, section "Regular grids").
 
     Parameters
     ----------
@@ -194,7 +221,12 @@ def regular_grid(chunk_shape: Sequence[int]) -> ChunkGrid:
 
 
 def chunk_grid(chunks: Sequence[int | Sequence[int]]) -> ChunkGrid:
-    """Make a grid from one length, or a list of lengths, for each axis.
+    """Make a grid from one chunk length, or a list of chunk lengths, for each axis.
+
+    Parameters
+    ----------
+    chunks : sequence of int or sequence of int
+        For each axis the length of all its chunks, or the length of each of its chunks.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Chunk key encodings: grid coordinates to the key of a chunk, and back."""
+"""Chunk key encodings: conversion of grid coordinates to the key of a chunk, and back."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class ChunkKeyEncoding:
-    """How the key of a chunk is spelled (Zarr v3 core, "chunk key encoding").
+    """The mapping of grid coordinates to chunk keys (Zarr v3 core, section "Chunk key encoding").
 
     Parameters
     ----------
     separator : str
-        What stands between two coordinates.
+        Text between two coordinates.
     prefix, suffix : str
-        What stands before and after them.
+        Text before the first and after the last coordinate.
     scalar : str
-        The key of the only chunk of a 0-d array; ``""`` where the format has none.
+        Key of the only chunk of a 0-d array; ``""`` where the format has no such arrays.
     first_only : bool
-        Whether the key tells the first coordinate only, the others being always 0.
+        True if the key holds the first coordinate only, since all others are always 0 (bcolz).
 
     Examples
     --------
@@ -48,7 +48,7 @@ class ChunkKeyEncoding:
         return _template(self, len(coords)).format(*coords)
 
     def template(self, ndim: int) -> str:
-        """Return the format string that makes keys of the coordinates of an array of `ndim` axes.
+        """Return the format string that turns the coordinates of a chunk of `ndim` dimensions into its key.
 
         Examples
         --------
@@ -58,7 +58,7 @@ class ChunkKeyEncoding:
         return _template(self, ndim)
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
-        """Return the coordinates that `key` stands for, or ``None`` if it is no chunk's key."""
+        """Return the coordinates of the chunk whose key is `key`, or ``None`` if it is not the key of a chunk."""
         if ndim == 0:
             return () if key and key == self.scalar else None
         if not key.startswith(self.prefix) or not key.endswith(self.suffix):
@@ -79,7 +79,7 @@ def _template(keys: ChunkKeyEncoding, ndim: int) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return text as a format string that makes it."""
+    """Escape the braces of `text`, which have a meaning in format strings."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -1,8 +1,8 @@
-"""Data types: what one element is in memory, and its name in the Zarr v3 registry.
+"""Data types: the type of an element in memory, and its name in Zarr v3.
 
-A `DataType` is a NumPy dtype (with the extended ones of ``ml_dtypes``) plus a word for elements of variable length,
-which live in object arrays. Names are those of Zarr v3 core ("data types") and of the registered extensions; the v1 and
-v2 spellings belong to those formats.
+A `DataType` is a NumPy dtype, including the extended dtypes of ``ml_dtypes``, or a type of variable-length elements,
+which are kept in object arrays. Names are those of Zarr v3 core, section "Data types", and of the Zarr extensions
+registry; `tegula.formats.numpy_types` has the spellings of Zarr v1 and v2.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tegula.errors import MetadataError, UnsupportedError
 __all__ = [
     "BYTES",
     "EXTENDED",
+    "EXTENDED_DTYPES",
     "MAX_ITEMSIZE",
     "OBJECT",
     "STRING",
@@ -40,7 +41,9 @@ EXTENDED: Final[Mapping[str, np.dtype[Any]]] = {
     )
     if hasattr(ml_dtypes, name)
 }  # fmt: skip
-"""The dtypes of ``ml_dtypes`` that the registry names, by name."""
+"""The dtypes of ``ml_dtypes`` that are in the Zarr extensions registry, by name."""
+
+EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
 
 _PLAIN: Final = {
     "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
@@ -51,7 +54,7 @@ _PLAIN_NAMES: Final = {np.dtype(code): name for name, code in _PLAIN.items() if 
 _EXTENDED_NAMES: Final = {dtype: name for name, dtype in EXTENDED.items()}
 _TIME_UNITS: Final = frozenset("Y M W D h m s ms us μs ns ps fs as generic".split())
 MAX_ITEMSIZE: Final = 2**24
-"""Bytes of the largest element that is read or created: a fill value is held in memory, however small its document."""
+"""Bytes of the largest element to read or create: a short document could otherwise demand a huge fill value."""
 _MAX_DEPTH: Final = 32
 
 
@@ -62,12 +65,13 @@ class DataType:
     Parameters
     ----------
     numpy : numpy.dtype
-        What reading returns; its byte order is the one stored where a format puts it into the type (v1, v2).
+        The dtype that reading returns. Its byte order is the stored one where the format makes it part of the type
+        (Zarr v1 and v2, bcolz).
     variable : str
-        ``"string"``, ``"bytes"`` or ``"object"`` for elements of variable length, whose `numpy` is ``object``, else
-        ``""``.
+        ``"string"``, ``"bytes"`` or ``"object"`` for variable-length elements, for which `numpy` is ``object``;
+        otherwise ``""``.
     alias : str
-        The name to write where a type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the usual one.
+        The name to write if the type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the preferred one.
 
     Examples
     --------
@@ -86,12 +90,12 @@ class DataType:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every element takes the same number of bytes."""
+        """True if every element takes the same number of bytes."""
         return not self.variable
 
     @property
     def has_byte_order(self) -> bool:
-        """Whether the bytes of an element can stand in two orders, so that a document must say which."""
+        """True if the byte order matters, so that a document must state it."""
         dtype = self.numpy
         if self.variable:
             return False
@@ -104,7 +108,7 @@ class DataType:
             return self.variable or str(self.numpy)
         try:
             return str(self.numpy.descr)
-        except ValueError:  # of fields that lie out of order
+        except ValueError:  # `descr` can't describe overlapping or unordered fields
             return str(self.numpy)
 
 
@@ -114,18 +118,21 @@ OBJECT: Final = DataType(np.dtype(object), "object")
 
 
 def as_data_type(value: Any) -> DataType:
-    """Make a `DataType` of what a user may write for one.
+    """Convert a user's ``dtype`` argument to a `DataType`.
 
     Parameters
     ----------
     value : DataType, numpy.dtype, type, str, list or dict
-        Anything NumPy takes, a Zarr v3 name (``"bfloat16"``, ``"string"``, ``"bytes"``, ``"r16"``) or its JSON object.
-        ``str`` and ``numpy.dtypes.StringDType()`` mean strings, ``bytes`` byte strings of any length.
+        Anything that `numpy.dtype` accepts, a Zarr v3 name (``"bfloat16"``, ``"string"``, ``"bytes"``, ``"r16"``) or a
+        Zarr v3 object. ``str`` and ``numpy.dtypes.StringDType()`` stand for variable-length strings, ``bytes`` for
+        variable-length byte strings.
 
     Raises
     ------
     MetadataError
-        If it names no data type.
+        If the value is not a data type.
+    UnsupportedError
+        If no chunk can hold elements of this type.
 
     Examples
     --------
@@ -134,14 +141,20 @@ def as_data_type(value: Any) -> DataType:
     """
     if isinstance(value, DataType):
         return value
+
+    # `str` and `bytes` mean any length here; NumPy would make them strings of length 0
     if value is str or (isinstance(value, str) and value in ("string", "str")):
         return STRING
     if value is bytes or (isinstance(value, str) and value == "bytes"):
         return BYTES
+
+    # names and objects of Zarr v3 that NumPy does not know
     if isinstance(value, str) and (value in EXTENDED or re.fullmatch(r"r[0-9]+", value)):
         return data_type_from_json(value)
     if isinstance(value, Mapping) and "name" in value:
         return data_type_from_json(value)
+
+    # everything else is NumPy's
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -150,7 +163,19 @@ def as_data_type(value: Any) -> DataType:
 
 
 def data_type_of(dtype: np.dtype[Any]) -> DataType:
-    """Wrap a NumPy dtype, and refuse those that no chunk can hold."""
+    """Convert a NumPy dtype to a `DataType`.
+
+    Raises
+    ------
+    UnsupportedError
+        If no chunk can hold elements of this dtype: fields of Python objects, elements without a size, or larger than
+        `MAX_ITEMSIZE`.
+
+    Examples
+    --------
+    >>> data_type_of(np.dtype("U")).variable, data_type_of(np.dtype("U5")).variable
+    ('string', '')
+    """
     if dtype.kind == "T":
         return STRING
     if dtype.kind == "O":
@@ -162,19 +187,26 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
     if dtype.itemsize > MAX_ITEMSIZE:
         raise UnsupportedError(f"an element of {dtype.itemsize} bytes is larger than {MAX_ITEMSIZE}", field="dtype")
     if dtype.itemsize == 0 and dtype.kind != "V":
-        raise UnsupportedError(f"elements of {dtype} have no size", field="dtype")
+        raise UnsupportedError(f"elements of type {dtype} have no size", field="dtype")
     return DataType(dtype)
 
 
 def data_type_from_json(value: Any, depth: int = 0) -> DataType:
-    """Read a ``data_type`` of a Zarr v3 document (v3 core, "data types", and the registered extensions).
+    """Read the ``data_type`` of a Zarr v3 document (Zarr v3 core, section "Data types", and the extensions registry).
+
+    Parameters
+    ----------
+    value : str or mapping
+        A name, or an object with the members ``name`` and ``configuration``.
+    depth : int
+        Nesting depth in structs, which is limited.
 
     Raises
     ------
     MetadataError
-        If the value is not of the form of a data type.
+        If the value does not have the form of a data type, or its configuration is not valid.
     UnsupportedError
-        If no data type of that name is known.
+        If no data type has that name.
 
     Examples
     --------
@@ -185,28 +217,25 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
     """
     if depth > _MAX_DEPTH:
         raise MetadataError("the data type is nested too deeply", field="data_type")
-    if isinstance(value, Mapping):
-        name, configuration = value.get("name"), value.get("configuration", {})
-        if not isinstance(configuration, Mapping):
-            raise MetadataError("a data type's configuration must be an object", field="data_type.configuration")
-    else:
-        name, configuration = value, {}
-    if not isinstance(name, str):
-        raise MetadataError(
-            f"a data type must be a name or an object with a name, not {value!r:.80}", field="data_type"
-        )
+    name, configuration = _name_and_configuration(value)
+
+    # numbers
     if name in _PLAIN:
         return DataType(np.dtype(_PLAIN[name]), alias=name if name.startswith("complex_") else "")
     if name in EXTENDED:
         return DataType(EXTENDED[name])
+
+    # variable-length strings and bytes
     if name == "string":
         return STRING
     if name in ("bytes", "variable_length_bytes"):
         return DataType(BYTES.numpy, BYTES.variable, "" if name == "bytes" else name)
+
+    # types with parameters
     if re.fullmatch(r"r[0-9]{1,12}", name):
         bits = int(name[1:])
         if bits == 0 or bits % 8 or bits // 8 > MAX_ITEMSIZE:
-            raise MetadataError(f"raw bits must come in whole bytes, not {name!r}", field="data_type")
+            raise MetadataError(f"the number of raw bits must be a multiple of 8, not {name!r}", field="data_type")
         return DataType(np.dtype(f"V{bits // 8}"), alias=name)
     if name in ("raw_bytes", "null_terminated_bytes", "fixed_length_utf32"):
         return DataType(_sized_dtype(name, configuration))
@@ -217,21 +246,38 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
     raise UnsupportedError(f"no data type is called {name!r}", field="data_type")
 
 
+def _name_and_configuration(value: Any) -> tuple[str, Mapping[str, Any]]:
+    """Split a ``data_type`` into its name and its configuration, which a bare name leaves out."""
+    if isinstance(value, Mapping):
+        name, configuration = value.get("name"), value.get("configuration", {})
+        if not isinstance(configuration, Mapping):
+            raise MetadataError("a data type's configuration must be an object", field="data_type.configuration")
+    else:
+        name, configuration = value, {}
+    if not isinstance(name, str):
+        raise MetadataError(
+            f"a data type must be a name or an object with a name, not {value!r:.80}", field="data_type"
+        )
+    return name, configuration
+
+
 def _sized_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
+    """Read ``raw_bytes``, ``null_terminated_bytes`` or ``fixed_length_utf32``, which state their length in bytes."""
     length = configuration.get("length_bytes")
     if type(length) is not int or not 0 <= length <= MAX_ITEMSIZE:
         raise MetadataError(f"{name} needs a length in bytes, not {length!r}", field="data_type.length_bytes")
     if name == "fixed_length_utf32":
         if length % 4:
-            raise MetadataError("UTF-32 text takes 4 bytes a character", field="data_type.length_bytes")
+            raise MetadataError("UTF-32 takes 4 bytes for each character", field="data_type.length_bytes")
         return np.dtype(f"U{length // 4}")
     return np.dtype(f"V{length}" if name == "raw_bytes" else f"S{length}")
 
 
 def _time_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
+    """Read ``numpy.datetime64`` or ``numpy.timedelta64`` with its unit and scale factor."""
     unit, scale = configuration.get("unit"), configuration.get("scale_factor")
     if not isinstance(unit, str) or unit not in _TIME_UNITS:
-        raise MetadataError(f"no time unit is called {unit!r}", field="data_type.unit")
+        raise MetadataError(f"unknown time unit {unit!r}", field="data_type.unit")
     if type(scale) is not int or not 1 <= scale < 2**31:
         raise MetadataError(
             f"the scale factor must be a positive integer, not {scale!r}", field="data_type.scale_factor"
@@ -243,6 +289,7 @@ def _time_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
 
 
 def _struct_dtype(configuration: Mapping[str, Any], depth: int) -> np.dtype[Any]:
+    """Read the fields of a ``struct`` (objects) or of zarr-python's ``structured`` (pairs)."""
     fields = configuration.get("fields")
     if not isinstance(fields, Sequence) or isinstance(fields, str) or not fields:
         raise MetadataError("a struct needs a list of fields", field="data_type.fields")
@@ -255,27 +302,31 @@ def _struct_dtype(configuration: Mapping[str, Any], depth: int) -> np.dtype[Any]
         else:
             raise MetadataError(f"{item!r:.80} is not a field", field="data_type.fields")
         if not isinstance(name, str) or not name:
-            raise MetadataError(f"a field's name must be text, not {name!r:.80}", field="data_type.fields")
+            raise MetadataError(
+                f"the name of a field must be a non-empty string, not {name!r:.80}", field="data_type.fields"
+            )
         part = data_type_from_json(inner, depth + 1)
         if part.variable:
-            raise UnsupportedError("a field of variable length can't be stored in a struct", field="data_type.fields")
+            raise UnsupportedError("a struct can't hold a field of variable length", field="data_type.fields")
         parts.append((name, part.numpy))
     try:
         dtype = np.dtype(parts)
     except ValueError as error:
-        raise MetadataError(f"these fields make no struct: {error}", field="data_type.fields") from error
+        raise MetadataError(f"the fields do not form a struct: {error}", field="data_type.fields") from error
     if dtype.itemsize > MAX_ITEMSIZE:
-        raise MetadataError("an element is too large", field="data_type.fields")
+        raise MetadataError(
+            f"an element of {dtype.itemsize} bytes is larger than {MAX_ITEMSIZE}", field="data_type.fields"
+        )
     return dtype
 
 
 def data_type_to_json(data_type: DataType) -> Any:
-    """Write the ``data_type`` member of a Zarr v3 document.
+    """Convert a data type to the ``data_type`` member of a Zarr v3 document.
 
     Raises
     ------
     UnsupportedError
-        If the registry has no name for the type (subarray fields, long double, Python objects).
+        If Zarr v3 has no name for the type (subarray fields, long double, Python objects).
 
     Examples
     --------
@@ -294,6 +345,7 @@ def data_type_to_json(data_type: DataType) -> Any:
 
 
 def _dtype_to_json(dtype: np.dtype[Any], legacy: bool = False) -> Any:
+    """Convert a dtype; `legacy` writes structs in zarr-python's older form ``structured``."""
     native = dtype.newbyteorder("=")
     if native in _PLAIN_NAMES:
         return _PLAIN_NAMES[native]
@@ -314,7 +366,7 @@ def _dtype_to_json(dtype: np.dtype[Any], legacy: bool = False) -> Any:
 
 
 def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return `dtype` with its fields one after the other, without the padding of an aligned one.
+    """Return `dtype` without padding between its fields.
 
     Examples
     --------

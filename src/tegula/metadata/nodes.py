@@ -1,7 +1,8 @@
-"""The one model of array and group metadata that every format is read into.
+"""The metadata model of arrays and groups, common to all formats.
 
-It is shaped like Zarr v3: byte order is a ``bytes`` codec, Fortran order a ``transpose``, filters and compressors are
-codecs. The documents a node was read from are kept beside it, so that what the model has no word for is written back.
+It follows Zarr v3: byte order is a ``bytes`` codec, Fortran order a ``transpose`` codec, filters and compressors are
+codecs. The model keeps the documents that a node was read from, so that members which it does not represent survive
+when the documents are written again.
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ __all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata", "inner
 
 @dataclass(frozen=True, slots=True)
 class CodecSpec:
-    """The name and configuration of a codec; names are those of Zarr v3, ``numcodecs.<id>`` for any other codec.
+    """The description of a codec.
 
-    A codec that need not be understood is left out of the chain where nobody knows it (v3 core, "extension points").
+    Parameters
+    ----------
+    name : str
+        Its name in Zarr v3, or ``numcodecs.<id>``.
+    configuration : mapping
+        Its options.
+    must_understand : bool
+        False if a reader that does not know the codec may leave it out (Zarr v3 core, section "Extension definition").
 
     Examples
     --------
@@ -37,7 +45,7 @@ class CodecSpec:
 
 
 def inner_codecs(specs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
-    """Return the codecs of the innermost chunks of shards; of an array without shards its codecs.
+    """Return the codecs of the innermost chunks: of shards their inner chunks, of any other array its chunks.
 
     Examples
     --------
@@ -54,7 +62,7 @@ def inner_codecs(specs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayMetadata:
-    """What is known of an array without looking at its chunks.
+    """The metadata of an array.
 
     Parameters
     ----------
@@ -63,13 +71,13 @@ class ArrayMetadata:
     data_type : DataType
         Type of the elements.
     grid : ChunkGrid
-        How the array is cut into stored chunks (shards, if it has shards).
+        Division into stored chunks (shards, if it has shards).
     keys : ChunkKeyEncoding
-        How chunk keys are spelled.
+        Mapping of chunks to keys.
     codecs : tuple of CodecSpec
-        The chain from a chunk's array to its bytes: array→array codecs, one array→bytes codec, bytes→bytes codecs.
+        Codecs in the order of encoding: array→array codecs, one array→bytes codec, bytes→bytes codecs.
     fill_value : 0-d ndarray or None
-        Value of what was never written; ``None`` where the format leaves it undefined.
+        Value of elements that were never written; ``None`` where the format leaves it undefined.
     attributes : mapping
         The user's attributes, as JSON.
     dimension_names : tuple of str or None, optional
@@ -77,14 +85,27 @@ class ArrayMetadata:
     format : str
         ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
     dense : bool
-        Whether every chunk is stored and the last along the first axis, the only one that is cut, may be shorter than
-        its cell; otherwise a missing chunk stands for the fill value, and chunks at the edge overhang the array.
+        True if every chunk is stored, and the last chunk along the first axis (the only one that is divided) ends where
+        the array ends, as in bcolz. Otherwise a missing chunk stands for the fill value, and chunks at the edge are
+        stored in full.
     stored_nbytes : int, optional
-        Bytes of all chunks, where the documents keep count of them; for information only.
+        Bytes of all chunks, where the documents record them; for information only.
     extra : mapping
-        What the format's documents say that has no word here, by its name there.
+        Members of the documents that this model does not represent, by name.
     documents : mapping of str to bytes
-        The documents the node was read from, by key relative to the node; empty for a new one.
+        The documents that the node was read from, by key relative to the node; empty for a new node.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> from tegula.metadata.chunk_keys import default_keys
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> array = ArrayMetadata(
+    ...     shape=(6, 3), data_type=as_data_type("u1"), grid=regular_grid((4, 3)), keys=default_keys(),
+    ...     codecs=(CodecSpec("bytes"),), fill_value=None, format="zarr3",
+    ... )
+    >>> array.ndim, array.grid.counts(array.shape)
+    (2, (2, 1))
     """
 
     shape: tuple[int, ...]
@@ -115,7 +136,8 @@ class ArrayMetadata:
         return hash((self.format, self.shape, self.codecs and self.codecs[-1].name))
 
     def has_chunks_of(self, other: ArrayMetadata) -> bool:
-        """Return whether chunks are cut, called and encoded as in another array: all but the shape is the same."""
+        """Return whether another array has the same chunks: the same grid, keys, data type, fill value and codecs."""
+        # arrays with one description share these objects, so that no comparison by value is needed
         if (
             self.data_type is other.data_type
             and self.grid is other.grid
@@ -128,7 +150,7 @@ class ArrayMetadata:
         return same == other
 
     def _facts(self) -> tuple[Any, ...]:
-        """What equality looks at: the fill value by its bits, since NaN is not equal to itself."""
+        """Return what equality compares: the bits of the fill value, since NaN is not equal to itself, and all else."""
         fill = self.fill_value
         bits = None if fill is None else fill[()] if fill.dtype.hasobject else (fill.dtype, fill.tobytes())
         names = (f.name for f in fields(self) if f.compare and f.name != "fill_value")
@@ -137,7 +159,7 @@ class ArrayMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadata:
-    """What is known of a group without looking at its members.
+    """The metadata of a group.
 
     Parameters
     ----------
@@ -146,11 +168,11 @@ class GroupMetadata:
     format : str
         ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
     members : tuple of str, optional
-        Names of the members in their order, where the format lists them (the columns of a table).
+        Names of the members in order, where the format lists them (the columns of a table).
     documents : mapping of str to bytes
-        The documents the node was read from, by key relative to the node; empty for a new or an implicit one.
+        The documents that the node was read from, by key relative to the node; empty for a new or an implicit group.
     copies : mapping of str to mapping, optional
-        What was found in these documents on the way: copies of the members' documents, by path below the group.
+        Consolidated metadata that these documents contain: documents of the members, by path below the group.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -1,17 +1,31 @@
-"""Stores: where keys and values are kept. They know nothing of arrays; see `Store` for the interface.
+"""Stores: where keys and values are kept. They know nothing of arrays.
 
-=================  ==================================================================================
-`MemoryStore`      values in memory
-`MappingStore`     any ``MutableMapping`` of keys to bytes
-`LocalStore`       files below a directory
-`ZipStore`         members of one zip archive
-=================  ==================================================================================
+`Store` is the interface, and `tegula.stores.capabilities` names the operations that only some stores have.
+
+===================  ================================================================================
+`MemoryStore`        values in memory
+`MappingStore`       any ``MutableMapping`` of keys to bytes
+`LocalStore`         files below a directory
+`ZipStore`           members of one zip archive
+`SingleWriterStore`  base class for stores of your own over plain storage
+===================  ================================================================================
 """
 
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
 from tegula.stores.local import LocalStore
 from tegula.stores.mapping import MappingStore
 from tegula.stores.memory import MemoryStore
+from tegula.stores.single_writer import SingleWriterStore
 from tegula.stores.zip import ZipStore
 
-__all__ = ["ABSENT", "ByteRange", "Generation", "LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"]
+__all__ = [
+    "ABSENT",
+    "ByteRange",
+    "Generation",
+    "LocalStore",
+    "MappingStore",
+    "MemoryStore",
+    "SingleWriterStore",
+    "Store",
+    "ZipStore",
+]

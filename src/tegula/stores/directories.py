@@ -1,4 +1,7 @@
-"""One directory opened for changes: whole files put in place in one step, under a lock that dies with its holder."""
+"""One directory opened for changes: whole files put in place in one step, under a lock that ends with its holder.
+
+The steps, and how the kernel shares them, are written down in ``docs/design/local-files.md``.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +38,23 @@ _NO_LOCKS = {
     errno.EISDIR,
 }
 _DAY = 86400.0
-_STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: what times of file systems are multiples of
+_STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: file systems keep times in multiples of one of these
 _ALLOCATES = sys.platform == "linux"
-_MOST_ALLOCATED = 2**22  # where the file system has no such call, it is made up for by writing to each block
+_MOST_ALLOCATED = 2**22  # where the file system lacks the call, the C library writes to each block instead
 
 
 class Directory(Held):
     """A directory that is open, for ``with``.
 
-    On POSIX everything goes through its file descriptor, so that a directory which is moved or removed meanwhile is
-    never mistaken for another one of the same path.
+    On POSIX everything goes through its file descriptor, so that a directory which is moved or removed in between is
+    never mistaken for another directory of the same path.
 
     Parameters
     ----------
     path : str
         The directory.
     sync : bool
-        Whether what is put in place is on the disk before it is visible, and its name soon after.
+        Whether a file is on the disk before it gets its name, and the name when the operation ends.
 
     Raises
     ------
@@ -81,9 +84,9 @@ class Directory(Held):
         Raises
         ------
         ConflictError
-            If `expected` is given and is not the generation of what stands there.
+            If `expected` is given and the file at `name` has another generation.
         OSError
-            If anything fails; what stood there still does, and nothing is left behind.
+            If anything fails; the old file is unchanged, and nothing is left behind.
         """
         chance = os.urandom(8)
         temporary = self._at(f"{HIDDEN}{os.getpid()}-{chance.hex()}.tmp")
@@ -126,7 +129,7 @@ class Directory(Held):
         self._sync_names()
 
     def leftovers(self) -> Iterator[str]:
-        """Yield the temporary files of writers that died; those still being written are locked by their writer."""
+        """Yield the temporary files of dead writers. A living writer holds the lock of its temporary file."""
         for name in os.listdir(self._path if self._fd is None else self._fd):
             if is_temporary(name):
                 with suppress(OSError):
@@ -134,7 +137,7 @@ class Directory(Held):
                         yield name
 
     def reclaim(self) -> int:
-        """Remove what dead writers left, as far as that is allowed, and return how many files it was."""
+        """Remove the temporary files of dead writers, as far as permissions allow, and return their number."""
         count = 0
         for name in self.leftovers():
             with suppress(OSError):
@@ -183,7 +186,7 @@ class Directory(Held):
                 os.close(opened[0])  # before the file is put in place, since NFS reports failed writes only here
 
     def _check(self, name: str, expected: Generation | None) -> FileGeneration | None:
-        """Compare what stands at `name` with what is expected, if anything is, and return its generation."""
+        """Compare the generation of the file at `name` with the expected one, if there is one, and return it."""
         if expected is None:
             return None
         found = self._generation(name)
@@ -192,7 +195,7 @@ class Directory(Held):
         return found
 
     def _generation(self, name: str) -> FileGeneration | None:
-        """Return the generation of what stands at `name`; ``None`` if that is no value."""
+        """Return the generation of the file at `name`; ``None`` if there is no file, or a directory."""
         path = self._at(name)
         try:
             status = os.stat(path, dir_fd=self._fd)
@@ -207,9 +210,9 @@ class Directory(Held):
             return None
 
     def _later(self, path: str, generation: FileGeneration, old: FileGeneration) -> FileGeneration:
-        """Return the generation of a new file that is to replace an old one, with a later time if it needs that.
+        """Give a new file a later time than the old file that it replaces, if it needs that; return its generation.
 
-        So no state comes back, although inode numbers do, where the clock stands still or goes back, too.
+        So no generation comes back, although inode numbers do, also if the clock stands still or goes back.
         """
         for step in _STEPS:
             if is_later(generation, old):
@@ -227,7 +230,7 @@ class Directory(Held):
             os.unlink(self._at(name), dir_fd=self._fd)
         except FileNotFoundError:
             pass
-        except (IsADirectoryError, PermissionError):  # which of them a directory gives depends on the system
+        except (IsADirectoryError, PermissionError):  # which of them is raised for a directory depends on the system
             if not stat.S_ISDIR(os.lstat(self._at(name), dir_fd=self._fd).st_mode):
                 raise
 
@@ -248,7 +251,7 @@ class Directory(Held):
             return time.time() - os.fstat(fd).st_mtime > _DAY
 
     def _lock(self, *, required: bool) -> None:
-        """Keep other writers of this directory out; where no lock can be had, refuse if it is `required`."""
+        """Keep other writers of this directory out; if it can't be locked, raise an error if the lock is `required`."""
         if self._fd is not None:
             try:
                 self.lock(self._fd, self._path)
@@ -261,7 +264,7 @@ class Directory(Held):
             raise StoreError(f"the file system of {self._path} has no locks, which a conditional write needs")
 
     def _unlock(self, mark: int) -> None:
-        """Let other writers in, and give back what was taken since `mark` if the directory stays open for long."""
+        """Let other writers in. With `sync`, which takes long, also give back the files opened since `mark`."""
         if self._lock_fd is not None:
             self.unlock(self._lock_fd)
             self._lock_fd = None
@@ -269,7 +272,7 @@ class Directory(Held):
             self.release(mark)
 
     def _lock_file(self) -> bool:
-        """Lock a file of its own instead of the directory; return whether files can be locked."""
+        """Lock a hidden file instead of the directory; return whether files can be locked."""
         path = self._at(_LOCK_FILE)
         while True:
             before = self.mark
@@ -280,7 +283,7 @@ class Directory(Held):
                 if os.path.samestat(os.fstat(fd), os.stat(path, dir_fd=self._fd)):
                     return True
             except FileNotFoundError:
-                pass  # removed with the directory while we waited
+                pass  # removed with the directory during the wait
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
@@ -289,15 +292,15 @@ class Directory(Held):
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a file has the name of one that a writer has not put in its place yet."""
+    """Return whether this is the name of a temporary file, which a writer has not put in place yet."""
     return name.startswith(HIDDEN) and name.endswith(".tmp")
 
 
 def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:
-    """Make a directory and those above it that are missing; with `sync` their names are on the disk on return.
+    """Make a directory, and the directories above it if they are missing; with `sync` their names are on the disk then.
 
-    Returns whether it was made, and not there before. Others may remove it again while it is empty. Directories above
-    the file `anchor` are not made.
+    Returns whether this call made it. Other processes may remove it again while it is empty. Directories above the file
+    `anchor` are not made.
 
     Raises
     ------
@@ -325,14 +328,14 @@ def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:
         else:
             made = True
             if sync:
-                with suppress(FileNotFoundError):  # others have removed both again
+                with suppress(FileNotFoundError):  # other processes have removed both again
                     sync_directory(os.path.dirname(missing[-1]))
         missing.pop()
     return made
 
 
 def _is_directory(path: str) -> bool:
-    """Return whether a directory stands there, or stood there a moment ago."""
+    """Return whether there is a directory, or was one a moment ago."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except FileNotFoundError:

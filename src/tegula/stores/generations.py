@@ -1,4 +1,4 @@
-"""The generation of a file: what tells each of its states from all others, also where time stamps are coarse.
+"""The generation of a file: a token that differs between any two states of it, also where time stamps are coarse.
 
 It is the inode number, the time of the last change and the size. The time is stamped to the nanosecond, since inode
 numbers are used again at once and the system's own stamps are milliseconds apart. That is not enough on a file system
@@ -51,7 +51,7 @@ def fine_time(time: int) -> int:
 
 
 def needs_more(status: os.stat_result) -> bool:
-    """Return whether inode, time and size do not tell the state of a file from others."""
+    """Return whether inode, time and size are not enough to tell the states of a file apart."""
     return not status.st_mtime_ns % _MICROSECOND
 
 
@@ -61,11 +61,11 @@ def generation_of(status: os.stat_result, fd: int, contents: memoryview | None =
     Parameters
     ----------
     status : stat_result
-        What `os.fstat` says of it.
+        The result of `os.fstat`.
     fd : int
         Its descriptor.
     contents : memoryview, optional
-        What is in it, where that need not or can't be read.
+        The contents of the file, if they are known; else the file is read if necessary.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def is_later(generation: FileGeneration, other: FileGeneration) -> bool:
 
 
 def _version(fd: int) -> int:
-    """Return the number that the system has drawn for a new file, 0 if it draws none."""
+    """Return the version number that the system drew for the inode, 0 if it draws none."""
     if sys.platform != "linux":
         return 0
     from fcntl import ioctl  # noqa: PLC0415 - there is none on other systems

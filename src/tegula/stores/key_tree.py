@@ -1,4 +1,4 @@
-"""Keys by what they stand directly below, so that a listing looks at no others."""
+"""Keys by the prefix that they stand directly below, so that a listing looks at no other keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["KeyTree"]
 
 
 class KeyTree:
-    """The keys of a store that holds its values in memory, or their places.
+    """The keys of a store that knows all of them.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ class KeyTree:
         while child:
             parent = _parent(child)
             siblings = self._below.get(parent)
-            if siblings is not None:  # then all above it is there, too
+            if siblings is not None:  # then all prefixes above it are there too
                 siblings[child] = None
                 return
             self._below[parent] = {child: None}
             child = parent
 
     def discard(self, key: str) -> None:
-        """Remove a key if it is there, and the prefixes that nothing stands below any more."""
+        """Remove a key if it is there, and the prefixes that are empty then."""
         child = key
         while child:
             parent = _parent(child)

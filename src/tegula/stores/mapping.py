@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Iterator, MutableMapping
 from contextlib import AbstractContextManager
-from importlib import import_module
 from typing import Any
 
-from tegula.errors import ConflictError, ReadOnlyError, StoreError, TegulaError
-from tegula.stores.interface import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    Store,
-    check_key,
-    check_prefix,
-    clip_range,
-    flat_view,
-    is_key,
-    split_children,
-)
+from tegula.errors import StoreError, TegulaError
+from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, is_key
+from tegula.stores.capabilities import Locking
+from tegula.stores.single_writer import KeyLocks, SingleWriterStore, digest
 
 __all__ = ["MappingStore"]
 
@@ -31,46 +19,34 @@ _LARGE = 1 << 12  # shorter values are digested about as fast as they are looked
 _MAX_DIGESTS = 32
 
 
-class _Shared:
-    """What all stores over one mapping share: the lock, and digests of values together with the values."""
-
-    __slots__ = ("__weakref__", "digests", "lock", "turn")
+class _Shared(KeyLocks):
+    """The state that all stores over one mapping share: locks, and digests of values together with the values."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.turn = threading.RLock()
+        super().__init__(1)
         self.digests: dict[str, tuple[bytes, Generation]] = {}
 
+    def renew(self) -> None:
+        super().renew()
+        self.writer = threading.RLock()
 
-# One for each mapping in use. A store holds its mapping, so an id is not used again while what belongs to it is alive.
+
+# One for each mapping in use. A store holds its mapping, so an id is not used again while its entry is alive.
 _shared: weakref.WeakValueDictionary[int, _Shared] = weakref.WeakValueDictionary()
-_shared_lock = threading.Lock()
+_shared_lock = KeyLocks(1)
 
 
-def _free_locks() -> None:
-    """In a forked child, free the locks that threads of the parent held: they do not exist here."""
-    global _shared_lock
-    _shared_lock = threading.Lock()
-    for shared in _shared.values():
-        shared.lock = threading.Lock()
-        shared.turn = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_free_locks)
-
-
-class MappingStore(Store):
+class MappingStore(Locking, SingleWriterStore):
     """Any ``MutableMapping`` with text keys and bytes-like values: a ``dict``, a shelf, a store of another library.
 
     A ``KeyError`` of the mapping means that a key is missing; any other exception surfaces as `StoreError`. Keys of the
-    mapping that are no valid keys of a store are not listed.
+    mapping that are not valid keys of a store are not listed.
 
     Where the mapping itself keeps values back, `flush` calls its ``flush()`` or ``sync()``. `close` flushes and leaves
-    the mapping open: it is its maker who closes it.
+    the mapping open.
 
     A generation is a digest of the value, and conditional writes are atomic between the threads of a process, through
-    however many stores they share a mapping. Between processes they are not: a mapping has no means for that.
+    however many stores they share a mapping. Between processes they are not (`single_writer`).
 
     Parameters
     ----------
@@ -91,67 +67,49 @@ class MappingStore(Store):
     def __init__(self, mapping: MutableMapping[str, Any], *, read_only: bool = False) -> None:
         if not hasattr(mapping, "__getitem__") or not hasattr(mapping, "keys"):
             raise StoreError(f"a MappingStore needs a mapping, not {type(mapping).__name__}")
-        import_module("hashlib")  # here, and not in a thread that makes the first digest while another one forks
-        self.mapping = mapping
-        self.read_only = read_only
         self._shared = _shared_of(mapping)
+        super().__init__(read_only=read_only, locks=self._shared)
+        self.mapping = mapping
 
-    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
-        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        value = self._read(check_key(key))
-        generation = self._generation(key, value) if with_generation else None
-        if value is not None and byte_range is not None:
-            start, stop = clip_range(byte_range, len(value))
-            value = value[start:stop]
-        return (value, generation) if with_generation else value
+    def read(self, key: str, byte_range: ByteRange | None = None) -> bytes | None:
+        """Return what the mapping has for a key, as bytes; see `SingleWriterStore.read`."""
+        return self.ranged(self._value(key), byte_range)
 
-    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
-        """Store `value` under `key` and return its generation; see `Store.set`."""
-        self._check_writable(key)
-        data = bytes(flat_view(value, key))
-        with self._shared.lock:
-            self._check_generation(key, if_generation)
-            try:
-                self.mapping[key] = data
-            except Exception as error:
-                raise self._failure("write", key, error) from error
-        return self._generation(key, data)
+    def write(self, key: str, value: bytes) -> None:
+        """Put a value into the mapping."""
+        try:
+            self.mapping[key] = value
+        except Exception as error:
+            raise self._failure("write", key, error) from error
 
-    def turn(self, key: str) -> AbstractContextManager[bool]:
-        """Keep other threads waiting, whatever their key: equal values have one generation here; see `Store.turn`."""
+    def remove(self, key: str) -> None:
+        """Remove a key from the mapping if it is there."""
+        try:
+            del self.mapping[key]
+            self._shared.digests.pop(key, None)
+        except KeyError:
+            return
+        except Exception as error:
+            raise self._failure("delete", key, error) from error
+
+    def lock(self, key: str) -> AbstractContextManager[bool]:
+        """Keep other threads waiting, whatever their key: equal values have one generation here; see `Locking`."""
         check_key(key)
-        return self._shared.turn
-
-    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Remove `key` if it exists; raises as `set` does."""
-        self._check_writable(key)
-        with self._shared.lock:
-            self._check_generation(key, if_generation)
-            try:
-                del self.mapping[key]
-                self._shared.digests.pop(key, None)
-            except KeyError:
-                return
-            except Exception as error:
-                raise self._failure("delete", key, error) from error
+        return self._shared.writer
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in no particular order."""
         check_prefix(prefix)
         try:
-            with self._shared.lock:
+            with self._shared.of(prefix):
                 names = [*self.mapping]
         except Exception as error:
             raise self._failure("list", prefix, error) from error
         return (name for name in names if is_key(name) and name.startswith(prefix))
 
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
-        return split_children(self.list_prefix(prefix), prefix)
-
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
-        value = self._read(check_key(key))
+        value = self._value(check_key(key))
         return None if value is None else len(value)
 
     def exists(self, key: str) -> bool:
@@ -184,7 +142,7 @@ class MappingStore(Store):
         """A name for messages; it says which mapping this is and can't be opened."""
         return f"mapping://{type(self.mapping).__name__}-{id(self.mapping):x}"
 
-    def _read(self, key: str) -> bytes | None:
+    def _value(self, key: str) -> bytes | None:
         try:
             value = self.mapping[key]
         except KeyError:
@@ -198,15 +156,6 @@ class MappingStore(Store):
         except (TypeError, ValueError, BufferError) as error:
             raise StoreError(f"the mapping holds a {type(value).__name__}, not bytes", key=key) from error
 
-    def _check_writable(self, key: str) -> None:
-        check_key(key)
-        if self.read_only:
-            raise ReadOnlyError(f"{self!r} is read-only", key=key)
-
-    def _check_generation(self, key: str, expected: Generation | None) -> None:
-        if expected is not None and self._generation(key, self._read(key)) != expected:
-            raise ConflictError("the value has changed since it was read", key=key)
-
     def _generation(self, key: str, value: bytes | None) -> Generation:
         if value is None:
             return ABSENT
@@ -214,8 +163,8 @@ class MappingStore(Store):
         known = digests.get(key)
         if known is not None and known[0] is value:
             return known[1]
-        generation = _digest(value)
-        # Noted only of what the mapping itself holds: it will return the same object, and keeps it alive anyway.
+        generation = digest(value)
+        # Noted only for an object that the mapping itself holds: it returns the same object again, and keeps it alive.
         held: object = dict.get(self.mapping, key) if isinstance(self.mapping, dict) else None
         if held is value and len(value) >= _LARGE:
             if len(digests) >= _MAX_DIGESTS:
@@ -238,13 +187,8 @@ def _reopen(kind: type[MappingStore], mapping: MutableMapping[str, Any], read_on
 
 
 def _shared_of(mapping: object) -> _Shared:
-    with _shared_lock:
+    with _shared_lock.of(""):
         shared = _shared.get(id(mapping))
         if shared is None:
             shared = _shared[id(mapping)] = _Shared()
         return shared
-
-
-def _digest(value: bytes) -> Generation:
-    digest: bytes = import_module("hashlib").blake2b(value, digest_size=16).digest()
-    return digest

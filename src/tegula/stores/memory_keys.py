@@ -66,11 +66,3 @@ class MemoryKeys(MemoryStore):
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
         return split_children(self.list_prefix(prefix), prefix)
-
-    def obstruction(self, key: str) -> str | None:
-        """Return None: nothing keeps a key from counting as absent."""
-        _any_text(key)
-        return None
-
-    def make_prefix(self, prefix: str) -> None:
-        """Do nothing, as there are no directories."""

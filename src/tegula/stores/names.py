@@ -1,4 +1,4 @@
-"""What a file system makes of keys: reserved names, names that differ in case only, and ``file:`` URLs."""
+"""Keys as names of files: reserved names, names that differ in case only, and ``file:`` URLs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def name_flaw(key: str, platform: str = sys.platform) -> str | None:
 
 
 def has_twins(name: str) -> bool:
-    """Return whether a file system that ignores case, or how Unicode is composed, knows `name` by other spellings too.
+    """Return whether a file system that ignores case or the composition of Unicode finds `name` by other spellings too.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def has_twins(name: str) -> bool:
 
 
 def swap_case(name: str) -> str | None:
-    """Return `name` in another spelling that only a case-insensitive file system takes for it, or ``None``."""
+    """Return `name` in another spelling that only a case-insensitive file system takes for the same, or ``None``."""
     return name.swapcase() if name.isascii() and has_twins(name) else None
 
 
@@ -76,7 +76,7 @@ def _entry_names(directory: str, mtime_ns: int) -> frozenset[str]:
 
 
 def path_text(path: Any) -> str:
-    """Return a path as text, or raise `StoreError` if it is none.
+    """Return a path as text, or raise `StoreError` if it is not a path.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def path_of_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise StoreError(f"{url!r} is not the URL of a local file (file:///path)")
-    # the module brings half of the standard library's network code along
+    # imported here, since the module imports much of the standard library's network code
     path: str = import_module("urllib.request").url2pathname(parts.path)
     if not os.path.isabs(path) or "\0" in path:
         raise StoreError(f"{url!r} does not name an absolute path")

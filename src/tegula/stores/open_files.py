@@ -1,11 +1,10 @@
-"""Open files: who owns them and their locks, and what operating systems do differently to them.
+"""Open files: who owns them and their locks, and the differences between operating systems.
 
 A signal handler, above all that of Ctrl-C, may raise an exception after any call and at the start of any Python
 function. A descriptor that a call returns may then never reach a variable, and an ``__exit__`` in Python may end before
-its first line. `Held` is safe from that, and everything in this package that opens or locks files goes
-through it. Where every microsecond counts, a list holds a single file instead: ``opened.extend(map(os.open, (path,),
-(flags,)))`` opens and notes it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0]
-+ 1)``.
+its first line. `Held` is safe from that, and everything in this package that opens or locks files goes through it.
+Where every microsecond counts, a list holds a single file instead: ``opened.extend(map(os.open, (path,), (flags,)))``
+opens and notes it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0] + 1)``.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _pwrite: Any = getattr(os, "pwrite", None)
 _position_lock = threading.Lock()  # where a file has but one position: Windows
 _log = logging.getLogger("tegula.stores")
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
-_LONG = 1.0  # seconds after which an attempt need not follow the other that fast
-_SUSPICIOUS = 10.0  # seconds after which the log says what is waited for
+_LONG = 1.0  # seconds of waiting after which attempts become rarer
+_SUSPICIOUS = 10.0  # seconds of waiting after which the log names the lock
 _waits = threading.local()
-_exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # calls what an iterator calls, without a step of Python
+_exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # runs an iterator to its end without a step of Python
 _locked: dict[int, list[int | None]] = {}  # by descriptor of a lock, all descriptors that its holder has open
 
 
@@ -57,31 +56,31 @@ class GaveUp(StoreError):
 
 
 class Held(io.IOBase):
-    """Open files and locks, which are given back together when a ``with`` statement ends.
+    """Open files and locks, which are released together when a ``with`` statement ends.
 
-    No signal can come between taking something and noting it, nor between forgetting it and giving it back: each is one
-    call of compiled code. `io.IOBase` is the base because its ``__exit__`` and its finalizer are compiled as well and
-    only call `close`. Closing ignores errors, so a file that is written to must be closed by other means.
+    No signal can come between opening a file and noting it, nor between forgetting it and closing it: each is one call
+    of compiled code. `io.IOBase` is the base because its ``__exit__`` and its finalizer are compiled as well and only
+    call `close`. Closing ignores errors, so a file that is written to must be closed by other means.
 
     Attributes
     ----------
     close : callable
-        Gives everything back. Nothing can be taken afterwards.
+        Closes all files. Nothing can be opened afterwards.
     """
 
     close: Callable[[], Any]
 
     def __init__(self) -> None:
-        self._held: list[int | None] = [None]  # descriptors; `None` is where they end
+        self._held: list[int | None] = [None]  # descriptors; `None` marks the end
         self.close = partial(_exhaust, _closing(iter(self._held.pop, None)))
 
     @property
     def mark(self) -> int:
-        """The argument with which `release` keeps what is held now."""
+        """The argument with which `release` keeps the files that are open now."""
         return len(self._held)
 
     def release(self, mark: int) -> None:
-        """Give back what has been taken since `mark`, the last first."""
+        """Close the files opened since `mark`, the last first."""
         if len(self._held) > mark:
             _exhaust(_closing(islice(iter(self._held.pop, None), len(self._held) - mark)))
 
@@ -104,21 +103,21 @@ class Held(io.IOBase):
     def lock(self, fd: int, path: str, *, wait: bool = True) -> bool:
         """Lock an open file as `acquire` does, until it is closed or `unlock` is called.
 
-        A forked child closes its copies of all that is held here, so that it does not keep the lock.
+        A forked child closes its copies of all files held here, so that it does not keep the lock.
         """
         _locked[fd] = self._held
         return acquire(fd, path, wait=wait)
 
     def unlock(self, fd: int) -> None:
-        """Give up the lock of a file before the file is closed."""
+        """Release the lock of a file before the file is closed."""
         try:  # noqa: SIM105 - a context manager takes longer than the call
             release(fd)
         except OSError:
-            pass  # closing it will do
+            pass  # closing the file releases it too
 
 
 def _closing(descriptors: Iterator[Any]) -> Iterator[None]:
-    """Return an iterator that closes each descriptor as it comes, and ignores errors."""
+    """Return an iterator that closes the descriptors of another one, and ignores errors."""
     first, after = tee(descriptors)
     return map(os.closerange, first, map((1).__add__, after))
 
@@ -126,7 +125,7 @@ def _closing(descriptors: Iterator[Any]) -> Iterator[None]:
 if sys.platform == "win32":
     import msvcrt
 
-    # Locked bytes can't be read by others on Windows, so the one to lock lies far beyond the end of any file.
+    # Windows lets no other process read locked bytes, so the byte to lock lies far beyond the end of any file.
     _FAR = 1 << 60
 
     def _try(fd: int) -> bool:
@@ -140,7 +139,7 @@ if sys.platform == "win32":
         return True
 
     def release(fd: int) -> None:
-        """Give up the lock of an open file."""
+        """Release the lock of an open file."""
         os.lseek(fd, _FAR, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
@@ -155,15 +154,15 @@ else:
         return True
 
     def release(fd: int) -> None:
-        """Give up the lock of an open file, also where a forked child still has the file open."""
+        """Release the lock of an open file, even if a forked child still has the file open."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
-    """Lock an open file and return True, or return False if another holds the lock and `wait` is off.
+    """Lock an open file and return True, or return False if the lock is held elsewhere and `wait` is off.
 
-    In the main thread a wait ends with the exception of a signal handler, in others when the condition that was given
-    to `end_waiting` holds. A long wait is reported to the log, with the process that holds the lock if that is known.
+    In the main thread an exception of a signal handler ends the wait, in other threads the condition that was given to
+    `end_waiting`. A long wait is reported to the log, with the process that holds the lock if it is known.
 
     Raises
     ------
@@ -176,7 +175,7 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
         return True
     if not wait:
         return False
-    # Attempts, and not one call that waits: that could be interrupted in the main thread only, and never speaks.
+    # Attempts, and not one call that waits: it could only be interrupted in the main thread, and reports nothing.
     start = time.monotonic()
     pause, report, is_over = _SHORTEST_PAUSE, _SUSPICIOUS, waiting_is_over()
     while True:
@@ -193,23 +192,23 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
 
 
 def waiting_is_over() -> Callable[[], bool]:
-    """Return what says whether this thread is to give up waiting for locks."""
+    """Return a function that says whether this thread must stop waiting for locks."""
     return getattr(_waits, "over", _is_failed)
 
 
 def end_waiting(condition: Callable[[], bool]) -> None:
-    """Have this thread give up waiting for locks when `condition` says so."""
+    """Make this thread stop waiting for locks when `condition` returns True."""
     _waits.over = condition
 
 
 def _is_failed() -> bool:
     """Return whether this is a thread of the kernel that works on an operation which has failed elsewhere."""
-    kernel = sys.modules.get("tegula._kernel")  # it is not imported for this: a thread of its own could not ask then
+    kernel = sys.modules.get("tegula._kernel")  # imported already by any thread that needs it
     return kernel is not None and bool(kernel.given_up())
 
 
 def _holder(fd: int) -> str:
-    """Return what the system knows of the process that has an open file locked, as the end of a sentence."""
+    """Name the process that has an open file locked, if the system tells, as the end of a sentence."""
     with suppress(OSError, ValueError):
         status = os.fstat(fd)
         place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
@@ -232,7 +231,7 @@ def sync_file(fd: int) -> None:
 
 
 def read_at(fd: int, start: int, stop: int) -> bytes:
-    """Return the bytes of a file from `start` to `stop`, however many pieces the system gives them in.
+    """Return the bytes of a file from `start` to `stop`, in as many system calls as that takes.
 
     Raises
     ------

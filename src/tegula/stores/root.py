@@ -1,4 +1,4 @@
-"""Where the value of a key lies below a base directory, and whether it may lie there."""
+"""Paths of keys below a base directory: where the value of a key lies, and whether it may lie there."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _REMEMBERED = 4096
 
 
 class Root:
-    """A base directory, and what has been found out about the directories below it.
+    """A base directory, and the directories below it that have been checked.
 
     Parameters
     ----------
     path : str or path-like
-        The base directory; a relative one is taken from the current directory, now and once for all.
+        The base directory; a relative one is taken from the current directory at this moment.
     follow_symlinks : bool
         Whether links may lead out of it.
 
     Raises
     ------
     StoreError
-        If something else than a directory stands there, or it can't be looked at.
+        If it exists and is not a directory, or can't be looked at.
 
     Attributes
     ----------
     base : str
         The path, ending in a separator.
     ignores_case : bool or None
-        Whether the file system does; ``None`` until a name that tells is met.
+        Whether the file system ignores case; ``None`` until the first name with letters has been looked for.
     known : dict
-        Path of each directory that keys may lie in, ending in a separator, by the prefix of these keys.
+        Path of each directory that was checked, ending in a separator, by the prefix of its keys.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow_symlinks: bool) -> None:
@@ -75,19 +75,19 @@ class Root:
         StoreError
             If the key can't be the name of a file, or leads out of the root.
         OSError
-            If a file stands in the place of a directory, or that can't be found out.
+            If a file stands in the place of a directory, or the system can't say.
         """
         self.check(key)
         parent, _, name = key.rpartition("/")
         directory = self.known.get(parent) or self.directory(parent)
         if _WINDOWS and directory is not None and os.path.islink(directory + name):
-            self.resolve(directory + name)  # opening a file follows links there
+            self.resolve(directory + name)  # on Windows, opening a file follows links
         return None if directory is None else directory + name
 
     def directory(self, name: str) -> str | None:
         """Return the path of a directory below the root, ending in a separator, or ``None`` if there is none.
 
-        It is given as a prefix without the slash. A link is followed; raises as `path` does.
+        `name` is a prefix without its slash. A link is followed; raises as `path` does.
         """
         found = self.known.get(name)
         if found is not None:
@@ -114,14 +114,14 @@ class Root:
         return self.base + name + os.sep
 
     def forget(self, name: str) -> None:
-        """Check a directory, and those below it, again when they are met next."""
+        """Forget that a directory was checked; with ``""`` forget all directories."""
         if name:
             self.known.pop(name, None)
         else:
             self.known = {"": self.base}
 
     def resolve(self, path: str) -> str:
-        """Return where a symbolic link leads, or raise `StoreError` if that is nowhere or out of the root."""
+        """Return where a symbolic link leads, or raise `StoreError` if it leads nowhere or out of the root."""
         try:
             target = os.path.realpath(path, strict=True)
         except OSError as error:
@@ -140,10 +140,10 @@ class Root:
             return False
 
     def is_twin(self, key: str, status: os.stat_result) -> bool:
-        """Return whether what was found for `key` is stored under another spelling of its last segment.
+        """Return whether the file found for `key` is stored under another spelling of its last segment.
 
-        Whether the file system ignores case is found out by the first key with letters that exists; only if it does
-        are names compared with those in their directory.
+        The first existing key with letters shows whether the file system ignores case. Only if it does are names
+        compared with the entries of their directory.
         """
         if self.ignores_case is None:
             other = swap_case(key)
@@ -154,7 +154,7 @@ class Root:
             except FileNotFoundError:
                 self.ignores_case = False
             except OSError:
-                return False  # which says nothing about the next name
+                return False  # another name may still tell
         parent, _, name = key.rpartition("/")
         return self.ignores_case and has_twins(name) and name not in entry_names(self.base + parent)
 

@@ -1,4 +1,4 @@
-"""Stores as a transaction sees them: new values are held back and stored when it is committed.
+"""Stores as a transaction sees them: new values are kept in memory and stored when the transaction is committed.
 
 Keys of files are compared by their whole paths, so that one file is one key whatever the root of its store.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from tegula.errors import ConflictError, UnsupportedError
+from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import (
     ABSENT,
     ByteRange,
@@ -41,20 +42,20 @@ class Changeable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a transaction knows of one key.
+    """The state of one key in a transaction.
 
     Attributes
     ----------
     store, key : Store, str
-        Where it is.
+        The store and the key in it.
     written : bool
-        Whether it has a new value; else it was only read.
+        Whether the transaction writes the key; if not, it has only read it.
     value : bytes or None
-        The new value; ``None`` to delete it.
+        The new value; ``None`` to delete the key.
     expected : generation or None
-        What must be stored there when the transaction is committed.
+        The generation that the key must have in the store when the transaction is committed.
     token : generation
-        The generation of the new value as long as it is not stored.
+        The generation of the new value until it is stored.
     doomed : bool
         Whether a condition was not met, so that the transaction can't be committed.
     """
@@ -68,23 +69,23 @@ class Entry:
     doomed: bool = False
 
     def holds(self) -> bool:
-        """Return whether what must be stored there is."""
+        """Return whether the key still has the expected generation."""
         if self.expected is None:
             return not self.doomed
         return not self.doomed and self.store.get(self.key, (0, 0), with_generation=True)[1] == self.expected
 
 
 class Stage:
-    """All new values that one transaction holds back, and how to make them again if what they are based on has changed.
+    """The new values of one transaction, and how to compute them again if the values that they depend on have changed.
 
     A subclass may raise errors of its own from `refuse_second` and `refuse_change`.
 
     Parameters
     ----------
     repeatable_read : bool
-        Whether all that was read must still be the same when it is committed.
+        Whether all values that were read must still be the same when the transaction is committed.
     atomic : bool
-        Whether it must be stored in one step.
+        Whether all new values must be stored in one step.
     """
 
     def __init__(self, *, repeatable_read: bool = False, atomic: bool = False) -> None:
@@ -99,7 +100,7 @@ class Stage:
         self._lock = threading.RLock()
 
     def perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function whose changes can be had again by calling it again."""
+        """Call a function, and note it so that `replay` can call it again."""
         with self._lock:
             self._performing += 1
         try:
@@ -111,7 +112,7 @@ class Stage:
                 self._performing -= 1
 
     def replay(self) -> None:
-        """Forget what is held back and was not stored yet, and do it again."""
+        """Forget the new values that were not stored yet, and call the functions again that made them."""
         self.entries = {}
         self.replaying = True
         try:
@@ -121,12 +122,12 @@ class Stage:
             self.replaying = False
 
     def forget(self) -> None:
-        """Forget everything: the transaction is over."""
+        """Forget everything, at the end of the transaction."""
         self.entries = {}
         self._log = []
 
     def put(self, place: Place, entry: Entry) -> None:
-        """Hold back a new value."""
+        """Keep a new value until the commit."""
         if place in self.settled:
             return
         with self._lock:
@@ -135,7 +136,7 @@ class Stage:
                 self._log.append(lambda: self.put(place, entry))
 
     def note_read(self, place: Place, store: Store, key: str, generation: Generation) -> None:
-        """Remember which state of a key was read, if it is to be the same at the end."""
+        """Note which state of a key was read, if reads must be repeatable."""
         if not self.repeatable_read:
             return
         self.involve(place, store, key)
@@ -143,12 +144,12 @@ class Stage:
             self.entries.setdefault(place, Entry(store, key, expected=generation))
 
     def involve(self, place: Place, store: Store, key: str) -> None:
-        """Add a key to an atomic transaction, which can have only one key that is stored in a step of its own.
+        """Add a key to an atomic transaction, which can have only one key of a store that is not `Changeable`.
 
         Raises
         ------
         UnsupportedError
-            If there is another one.
+            If there is another such key.
         """
         if not self.atomic or isinstance(store, Changeable):
             return
@@ -163,21 +164,22 @@ class Stage:
         raise UnsupportedError(message, key=second[1])
 
     def refuse_change(self, store: Store, key: str) -> NoReturn:
-        """Raise the error for a key that has changed since the transaction has read it first."""
-        raise ConflictError("the value has changed since the transaction read it first", key=key)
+        """Raise the error for a key that has changed since the transaction first read it."""
+        raise ConflictError("the value has changed since the transaction first read it", key=key)
 
 
-class StagedStore(Store):
-    """A store as a transaction sees it: its values with the new ones of the transaction over them.
+class StagedStore(BlockedKeys, Store):
+    """A store as a transaction sees it: the values of the store, and over them the new values of the transaction.
 
     Parameters
     ----------
     stage : Stage
-        What the transaction holds back.
+        The new values of the transaction.
     store : Store
-        What is stored.
+        The store below.
     gate : callable, optional
-        Called before each operation, with None, to raise if the transaction is over; and with an error that ends it.
+        Called with ``None`` before each operation, to raise an error if the transaction is over, and with an error that
+        ends the transaction.
 
     Examples
     --------
@@ -192,7 +194,7 @@ class StagedStore(Store):
     def __init__(self, stage: Stage, store: Store, gate: Callable[[BaseException | None], None] | None = None) -> None:
         self.stage = stage
         self.base = store
-        self.read_only = store.read_only
+        self.read_only, self.single_writer = store.read_only, store.single_writer
         self._gate = _open if gate is None else gate
         self._check_key: Callable[[str], str] = getattr(store, "_check_key", check_key)
         self._space: object = LocalStore if isinstance(store, LocalStore) else id(store)
@@ -219,15 +221,15 @@ class StagedStore(Store):
         return (value, generation) if with_generation else value
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
-        """Hold back a new value; see `Store.set`."""
+        """Keep a new value until the commit; see `Store.set`."""
         return self._put(key, bytes(flat_view(value, key)), if_generation)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Hold back that `key` is to be deleted; see `Store.delete`."""
+        """Note that the commit deletes `key`; see `Store.delete`."""
         self._put(key, None, if_generation)
 
     def change_if(self, key: str, value: bytes | None, expected: Generation | None) -> Generation:
-        """Hold back a value, or that `key` is to be deleted; that its condition is met is seen to at the end."""
+        """Keep a value, or the deletion of `key`, until the commit, which checks the condition."""
         known = self.stage.entries.get(self._place(key))
         if known is None or expected is None:
             return self._put(key, value, expected, now=False)
@@ -235,12 +237,12 @@ class StagedStore(Store):
         return self._put(key, value, None, doomed=doomed)
 
     def confirm(self, key: str, generation: Generation) -> None:
-        """End the transaction if `key` had another generation when it was read first.
+        """End the transaction with an error if `key` had another generation when it was first read.
 
         Raises
         ------
         ConflictError
-            If it had.
+            If the generation was another one.
         """
         known = self.stage.entries.get(self._place(key))
         if known is not None and not known.written and known.expected != generation:
@@ -269,18 +271,15 @@ class StagedStore(Store):
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
         return split_children(self.list_prefix(prefix), prefix)
 
-    def obstruction(self, key: str) -> str | None:
-        """Say what keeps a key without a value from counting as absent; see `Store.obstruction`."""
-        return self.base.obstruction(self._check_key(key))
-
-    def make_prefix(self, prefix: str) -> None:
-        """Do nothing: directories come with the values."""
+    def blocked_by(self, key: str) -> str | None:
+        """Say what stands in the place of a key of the store; see `BlockedKeys.blocked_by`."""
+        return blocked_by(self.base, self._check_key(key))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r})"
 
     def depend(self, key: str, *, writes: bool) -> None:
-        """Make `key` one of those that the transaction is about: for what is written, or for what is read."""
+        """Involve `key` in the transaction, for writing or for reading."""
         self._gate(None)
         if writes or self.stage.repeatable_read:
             with self._ending():
@@ -302,7 +301,7 @@ class StagedStore(Store):
                 raise ConflictError("the value has changed since it was read", key=key)
             expected = known.expected
             doomed = doomed or known.doomed
-        elif known is not None:  # if it has changed since it was read first, that is found out at the end
+        elif known is not None:  # the commit finds out whether it has changed since it was first read
             expected = known.expected
         elif now and expected is not None and self.base.get(key, (0, 0), with_generation=True)[1] != expected:
             raise ConflictError("the value has changed since it was read", key=key)
@@ -315,11 +314,11 @@ class StagedStore(Store):
 
 
 def _open(error: BaseException | None) -> None:
-    """Let everything pass: the gate of a transaction that is never over."""
+    """Do nothing, as the gate of a transaction that never ends."""
 
 
 class _Ending:
-    """Ends the transaction with the error that comes up."""
+    """A context that ends the transaction if an error is raised in it."""
 
     __slots__ = ("_gate",)
 

@@ -13,14 +13,14 @@ from tegula.stores.names import HIDDEN
 __all__ = ["children", "directories", "holding_temporaries", "remove_tree", "walk"]
 
 Enters = Callable[[str], bool]
-"""Whether a symbolic link is to be walked through, rather than listed as a key."""
+"""Returns whether a symbolic link is walked through, rather than listed as a key."""
 
 
 def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, None]:
     """Yield the key of every file below `directory`, which is that of `prefix`, holding one open directory a level.
 
-    The store's own files, names that are no keys, and what is neither a file, a directory nor a link are left out; so
-    is what vanishes meanwhile.
+    The store's own files, names that are not keys, and entries that are neither files, directories nor links are left
+    out, as are entries that vanish during the walk.
     """
     stack = [(directory, prefix, _scan(directory))]
     try:
@@ -58,7 +58,7 @@ def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], li
 
 
 def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
-    """Yield the directories directly below `directory`, also those that hold no key."""
+    """Yield the directories directly below `directory`, including empty ones."""
     for entry in _scan(directory):
         if not _is_hidden(entry.name) and _is_prefix(entry, enters):
             yield entry
@@ -99,7 +99,7 @@ def remove_tree(directory: str, *, sync: bool) -> None:
 
 
 def _scan(directory: str) -> Generator[os.DirEntry[str], None, None]:
-    """Yield the entries of a directory; one that has vanished meanwhile counts as empty."""
+    """Yield the entries of a directory; a directory that has vanished counts as empty."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         yield from entries
 

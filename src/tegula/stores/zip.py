@@ -2,8 +2,8 @@
 
 Nothing that a valid central directory refers to is ever written over. A commit appends the new members, a whole new
 central directory and an end record behind the old end; or, as long as there are no committed members to keep, it writes
-a new archive beside the old one and renames it. A writer killed in the midst of it leaves the last commit: what follows
-its end record is not read, and cut off by the next commit. Opening never changes an archive.
+a new archive beside the old one and renames it. A writer that is killed during a commit leaves the last commit: bytes
+behind its end record are not read, and the next commit cuts them off. Opening never changes an archive.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from tegula.errors import ReadOnlyError, StoreError
+from tegula.stores.capabilities import UnreachableNames
 from tegula.stores.interface import (
     ABSENT,
     ByteRange,
@@ -38,14 +39,14 @@ _MAX_NAME = 0xFFFF
 _next_number = itertools.count(1).__next__
 
 
-class ZipStore(Store):
+class ZipStore(UnreachableNames, Store):
     """Values as the members of one zip archive.
 
-    What is set can be read through the store at once, but is in the archive only after the next commit: by `flush`, by
-    `close`, when several MB are pending, when the store is collected, or when the interpreter exits. A process that is
-    killed loses what it has set since the last commit. What is replaced or deleted leaves dead bytes behind until
-    `compact`. Of members of one name, which other writers may leave, the last counts; members whose names can't be keys
-    are kept, and `unreachable` yields them.
+    A value that is set can be read through the store at once, but is in the archive only after the next commit: by
+    `flush`, by `close`, when several MB are pending, when the store is collected, or when the interpreter exits. A
+    process that is killed loses the values that it has set since the last commit. Replaced and deleted values leave
+    dead bytes behind until `compact`. Of several members of one name, which other writers may leave, the last counts;
+    members whose names can't be keys are kept, and `unreachable` yields them.
 
     One store at a time may have an archive open for writing; stores that `tegula.open` and its relatives make for a
     path count as one within a process. After a fork the child can only read. A store that is pickled commits first, and
@@ -56,8 +57,8 @@ class ZipStore(Store):
     path : str or path-like
         The archive.
     mode : {"r", "a", "w", "x"}
-        Read only; read and append, making an archive if there is none; replace what is there, at the first commit;
-        make an archive that must not exist.
+        Read only; read and append, making an archive if there is none; replace the archive, at the first commit; make
+        an archive that must not exist.
     compression : {"stored", "deflated"}
         How new members are packed. Chunks are compressed already, and only stored members are read in part.
     durability : {"write", "fsync"}
@@ -68,9 +69,9 @@ class ZipStore(Store):
     NotFoundError
         If there is no archive to read.
     AlreadyExistsError
-        If there is something already and mode is ``"x"``.
+        If something already exists there and mode is ``"x"``.
     StoreError
-        If it is no sound zip archive, can't be opened, or is open for writing elsewhere.
+        If it is not a sound zip archive, can't be opened, or is open for writing elsewhere.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class ZipStore(Store):
         self._held().remove(key, if_generation)
 
     def flush(self) -> None:
-        """Commit what is pending, for all stores that write the archive together with this one.
+        """Commit what is pending, for all stores that share the archive with this one.
 
         Raises
         ------
@@ -153,14 +154,14 @@ class ZipStore(Store):
             self._session.flush()
 
     def compact(self) -> None:
-        """Commit, and leave the dead bytes behind: the archive is written anew and replaced in one step.
+        """Commit without dead bytes: the archive is written anew and replaced in one step.
 
         Raises
         ------
         ReadOnlyError
             If the store is read-only.
         StoreError
-            If the archive can't be written; the old one is left.
+            If the archive can't be written; the old archive is unchanged.
         """
         self._check_owned(None)
         self._held().compact()
@@ -170,7 +171,7 @@ class ZipStore(Store):
         self._end(remove_empty=False)
 
     def _end(self, *, remove_empty: bool) -> None:
-        """Close the store; with `remove_empty` an archive that nothing was stored in is deleted."""
+        """Close the store; with `remove_empty`, delete an archive in which nothing was stored."""
         session = self._session
         if session is not None:
             session.flush()  # before the store lets go, so that closing can be tried again if this fails
@@ -250,8 +251,8 @@ class ZipStore(Store):
 def zip_store(path: str, *, read_only: bool) -> ZipStore:
     """Return a store for an archive that is given by its path.
 
-    All stores that write it in this process write it together, and one that reads it finds everything that they have
-    set until now.
+    All stores of this process that write it share one session, and a store that reads it finds every value that they
+    have set so far.
 
     Raises
     ------

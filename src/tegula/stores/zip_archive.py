@@ -41,7 +41,7 @@ class Archive:
     Attributes
     ----------
     path : str
-        Where it is.
+        The path of the archive.
     directory_size : int
         Length of its central directory in bytes.
     odd : list of Member
@@ -63,7 +63,7 @@ class Archive:
 
     @property
     def in_place(self) -> bool:
-        """Whether the file at the path is this archive: not if it has been moved, deleted or replaced."""
+        """True unless the archive has been moved, deleted or replaced: then the file at the path is another one."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
         except FileNotFoundError:
@@ -72,12 +72,12 @@ class Archive:
             raise self._failure("look at", error) from error
 
     def load(self) -> dict[str, Member]:
-        """Read the central directory and return the members by name, of several of one name the last.
+        """Read the central directory and return the members by name; of several members of one name, the last.
 
         Raises
         ------
         StoreError
-            If the file is no sound archive.
+            If the file is not a sound archive.
         """
         try:
             end = find_end(self._fd, self._stop)
@@ -111,12 +111,12 @@ class Archive:
             raise self._failure("read", error, member.name) from error
 
     def append(self, members: Sequence[Member], *, sync: bool) -> None:
-        """Append those of `members` that are not written yet, and a directory of all of them.
+        """Append the members that are not written yet, and a directory of all members.
 
         Raises
         ------
         StoreError
-            If that fails; the archive is as it was.
+            If that fails; the archive is unchanged.
         """
         if self._shifted:
             raise StoreError(f"{self.path} has something before the archive, so nothing can be appended; compact it")
@@ -124,7 +124,7 @@ class Archive:
         new = [member for member in members if member.data is not None]
         try:
             if os.fstat(self._fd).st_size > self._stop:
-                os.ftruncate(self._fd, self._stop)  # what a killed writer left
+                os.ftruncate(self._fd, self._stop)  # left by a killed writer
             out = _Appender(self._fd, self._stop)
             starts = [_put(out, member) for member in new]
             directory = self._finish(out, [*members, *self.odd], sync=sync)
@@ -140,22 +140,22 @@ class Archive:
             member.data = None
 
     def rewrite(self, members: Sequence[Member], replaced: list[Any], *, sync: bool) -> None:
-        """Write an archive of `members` only and put it in the place of this one, which stays readable.
+        """Write a new archive of `members` only and put it in place of this one, which stays readable.
 
         Parameters
         ----------
         members : sequence of Member
-            What it is to hold.
+            The members of the new archive.
         replaced : list
-            Is given the new archive, locked as this one is, and the members as they are in it, by name: in the same
-            step in which it is put in place, whatever happens then.
+            Receives the new archive, locked as this one is, and its members by name, in the same step in which it is
+            put in place, so that a signal can't come between.
         sync : bool
-            Whether it is to be on the disk.
+            Whether the archive must be on the disk on return.
 
         Raises
         ------
         StoreError
-            If that fails; the archive is as it was, unless there is something in `replaced`.
+            If that fails; the archive is unchanged, unless there is something in `replaced`.
         """
         if not self.in_place:
             raise StoreError(f"the archive {self.path} was moved, deleted or replaced while it was open")
@@ -163,17 +163,22 @@ class Archive:
         temporary = os.path.join(folder, f"{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp")
         held = Held()
         try:
+            # a locked temporary file beside the archive
             fd = held.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY)
             archive = Archive(self.path, held, fd)
             archive._comment = self._comment
             acquire(fd, temporary, wait=False)
             if hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
+
+            # the members, and the directory behind them
             out = _Appender(fd, 0)
             written = [self._copy(out, member) for member in members]
             archive.odd = [self._copy(out, member) for member in self.odd]
             archive._limit = archive._finish(out, [*written, *archive.odd], sync=sync)
             archive._stop, archive.directory_size = out.position, out.position - archive._limit
+
+            # the rename and its note in one step
             state = archive, {member.name: member for member in written}
             replaced.extend(zip((state,), map(os.replace, (temporary,), (self.path,))))
         except BaseException as error:
@@ -195,7 +200,7 @@ class Archive:
                 raise self._failure("sync", error) from error
 
     def _check_name(self) -> None:
-        """Refuse to write to a file that no name leads to: it goes when it is closed."""
+        """Refuse to write to a file without a name, which vanishes when it is closed."""
         if os.fstat(self._fd).st_nlink == 0:
             raise StoreError(f"the archive {self.path} was deleted or replaced while it was open")
 
@@ -209,14 +214,14 @@ class Archive:
         self._held.close()
 
     def _lock(self) -> None:
-        # A forked child that forgets its copy must not unlock it, so the lock is not among what is held.
+        # The lock is not part of `Held`: a forked child that closes its copy must not unlock it.
         if not acquire(self._fd, self.path, wait=False):
             raise StoreError(
                 f"another writer has the archive {self.path} open; write through that store, or close it first"
             )
 
     def _copy(self, out: _Appender, member: Member) -> Member:
-        """Put a member, written or not, where `out` stands, and return it as it is there."""
+        """Append a member, written before or not, to `out`, and return its copy there."""
         copy = replace(member)
         if member.data is not None:
             copy.start = _put(out, copy)
@@ -235,7 +240,7 @@ class Archive:
         """Write the directory and the end, and return where the directory begins."""
         if sync:
             out.flush()
-            sync_file(out.fd)  # so that no directory is on the disk before what it lists
+            sync_file(out.fd)  # the members must be on the disk before the directory that lists them
         directory = out.position
         for member in members:
             out.write(member.record)
@@ -251,7 +256,7 @@ class Archive:
 
 
 class _Appender:
-    """Writes to a file from some position on, in pieces worth a system call."""
+    """A buffered writer, which appends to a file from some position on."""
 
     def __init__(self, fd: int, position: int) -> None:
         self.fd = fd
@@ -277,7 +282,7 @@ _warned: set[str] = set()  # archives whose odd names a warning has reported
 
 
 def _warn_of(path: str, odd: Sequence[Member]) -> None:
-    """Warn, once in a process, of members whose names can't be keys."""
+    """Warn, once in a process, about members whose names can't be keys."""
     if path in _warned:
         return
     _warned.add(path)
@@ -331,12 +336,12 @@ def open_archive(path: str) -> Archive:
 def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archive:
     """Open an archive for reading and writing, as its only writer; make an empty one if there is none.
 
-    With `sync` its name, and those of directories that are made for it, are on the disk on return.
+    With `sync` its name, and the names of directories made for it, are on the disk on return.
 
     Raises
     ------
     AlreadyExistsError
-        If `exclusive` and there is something already.
+        If `exclusive` and something already exists there.
     StoreError
         If it can't be opened, or another writer has it open.
     """
@@ -364,7 +369,7 @@ def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archi
 
 
 def _begin(archive: Archive, sync: bool) -> None:
-    """Make a new file an archive without members, and clear away what dead writers left beside it."""
+    """Make an empty archive of a new file, and remove the temporary files of dead writers beside it."""
     folder = os.path.dirname(archive.path)
     if archive._stop == 0:
         archive._stop = len(end_records(0, 0, 0, b""))

@@ -1,4 +1,4 @@
-"""A store over a zip archive that other programs change, too: each change is committed at once."""
+"""A store over a zip archive that other programs change too: each change is committed at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ZipKeys"]
 
 
 class ZipKeys(Store):
-    """A zip archive that is open only while something is done with it; one that is missing is empty.
+    """A zip archive that is open only during each operation; a missing archive counts as empty.
 
-    Each change is in the archive when it is done. Changing many keys at once with `change` takes a single new
-    directory at the end of the archive.
+    Each change is committed before the operation returns. Changing many keys at once with `change` appends only one new
+    directory to the archive.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class ZipKeys(Store):
         Raises
         ------
         ConflictError
-            If one has another generation than is given with it; then nothing is changed.
+            If a key has another generation than the one given with it; then nothing is changed.
         """
         durability: Literal["fsync", "write"] = "fsync" if self._sync else "write"
         with self._lock:
@@ -93,7 +93,7 @@ class ZipKeys(Store):
             self._count_repeats(before)
 
     def _count_repeats(self, before: Mapping[str, Generation]) -> None:
-        """Tell apart equal values that a commit has put at the same offset."""
+        """Count equal values that a commit has put at the same offset, so that their generations differ."""
         archive = self._archive()
         for key, old in before.items():
             if archive is not None and old != ABSENT and archive.get(key, (0, 0), with_generation=True)[1] == old:

@@ -1,4 +1,4 @@
-"""How the members of a zip archive are packed, and unpacked without believing what the archive says of itself."""
+"""Packing and unpacking of the members of a zip archive, whose sizes are checked before they are used."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_member(fd: int, member: Member, data: bytes | None, limit: int, byte_ra
 
 
 def _unpack(member: Member, packed: bytes) -> bytes:
-    """Unpack at most one byte more than there should be."""
+    """Unpack a member, up to one byte more than its size."""
     limit = member.size + 1
     try:
         if member.method == STORED:

@@ -1,4 +1,4 @@
-"""The records of a zip archive (PKWARE APPNOTE 6.3): members, central directory, end; parsed with distrust."""
+"""Records of a zip archive (PKWARE APPNOTE 6.3): members, central directory, end. Every length in them is checked."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BLOCK = 1 << 20
 
 @dataclass(slots=True)
 class Member:
-    """One member: where it is, how it is packed, and its record in the central directory as it stands there.
+    """One member: its place, how it is packed, and its record as it stands in the central directory.
 
     A member that is not written yet has its packed bytes in `data`.
     """
@@ -62,7 +62,7 @@ class Member:
 
 
 class End(NamedTuple):
-    """What the end record says: the members' count, the directory's place, and where the archive ends."""
+    """The end record: the number of members, the place of the directory, and where the archive ends."""
 
     members: int
     directory: int
@@ -75,8 +75,8 @@ class End(NamedTuple):
 def find_end(fd: int, size: int) -> End:
     """Find the end record of an archive in a file of `size` bytes.
 
-    The record that ends the file is preferred, of course; else the last one that is consistent with its place in the
-    file, as a writer that was killed leaves it behind; else one that was shifted by what is put before an archive.
+    A record that ends the file is preferred; else the last record that is consistent with its place in the file, as a
+    killed writer leaves it behind; else a record that was shifted by data before the archive.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def find_end(fd: int, size: int) -> End:
 
 
 def _ends(fd: int, block: bytes, start: int, size: int) -> Iterator[End]:
-    """Yield what may be end records in a block of a file that begins at `start`, the last first."""
+    """Yield possible end records in a block of a file that begins at `start`, the last first."""
     at = len(block)
     while (at := block.rfind(b"PK\5\6", 0, at)) >= 0:
         if at + _END.size > len(block):
@@ -131,7 +131,7 @@ def _is_sound(fd: int, end: End) -> bool:
 
 
 def read_members(fd: int, end: End) -> Iterator[Member]:
-    """Yield the members that the central directory lists, in its order, without those that are directories.
+    """Yield the members that the central directory lists, in its order, without directories.
 
     A name can be anything; see `is_key`.
 
@@ -166,7 +166,7 @@ def _decode_name(name: bytes, flags: int) -> str:
 
 
 def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
-    """Replace the sizes and the offset that don't fit 32 bits by those of the zip64 field."""
+    """Replace sizes and an offset that do not fit 32 bits by the values of the zip64 field."""
     if _MAX32 not in (size, packed, offset):
         return size, packed, offset
     at, stop = _zip64_span(extra)
@@ -183,7 +183,7 @@ def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple
 
 
 def _zip64_span(extra: bytes) -> tuple[int, int]:
-    """Return where the contents of the zip64 field of a record begin and end; nowhere if there is none."""
+    """Return where the contents of the zip64 field of a record begin and end; (0, 0) if there is none."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
@@ -215,7 +215,7 @@ def member_start(fd: int, member: Member, limit: int) -> int:
 
 
 def check_odd(fd: int, member: Member, limit: int) -> None:
-    """Make sure that a name which can't be a key is that of the member, and no sign of damage.
+    """Check that a name which can't be a key is the name of the member, and not a sign of damage.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def moved_record(member: Member, offset: int) -> bytes:
 
 
 def descriptor(member: Member) -> bytes:
-    """Return what follows the packed bytes of a member whose header came before its sizes were known."""
+    """Return the data descriptor, which follows a member whose header was written before its sizes were known."""
     if not member.flags & HAS_DESCRIPTOR:
         return b""
     kind = "<4sIQQ" if max(member.size, member.packed) >= _MAX32 else "<4sIII"
@@ -286,7 +286,7 @@ def descriptor(member: Member) -> bytes:
 
 
 def end_records(count: int, directory: int, directory_end: int, comment: bytes) -> bytes:
-    """Return what goes behind a central directory that lies between two offsets."""
+    """Return the end records for a central directory that lies between two offsets."""
     length = directory_end - directory
     wide = b""
     if count >= _MAX16 or length >= _MAX32 or directory >= _MAX32:

@@ -1,4 +1,4 @@
-"""A zip archive that is open in this process: its members, what is not committed yet, and who still needs it.
+"""A zip archive that is open in this process: its members, the changes not committed yet, and the stores that use it.
 
 Several stores of one process may write the same archive through one session. The last store that lets go of a session
 commits and unlocks the archive, and so does the end of the interpreter for every session that is still open then.
@@ -26,13 +26,13 @@ __all__ = ["Session", "complete", "join", "leave"]
 _PENDING = 4 << 20
 
 _opening = threading.Lock()
-_sessions: set[Session] = set()  # those of this process that are open for writing
-_exiting = False  # whether everything was committed for the end of the interpreter, so nothing may be left pending
+_sessions: set[Session] = set()  # sessions of this process that are open for writing
+_exiting = False  # the interpreter ends and all is committed, so nothing may be left pending
 _ends_with_process = False
 
 
 class Session:
-    """One open archive, used by one or several stores, each of which holds it by an object of its own.
+    """One open archive, used by one or several stores, each of which holds it by an object.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Session:
     mode : {"r", "a", "w", "x"}
         As for `ZipStore`.
     holder : object
-        What the first store holds the session by.
+        The object by which the first store holds the session.
     sync : bool
         Whether a commit is on the disk when it is done.
     shared : bool
@@ -84,7 +84,7 @@ class Session:
         Raises
         ------
         ConflictError
-            If the member that is there has another generation than `expected`.
+            If the member has another generation than `expected`.
         StoreError
             If the commit fails; the old member is left.
         """
@@ -139,7 +139,7 @@ class Session:
         return [member.name for member in self._open()[0].odd]
 
     def flush(self) -> None:
-        """Commit what is pending; in a process that was forked off since there is nothing to commit.
+        """Commit what is pending; in a forked child nothing is.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Session:
             If the archive can't be written; it holds the last commit then, and what is pending stays so.
         """
         if os.getpid() != self.process:
-            return  # the lock may be held for ever, by a thread that was not forked
+            return  # a thread of the parent, which does not exist here, may hold the lock
         with self.lock:
             if self._changed:
                 self._commit()
@@ -163,10 +163,10 @@ class Session:
         Parameters
         ----------
         holder : object
-            What the session was held by.
+            The object by which the session was held.
         wait : bool
-            Whether to wait for the lock. A finaliser must not. It need not either: while another thread has the lock
-            that thread is a holder, or it is closing the session.
+            Whether to wait for the lock. A finaliser must not wait. It need not either: a thread that has the lock is a
+            holder itself, or is closing the session.
         remove_empty : bool
             Whether the last holder removes the archive if it has no members.
 
@@ -181,7 +181,7 @@ class Session:
             self._let_go(holder, wait, remove_empty)
         except StoreError:
             raise
-        except BaseException:  # a signal: closing is begun again, since the caller has no other way to end the session
+        except BaseException:  # a signal: close again, since the caller has no other way to end the session
             self._let_go(holder, wait, remove_empty)
             raise
 
@@ -205,8 +205,8 @@ class Session:
                 self.lock.release()
 
     def forget(self, holder: object) -> None:
-        """Let go for a store that is being collected; what can't be committed is lost, and a warning says so."""
-        if _exiting is not False:  # also None, in a module that is being taken down
+        """Let go for a store that is being collected; warn about changes that can't be committed, and so are lost."""
+        if _exiting is not False:  # also None, while the module is being torn down
             return  # everything is committed, and the lock ends with the process
         try:
             self.release(holder, wait=False)
@@ -216,14 +216,14 @@ class Session:
             warnings.warn(message, RuntimeWarning, stacklevel=2)  # a ResourceWarning is not shown unless asked for
 
     def finish(self) -> None:
-        """Commit at the end of the interpreter; what can't be committed is lost, and a warning says so."""
+        """Commit at the end of the interpreter; warn about changes that can't be committed, and so are lost."""
         try:
             self.flush()
         except StoreError as error:
             warnings.warn(self._loss(error), RuntimeWarning, stacklevel=2)
 
     def _steady(self) -> AbstractContextManager[Any]:
-        """Keep the members as they are; after a fork, when a lost thread may hold the lock, nothing changes them."""
+        """Keep other threads from changing the members; in a forked child nothing changes them, so it takes no lock."""
         return nullcontext() if not self._writable or os.getpid() != self.process else self.lock
 
     def _listed(self) -> KeyTree:
@@ -282,7 +282,7 @@ class Session:
 
 
 def join(path: str, holder: object) -> Session:
-    """Return the session of this process that writes an archive by name, a new one if there is none.
+    """Return the session of this process that writes an archive by name; make one if there is none.
 
     Raises
     ------
@@ -297,13 +297,13 @@ def join(path: str, holder: object) -> Session:
 
 
 def leave(holder: object) -> None:
-    """Let go of the session that an interrupted call has opened or joined for a holder, if it has come that far."""
+    """Let go of the session that an interrupted call has opened or joined for a holder, if there is one."""
     for session in [*_sessions]:
         session.release(holder)
 
 
 def complete(path: str) -> None:
-    """Commit what this process has pending for an archive, so that a reader that opens it now finds everything.
+    """Commit the pending changes of this process to an archive, so that a reader that opens it now finds them.
 
     Raises
     ------
@@ -322,7 +322,7 @@ def complete(path: str) -> None:
 
 
 def _sessions_of(path: str) -> list[Session]:
-    """Return the sessions that write the file at a path, which need not be the file that was there when they began."""
+    """Return the sessions that write the file which is now at a path."""
     return [
         session
         for session in [*_sessions]
@@ -336,16 +336,16 @@ def _check_generation(key: str, member: Member | None, expected: Generation | No
 
 
 def _complete_all() -> None:
-    """Commit all sessions; from now on every change is committed at once, since other exit handlers may follow."""
+    """Commit all sessions. From then on every change is committed at once, since other exit handlers may follow."""
     global _exiting
     _exiting = True
-    with ExitStack() as stack:  # the failure of one does not keep the others from being committed
+    with ExitStack() as stack:  # all are committed, even if one fails
         for session in [*_sessions]:
             stack.callback(session.finish)
 
 
 def _complete_at_exit() -> None:
-    """Have `_complete_all` called at the end of a process of multiprocessing, too, which may call no exit handlers."""
+    """Call `_complete_all` at the end of a multiprocessing process too, which may not run exit handlers."""
     global _ends_with_process
     util = sys.modules.get("multiprocessing.util")
     if util is not None and not _ends_with_process:
@@ -354,7 +354,7 @@ def _complete_at_exit() -> None:
 
 
 def _forget_parent() -> None:
-    """In a forked child: leave the parent's sessions to the parent."""
+    """In a forked child, forget the sessions of the parent."""
     global _opening, _sessions, _ends_with_process
     _opening = threading.Lock()
     _sessions = set()

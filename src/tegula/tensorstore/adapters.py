@@ -1,4 +1,4 @@
-"""Arrays made of arrays: of NumPy's, of other arrays converted, downsampled or put together, or of functions."""
+"""Arrays that are made of others: NumPy arrays, converted, downsampled and combined arrays, and computed ones."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context
 from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
 from tegula.tensorstore.drivers.cast import CastSpec
-from tegula.tensorstore.drivers.downsample import downsample_driver, downsample_spec
-from tegula.tensorstore.drivers.stack import Layer, StackDriver, checked_layers
+from tegula.tensorstore.drivers.downsample import DownsampleDriver, DownsampleSpec
+from tegula.tensorstore.drivers.stack import StackDriver, checked_layers
+from tegula.tensorstore.drivers.viewed import Viewed
 from tegula.tensorstore.drivers.virtual import default_context
-from tegula.tensorstore.drivers.virtual_chunked import virtual_driver
-from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver
+from tegula.tensorstore.errors import invalid, type_error
+from tegula.tensorstore.index.dim_expressions import d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.output_maps import OutputIndexMap
-from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.binding import invalid
+from tegula.tensorstore.index.numpy_terms import newaxis
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.sources import as_source
 from tegula.tensorstore.spec.interface import mode_of
@@ -31,7 +31,6 @@ from tegula.tensorstore.store import TensorStore
 __all__ = ["DownsampleMethod", "array", "cast", "concat", "downsample", "overlay", "stack", "virtual_chunked"]
 
 DownsampleMethod = Literal["stride", "median", "mode", "mean", "min", "max"]
-_LAYER_MISMATCH = "Layer dtype of {} does not match existing dtype of {}"
 
 
 def array(
@@ -42,7 +41,7 @@ def array(
     copy: bool | None = None,
     write: bool | None = None,
 ) -> TensorStore:
-    """Return an array in memory, which reads and writes a NumPy array if it can.
+    """Return an array in memory, which shares the data of a NumPy array if possible.
 
     Parameters
     ----------
@@ -51,16 +50,16 @@ def array(
     dtype : dtype, optional
         Their data type.
     context : Context, optional
-        Where shared resources come from.
+        The source of shared resources.
     copy : bool, optional
-        Copy the array always, or never; by default, if it has to be.
+        Copy the array always, or never; by default only if necessary.
     write : bool, optional
-        Whether it must be possible to write, or must not.
+        Whether the array must be writable, or must not; by default as the NumPy array.
 
     Raises
     ------
     ValueError
-        If there is no such data type, or it would have to be copied.
+        If there is no such data type, or a copy is necessary but not allowed.
 
     Examples
     --------
@@ -126,19 +125,19 @@ def cast(base: TensorStore, dtype: dtypes.DTypeLike) -> TensorStore: ...
 @overload
 def cast(base: Spec, dtype: dtypes.DTypeLike) -> Spec: ...
 def cast(base: TensorStore | Spec, dtype: dtypes.DTypeLike) -> TensorStore | Spec:
-    """Return a view, or the spec of one, with the elements converted to another data type.
+    """Return a view, or its spec, with the elements converted to another data type.
 
     Parameters
     ----------
     base : TensorStore or Spec
-        What to convert.
+        The array to convert.
     dtype : dtype
-        To what.
+        The data type to convert to.
 
     Raises
     ------
     ValueError
-        If nothing converts from one type to the other.
+        If there is no conversion between the types.
 
     Examples
     --------
@@ -161,16 +160,16 @@ def downsample(base: Spec, downsample_factors: Iterable[int], method: Downsample
 def downsample(
     base: TensorStore | Spec, downsample_factors: Iterable[int], method: DownsampleMethod
 ) -> TensorStore | Spec:
-    """Return a view, or the spec of one, with every block of elements reduced to one.
+    """Return a view, or its spec, with each block of elements reduced to one.
 
     Parameters
     ----------
     base : TensorStore or Spec
-        What to downsample.
+        The array to downsample.
     downsample_factors : sequence of int
         The shape of a block; blocks begin at multiples of it.
     method : {"stride", "mean", "min", "max", "median", "mode"}
-        How.
+        The method of reduction.
 
     Examples
     --------
@@ -181,11 +180,11 @@ def downsample(
     """
     factors = tuple(int(factor) for factor in downsample_factors)
     if isinstance(base, TensorStore):
-        driver = downsample_driver(base._driver, base._transform(), factors, method)
+        driver = DownsampleDriver(base._driver, base._transform(), factors, method)
         return TensorStore._of(driver, None, base._transaction)
     if not isinstance(base, Spec):
         raise type_error(f"downsample(): incompatible function arguments: {base!r} is no TensorStore or Spec")
-    return downsample_spec(base, factors, method)
+    return Spec._of_whole(DownsampleSpec.of(base, factors, method))
 
 
 def overlay(
@@ -197,18 +196,18 @@ def overlay(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Lay arrays over each other, each where its domain is; later ones cover earlier ones.
+    """Combine arrays by their domains; later ones cover earlier ones.
 
     Parameters
     ----------
     layers : sequence of (TensorStore or Spec)
-        The arrays. Specs must say their domain, and are opened when they are needed.
+        The arrays. Specs must have a domain, and are opened when they are needed.
     read, write : bool, optional
-        What for; both if neither is true.
+        The access that is needed; by default both.
     context : Context, optional
-        Where shared resources come from.
+        The source of shared resources.
     transaction : Transaction, optional
-        What reads and writes are part of.
+        The transaction of reads and writes.
     rank, dtype, domain, shape, dimension_units, schema : optional
         Constraints, as for `Schema`.
 
@@ -232,7 +231,7 @@ def stack(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Put arrays beside each other along a new dimension.
+    """Stack arrays along a new dimension.
 
     Parameters
     ----------
@@ -252,20 +251,11 @@ def stack(
            [2, 8]], dtype=uint32)
     """
     given = _layers(layers, "stack")
-    if not given:
-        raise invalid("At least one layer must be specified for stack")
-    rank = _domain(given[0], 0).rank
+    rank = _domains(given, "stack")[0].rank
     if not -rank - 1 <= axis <= rank:
         raise invalid(f"Dimension index {axis} is outside valid range [{-rank - 1}, {rank + 1})")
-    axis %= rank + 1
-    placed = []
-    for number, layer in enumerate(given):
-        domain = _domain(layer, number)
-        if domain.rank != rank:
-            raise invalid(
-                f"Layer {number}: Layer domain {domain} of rank {domain.rank} does not match layer 0 rank of {rank}"
-            )
-        placed.append(layer[_inserted(domain, axis, number)])
+    new = d[axis][newaxis].mark_bounds_implicit[False]
+    placed = [layer[new.translate_to[number]] for number, layer in enumerate(given)]
     return _stacked(placed, (read, write), context, transaction, constraints)
 
 
@@ -279,7 +269,7 @@ def concat(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Put arrays one after another along one of their dimensions.
+    """Concatenate arrays along one of their dimensions.
 
     Parameters
     ----------
@@ -298,23 +288,12 @@ def concat(
     array([1, 2, 7, 8, 9], dtype=uint32)
     """
     given = _layers(layers, "concat")
-    if not given:
-        raise invalid("At least one layer must be specified for concat")
-    domains = [_domain(layer, number) for number, layer in enumerate(given)]
-    first = domains[0]
-    for number, domain in enumerate(domains):
-        if domain.rank != first.rank:
-            raise invalid(
-                f"Layer {number}: Layer domain {domain} of rank {domain.rank} does not match layer 0 rank of "
-                f"{first.rank}"
-            )
+    domains = _domains(given, "concat")
     at = _axis(axis, domains)
-    start = first.inclusive_min[at]
+    start = domains[0].inclusive_min[at]
     placed = []
     for layer, domain in zip(given, domains):
-        offsets = [0] * first.rank
-        offsets[at] = start - domain.inclusive_min[at]
-        placed.append(layer.translate_by[tuple(offsets)] if offsets[at] else layer)
+        placed.append(layer if domain.inclusive_min[at] == start else layer[d[at].translate_to[start]])
         start += domain.shape[at]
     return _stacked(placed, (read, write), context, transaction, constraints)
 
@@ -332,25 +311,6 @@ def _axis(axis: int | str, domains: list[IndexDomain]) -> int:
     return axis % rank
 
 
-def _inserted(domain: IndexDomain, axis: int, index: int) -> IndexTransform:
-    """Return the transform that adds a dimension in which there is one index only."""
-    lower, upper, labels = list(domain.inclusive_min), list(domain.exclusive_max), list(domain.labels)
-    implicit_lower, implicit_upper = list(domain.implicit_lower_bounds), list(domain.implicit_upper_bounds)
-    lower.insert(axis, index)
-    upper.insert(axis, index + 1)
-    labels.insert(axis, "")
-    implicit_lower.insert(axis, False)
-    implicit_upper.insert(axis, False)
-    return IndexTransform(
-        input_inclusive_min=lower,
-        input_exclusive_max=upper,
-        implicit_lower_bounds=implicit_lower,
-        implicit_upper_bounds=implicit_upper,
-        input_labels=labels,
-        output=[OutputIndexMap(input_dimension=number + (number >= axis)) for number in range(domain.rank)],
-    )
-
-
 def _layers(layers: Iterable[Any], function: str) -> list[Any]:
     given = list(layers)
     for layer in given:
@@ -359,11 +319,20 @@ def _layers(layers: Iterable[Any], function: str) -> list[Any]:
     return given
 
 
-def _domain(layer: TensorStore | Spec, number: int) -> IndexDomain:
-    domain = layer.domain
-    if domain is None:
-        raise invalid(f"Layer {number}: Domain must be specified")
-    return domain
+def _domains(layers: list[Any], function: str) -> list[IndexDomain]:
+    """Return the domains of layers if they have the same number of dimensions."""
+    if not layers:
+        raise invalid(f"At least one layer must be specified for {function}")
+    domains: list[IndexDomain] = [layer.domain for layer in layers]
+    for number, domain in enumerate(domains):
+        if domain is None:
+            raise invalid(f"Layer {number}: Domain must be specified")
+        if domain.rank != domains[0].rank:
+            raise invalid(
+                f"Layer {number}: Layer domain {domain} of rank {domain.rank} does not match layer 0 rank of "
+                f"{domains[0].rank}"
+            )
+    return domains
 
 
 def _stacked(
@@ -373,33 +342,18 @@ def _stacked(
     transaction: Transaction | None,
     constraints: dict[str, Any],
 ) -> TensorStore:
-    schema = Schema(**{name: value for name, value in constraints.items() if value is not None})
-    made = []
-    for number, layer in enumerate(layers):
-        try:
-            if isinstance(layer, Spec):
-                made.append(Layer.of_spec(layer))
-            else:
-                made.append(Layer.of_view(layer._driver, layer._transform()))
-        except StatusError as error:
-            raise annotate(error, f"Layer {number}") from error
-    if not made and schema.dtype is None:
-        raise invalid("dtype must be specified")
-    driver = StackDriver(
-        checked_layers(made, schema, _LAYER_MISMATCH), schema, context or default_context(), transaction
-    )
+    schema = Schema(**constraints)
+    sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
+    made = checked_layers(sources, schema, "Layer dtype of {} does not match existing dtype of {}")
+    driver = StackDriver(made, schema, context or default_context(), transaction)
     read, write = mode
-    reads, writes = (bool(read), bool(write)) if read or write else (True, True)
-    for layer in made:
-        if layer._opened is not None:
-            _check_mode(layer._opened.driver.mode, bool(read), bool(write))
-    driver.mode = mode_of(reads, writes)
+    for opened in [layer.opened.driver for layer in made if layer.opened is not None]:
+        if read and "r" not in opened.mode:
+            raise invalid("a layer can't be read")
+        if write and "w" not in opened.mode:
+            raise invalid("a layer can't be written")
+    driver.mode = mode_of(bool(read), bool(write)) if read or write else "rw"
     return TensorStore._of(driver, None, transaction)
-
-
-def _check_mode(mode: str, read: bool, write: bool) -> None:
-    if (read and "r" not in mode) or (write and "w" not in mode):
-        raise status("INVALID_ARGUMENT", "a layer can't be " + ("read" if read and "r" not in mode else "written"))
 
 
 def virtual_chunked(
@@ -411,22 +365,22 @@ def virtual_chunked(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Return an array whose chunks functions compute, or take.
+    """Return an array whose chunks are computed or consumed by functions.
 
     Parameters
     ----------
     read_function : callable, optional
         Called with the domain of a chunk, an array to fill, and `VirtualChunkedReadParameters`.
     write_function : callable, optional
-        Called with the domain of a chunk, an array to store, and `VirtualChunkedWriteParameters`.
+        Called with the domain of a chunk, the array to store, and `VirtualChunkedWriteParameters`.
     loop : asyncio.AbstractEventLoop, optional
-        What runs the coroutines they return; by default the loop of the caller, if it has one.
+        The event loop for coroutines that they return; by default that of the caller, if there is one.
     context : Context, optional
-        Where shared resources come from.
+        The source of shared resources.
     transaction : Transaction, optional
-        What reads and writes are part of.
+        The transaction of reads and writes.
     rank, dtype, domain, shape, chunk_layout, dimension_units, schema : optional
-        The array, as for `Schema`.
+        The properties of the array, as for `Schema`.
 
     Examples
     --------
@@ -437,5 +391,5 @@ def virtual_chunked(
     >>> store.read().result()
     array([ 0,  1,  4,  9, 16], dtype=int32)
     """
-    schema = Schema(**{name: value for name, value in constraints.items() if value is not None})
-    return TensorStore._of(virtual_driver(read_function, write_function, loop, schema), None, transaction)
+    schema = Schema(**constraints)
+    return TensorStore._of(VirtualChunkedDriver(read_function, write_function, loop, schema), None, transaction)

@@ -1,4 +1,4 @@
-"""Names for what arguments may be, for annotations."""
+"""Type aliases of arguments, for annotations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["DimSelectionLike", "NumpyIndexTerm", "NumpyIndexingSpec", "RecheckCacheOption"]
 
 RecheckCacheOption: TypeAlias = bool | float | Literal["open"]
-"""From when on what is cached is fresh: always, never, since opening, or since a time."""
+"""The time from which on cached values are fresh: always, never, since opening, or a time in seconds."""
 
 NumpyIndexTerm: TypeAlias = int | slice | Sequence[Any] | Any | None
 """One term of an index: an integer, a slice, ``None``, an ellipsis, or an array of integers or booleans."""

@@ -1,4 +1,4 @@
-"""Batches: reads that are put off until all of them are known."""
+"""Batches: reads that are delayed until all of them are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tegula.engine.pool import for_each
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.future import Future, background, deferred, immediate
 from tegula.tensorstore.resumable import Operation, alone
 
@@ -18,16 +18,18 @@ T = TypeVar("T")
 
 
 class Batch:
-    """Reads that begin together: when the batch is submitted, at the end of its ``with`` block, or when it is dropped.
+    """Reads that begin together: when the batch is submitted, at the end of its ``with`` block, or at its deletion.
 
-    Until then none of their futures is ready.
+    None of their futures is ready before.
 
     Examples
     --------
-    >>> with Batch() as batch:
-    ...     future = batch.defer(len, "abc")
+    >>> import tegula.tensorstore as ts
+    >>> store = ts.array([1, 2, 3])
+    >>> with ts.Batch() as batch:
+    ...     future = store.read(batch=batch)
     >>> future.result()
-    3
+    array([1, 2, 3])
     """
 
     __slots__ = ("__weakref__", "_begun", "_lock", "_work")
@@ -37,29 +39,29 @@ class Batch:
         self._lock = threading.Lock()
         self._work: list[Callable[[], None]] | None = []
 
-    def defer(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Put off a call until the batch is submitted.
+    def _defer(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        """Delay a call until the batch is submitted.
 
         Raises
         ------
         ValueError
-            If it has been submitted.
+            If the batch was submitted before.
         """
         if self._begun:
             return immediate(alone, function, *args)
         future, run = deferred(Operation(_begun()), function, *args)
         with self._lock:
             if self._work is None:
-                raise status("INVALID_ARGUMENT", "batch was already submitted")
+                raise invalid("batch was already submitted")
             self._work.append(run)
         return future
 
     def submit(self) -> None:
-        """Begin all reads that were put off; any further one is refused."""
+        """Begin all delayed reads; further reads are refused."""
         with self._lock:
             work, self._work = self._work, None
         if work:
-            background(_run_all, work)
+            background(lambda: for_each(lambda run: run(), work, parallel=True))
 
     def __enter__(self) -> Batch:
         return self
@@ -68,23 +70,19 @@ class Batch:
         self.submit()
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # it was never made
+        with suppress(AttributeError):  # `__init__` has failed
             self.submit()
 
 
 def _begun() -> Batch:
-    """Return the batch that functions see which are called when it was submitted: it puts nothing off any more."""
+    """Return a batch for calls that a submitted batch makes: it delays nothing."""
     batch = Batch()
     batch._begun = True
     return batch
 
 
 def checked_batch(batch: Any) -> Batch:
-    """Return a batch; raises TypeError for anything else."""
+    """Return a batch; raises TypeError for other values."""
     if not isinstance(batch, Batch):
         raise type_error("Invalid batch")
     return batch
-
-
-def _run_all(work: list[Callable[[], None]]) -> None:
-    for_each(lambda run: run(), work, parallel=True)

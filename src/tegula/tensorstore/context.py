@@ -1,21 +1,23 @@
-"""Contexts: where the things come from that arrays and stores share, such as the values that are kept in memory.
+"""Contexts: the resources that arrays and stores share, such as the values of stores in memory.
 
-A spec names its resources (``cache_pool``, ``cache_pool#a``) or describes them; *binding* it to a context makes each a
-`Context.Resource`. `Bindings` are the resources of one spec, bound or not, and a `SpecBuilder` turns those of a whole
-tree of specs back into JSON in which what was shared is shared still.
+A spec refers to its resources by name (``cache_pool``, ``cache_pool#a``) or describes them; *binding* it to a context
+makes each a `Context.Resource`. `Bindings` are the resources of one spec, bound or not. A `SpecBuilder` converts those
+of a tree of specs back to JSON, in which shared resources remain shared.
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 from collections.abc import Iterable, Mapping, Set
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from tegula.stores.memory_keys import MemoryKeys
 from tegula.tensorstore.context_resources import KINDS, Kind, kind_of, split_reference
-from tegula.tensorstore.errors import status, type_error
-from tegula.tensorstore.json.binding import MISSING, invalid, member, obj
+from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.json.binding import MISSING, obj, take
 from tegula.tensorstore.json.values import pretty, to_json_value
 
 __all__ = ["Bindings", "Context", "ResourceSpec", "SpecBuilder"]
@@ -25,12 +27,12 @@ _MEMORY = "memory_key_value_store"
 
 
 class ResourceSpec:
-    """A resource that is not there yet: a reference to one of a context, or the description of a new one.
+    """A resource that is not bound: a reference to one of a context, or the description of a new one.
 
     Attributes
     ----------
     kind : Kind
-        What it is.
+        The kind of resource.
     json : str or JSON value
         The reference, or the description without its defaults.
     """
@@ -41,11 +43,11 @@ class ResourceSpec:
         self.kind = kind
         if json is None:
             raise invalid("Expected non-null value, but received: null")
-        # a list of one item is how reprs show what is bound
+        # reprs show a bound resource as a list of one item
         self.json = split_reference(kind, json[0] if isinstance(json, list) and len(json) == 1 else json)
 
     def bind(self, context: Context) -> _Resource:
-        """Return the resource that this means in a context."""
+        """Return the resource of a context that it refers to, or a new one."""
         if isinstance(self.json, str):
             return context[self.json]
         return _Resource(self.kind, "", self.json, None)
@@ -54,44 +56,41 @@ class ResourceSpec:
         """Return the reference or the description."""
         return self.kind.with_defaults(self.json) if include_defaults and not isinstance(self.json, str) else self.json
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _resource_spec, (self.kind.name, self.json)
-
 
 class _Resource:
-    """A resource, shared by all that use the same context.
+    """A resource, shared by everything that uses the same context.
 
     Attributes
     ----------
     kind : Kind
-        What it is.
+        The kind of resource.
     key : str
-        Its identifier in the context that made it; empty for a resource of one spec alone.
+        Its identifier in the context that made it; empty for a resource of a single spec.
     """
 
-    __slots__ = ("__weakref__", "_home", "_said", "_store", "key", "kind")
+    __slots__ = ("__weakref__", "_home", "_key", "_kind", "_said", "_store")
 
     def __init__(self, kind: Kind, key: str, said: Any, home: Context | None) -> None:
-        self.kind = kind
-        self.key = key
+        self._kind = kind
+        self._key = key
         self._said = said
         self._home = home
         self._store = MemoryKeys() if kind.name == _MEMORY else None
 
     @property
-    def value(self) -> Any:
-        """What it is good for: the store of ``memory_key_value_store``, and of all others what their JSON says."""
+    def _value(self) -> Any:
+        """The store of ``memory_key_value_store``; the JSON of other resources."""
         return self.to_json(include_defaults=True) if self._store is None else self._store
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return its description.
+        """Return the JSON representation.
 
         Parameters
         ----------
         include_defaults : bool
-            Whether it says what goes without saying too.
+            Whether to include members that have their default value.
         """
-        shown = self.kind.with_defaults(self._said) if include_defaults else self._said
+        shown = self._kind.with_defaults(self._said) if include_defaults else self._said
         return dict(shown) if isinstance(shown, dict) else shown
 
     def __repr__(self) -> str:
@@ -99,12 +98,12 @@ class _Resource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._home is None:
-            return _lone_resource, (self.kind.name, self._said)
-        return _resource_of, (self._home, self.key)
+            return _Resource, (self._kind, self._key, self._said, None)
+        return operator.getitem, (self._home, self._key)
 
 
 class _Spec:
-    """What a context is made from: descriptions of resources, and references, by identifier.
+    """The description of a context: descriptions of resources, or references, by identifier.
 
     Parameters
     ----------
@@ -114,7 +113,7 @@ class _Spec:
     Raises
     ------
     ValueError
-        If an identifier is of no known kind, or a description is not valid.
+        If the kind of an identifier is unknown, or a description is not valid.
     """
 
     __slots__ = ("_entries",)
@@ -126,12 +125,12 @@ class _Spec:
             self._entries[key] = None if value is None else split_reference(kind, value)
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return its JSON.
+        """Return the JSON representation.
 
         Parameters
         ----------
         include_defaults : bool
-            Whether it says what goes without saying too.
+            Whether to include members that have their default value.
         """
         if not include_defaults:
             return dict(self._entries)
@@ -153,9 +152,9 @@ class Context:
     Parameters
     ----------
     spec : Context.Spec or JSON, optional
-        Which resources there are; any kind that it does not name is there with its defaults.
+        The resources; other kinds have their defaults.
     parent : Context, optional
-        Where resources are looked for that the spec does not name.
+        The context that provides resources which the spec does not name.
 
     Raises
     ------
@@ -191,12 +190,12 @@ class Context:
 
     @property
     def parent(self) -> Context | None:
-        """Where resources are looked for that the spec does not name."""
+        """The context that provides resources which the spec does not name."""
         return self._parent
 
     @property
     def spec(self) -> _Spec | None:
-        """What the context was made from; ``None`` for a default one."""
+        """The spec that the context was made from; ``None`` for a default context."""
         return self._spec
 
     def __getitem__(self, key: str) -> _Resource:
@@ -258,7 +257,7 @@ class Bindings:
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self._kinds = kinds
         self._given: dict[str, Binding] = {}
-        self._home: Context | None = None  # where those that are not given are found, once they are bound
+        self._home: Context | None = None  # provides the resources that are not given, once they are bound
         self.context: _Spec | None = None
 
     @property
@@ -271,14 +270,14 @@ class Bindings:
         return self._given
 
     def take(self, members: dict[str, Any], *, but: Set[str] = frozenset()) -> None:
-        """Take ``context`` and the members that are resources out of JSON.
+        """Remove ``context`` and the members that are resources from JSON, and read them.
 
         Parameters
         ----------
         members : dict
             The JSON.
         but : set of str
-            Members that are not resources of the spec unless they are given.
+            Members that are resources of the spec only if they are given.
 
         Raises
         ------
@@ -286,35 +285,33 @@ class Bindings:
             If one is not valid.
         """
         if "context" in members:
-            with member("context"):
-                self.context = _Spec(members.pop("context"))
+            self.context = take(members, "context", _Spec)
         for name, kind in self._kinds.items():
             if name in members:
-                with member(name):
-                    found = ResourceSpec(KINDS[kind], members.pop(name))
+                found = take(members, name, partial(ResourceSpec, KINDS[kind]))
                 if found.json != kind:
                     self._given[name] = found
         if but and not but <= self._given.keys():
             self._kinds = {name: self._kinds[name] for name in self._kinds if name not in but or name in self._given}
 
     def home(self, context: Context) -> Context:
-        """Return where the resources are found: in the spec's own context, if it has one, inside of the given one."""
+        """Return the context of the resources: that of the spec with the given one as parent, or the given one."""
         return context if self.context is None else Context(self.context, parent=context)
 
     def bound(self, home: Context) -> Bindings:
-        """Return them bound: each to a resource of what `home` has returned."""
+        """Return the resources bound to a context, which `home` has returned."""
         if self._home is not None:
             return self
         other = Bindings(self._kinds)
         for name, found in self._given.items():
             other._given[name] = found.bind(home) if isinstance(found, ResourceSpec) else found
         other._home = home
-        if home._spec is not None:  # which may be wrong; a default context has everything, and makes it on demand
+        if home._spec is not None:  # its references may be wrong; a default context provides every kind
             _ = other.resources
         return other
 
     def stripped(self) -> Bindings:
-        """Return what remains when every resource is left to the context the spec is opened with."""
+        """Return bindings without resources."""
         return Bindings(self._kinds)
 
     def resource(self, name: str) -> _Resource:
@@ -332,15 +329,15 @@ class Bindings:
         return self._home is not None
 
     def value(self, name: str) -> Any:
-        """Return the value of a bound resource, without making the resource where the default is all it holds."""
+        """Return the value of a bound resource; a default one is not created for this."""
         if self._home is not None and name not in self._given:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:
                 return kind.with_defaults(kind.default)
-        return self.resource(name).value
+        return self.resource(name)._value
 
     def write(self, json: dict[str, Any], builder: SpecBuilder, include_defaults: bool = False) -> None:
-        """Put the members into the JSON of a spec that `builder` will finish."""
+        """Add the members to the JSON of a spec that `builder` will finish."""
         for name, kind in self._kinds.items():
             found = self.resources.get(name)
             if isinstance(found, _Resource):
@@ -353,7 +350,7 @@ class Bindings:
             json["context"] = {} if self.context is None else self.context.to_json(include_defaults)
 
     def identity(self) -> tuple[Any, ...]:
-        """Return what two equal specs have in common: descriptions, and the bound resources themselves."""
+        """Return the values that equality of specs compares: descriptions, and identities of bound resources."""
         each = [
             (name, id(found) if isinstance(found, _Resource) else found.to_json())
             for name, found in sorted(self.resources.items())
@@ -362,7 +359,7 @@ class Bindings:
 
 
 class SpecBuilder:
-    """Turns bound resources back into JSON, for one spec and all those within it.
+    """Converts bound resources to JSON, for a spec and all specs within it.
 
     Parameters
     ----------
@@ -375,16 +372,16 @@ class SpecBuilder:
         self._uses: dict[_Resource, list[_Use]] = {}
 
     def add(self, name: str, resource: _Resource, include_defaults: bool = False) -> Any:
-        """Return what stands for a member of that name until `finish` is called."""
+        """Return a placeholder for a member, which `finish` replaces."""
         use = _Use(name, include_defaults)
         self._uses.setdefault(resource, []).append(use)
         return use
 
     def finish(self, json: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of the outermost spec with everything in its place, and the context that is needed."""
+        """Return the JSON of the outermost spec with all placeholders replaced, and the context that they need."""
         context: dict[str, Any] = {}
         for resource, uses in self._uses.items():
-            named = not resource.kind.private and (bool(resource.key) or len(uses) > 1)
+            named = not resource._kind.private and (bool(resource._key) or len(uses) > 1)
             target = resource.to_json(uses[0].include_defaults)
             if named:
                 key = _free_key(resource, context)
@@ -409,8 +406,8 @@ class _Use:
 
 
 def _free_key(resource: _Resource, taken: Iterable[str]) -> str:
-    names = (f"{resource.kind.name}#{number}" for number in itertools.count())
-    return next(key for key in itertools.chain([resource.key] if resource.key else [], names) if key not in taken)
+    names = (f"{resource._kind.name}#{number}" for number in itertools.count())
+    return next(key for key in itertools.chain([resource._key] if resource._key else [], names) if key not in taken)
 
 
 def _resolve(json: Any) -> Any:
@@ -420,15 +417,3 @@ def _resolve(json: Any) -> Any:
     if isinstance(json, list):
         return [_resolve(value) for value in json]
     return json.json if isinstance(json, _Use) else json
-
-
-def _resource_spec(kind: str, json: Any) -> ResourceSpec:
-    return ResourceSpec(KINDS[kind], json)
-
-
-def _resource_of(home: Context, key: str) -> _Resource:
-    return home[key]
-
-
-def _lone_resource(kind: str, said: Any) -> _Resource:
-    return _Resource(KINDS[kind], "", said, None)

@@ -1,7 +1,7 @@
-"""The kinds of resources that a context may hold: what their JSON may say and what is the default.
+"""The kinds of resources in a context: the members of their JSON, and the defaults.
 
-Most of them only tune what tegula does in its own way (its pools and locks); they are read, checked and given back.
-What counts is ``memory_key_value_store``, whose identity is that of the values in memory, and ``file_io_sync``.
+Most of them configure pools and locks, for which tegula has its own settings; they are validated and returned, but have
+no effect. Exceptions are ``memory_key_value_store``, which identifies the values in memory, and ``file_io_sync``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tegula.tensorstore.json.binding import boolean, expected, invalid, known_only, member, obj, one_of
+from tegula.tensorstore.errors import invalid
+from tegula.tensorstore.json.binding import boolean, expected, integer, known_only, obj, one_of, take
 
 __all__ = ["KINDS", "Kind", "kind_of", "split_reference"]
 
@@ -27,9 +28,9 @@ class Kind:
     name : str
         The first part of its identifiers.
     members : mapping of str to (reader, default)
-        What its JSON object may say; empty if anything, `None` if it is no object but a boolean.
+        The members of its JSON object; `None` if it is a boolean instead.
     private : bool
-        Whether it is only a setting, so that there is nothing to share.
+        Whether it is a setting only, which is never shared.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Kind:
     opaque: bool = False
 
     def read(self, json: Any) -> Any:
-        """Return what a JSON value says that is not the default.
+        """Read JSON and return it without members that have their default value.
 
         Raises
         ------
@@ -52,21 +53,22 @@ class Kind:
             return rest
         said = {}
         for name, (read, default) in self.members.items():
-            if name in rest:
-                with member(name):
-                    value = read(rest.pop(name))
-                if value != default:
-                    said[name] = value
+            value = take(rest, name, read, default)
+            if value != default:
+                said[name] = value
         known_only(rest)
         return dict(sorted(said.items()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return kind_of, (self.name,)
+
     @property
     def default(self) -> Any:
-        """What a context has that says nothing."""
+        """The description of a default resource."""
         return True if self.members is None else {}
 
     def with_defaults(self, said: Any) -> Any:
-        """Return the JSON value with what it does not say; a default of ``None`` is not shown."""
+        """Return the JSON with all defaults; a default of ``None`` is left out."""
         if not self.members:
             return said
         shown = {name: default for name, (_, default) in self.members.items() if default is not None}
@@ -79,7 +81,7 @@ _UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
 
 
 def _duration(value: Any) -> str:
-    """Read a duration and write it in the shortest way: ``90s`` is ``1m30s``."""
+    """Read a duration and return its shortest form: ``90s`` is ``1m30s``."""
     if not isinstance(value, str) or not (value == "0" or _DURATION(value)):
         raise expected('Duration formatted as a string using time units "ns", "us" "ms", "s", "m", or "h".', value)
     left = sum(round(float(number) * _UNITS[unit]) for number, unit in _PARTS(value))
@@ -101,32 +103,6 @@ def _decimal(value: int, unit: int) -> str:
     return f"{whole}.{digits}" if digits else str(whole)
 
 
-def _limit(value: Any) -> Any:
-    if value == "shared":
-        return value
-    return _whole(value, 1, 2**64 - 1)
-
-
-def _whole(value: Any, least: int, most: int) -> int:
-    number = _integral(value)
-    if number is None or not least <= number <= most:
-        raise expected(f"integer in the range [{least}, {most}]", value)
-    return number
-
-
-def _bytes_limit(value: Any) -> int:
-    number = _integral(value)
-    if number is None or not 0 <= number < 2**64:
-        raise expected("64-bit unsigned integer", value)
-    return number
-
-
-def _integral(value: Any) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if type(value) is int else None
-
-
 def _locking_timeout(value: Any) -> str | None:
     timeout = _duration(value)
     return None if timeout == "1m" else timeout
@@ -138,18 +114,21 @@ def _mode(*names: str) -> Reader:
 
 def _retries(most: int) -> dict[str, tuple[Reader, Any]]:
     return {
-        "max_retries": (lambda value: _whole(value, 0, 2**63 - 1), most),
+        "max_retries": (lambda value: integer(value, 0, 2**63 - 1), most),
         "initial_delay": (_duration, "1s"),
         "max_delay": (_duration, "32s"),
     }
 
 
-_CONCURRENCY: Final[dict[str, tuple[Reader, Any]]] = {"limit": (_limit, "shared")}
+_CONCURRENCY: Final[dict[str, tuple[Reader, Any]]] = {
+    "limit": (lambda value: value if value == "shared" else integer(value, 1, 2**64 - 1), "shared")
+}
+_BYTES: Final[tuple[Reader, int]] = (lambda value: integer(value, 0, 2**64 - 1, "64-bit unsigned integer"), 0)
 
 KINDS: Final[dict[str, Kind]] = {
     kind.name: kind
     for kind in (
-        Kind("cache_pool", {"total_bytes_limit": (_bytes_limit, 0)}),
+        Kind("cache_pool", {"total_bytes_limit": _BYTES}),
         Kind("data_copy_concurrency", _CONCURRENCY),
         Kind("file_io_concurrency", _CONCURRENCY),
         Kind("file_io_sync", None, private=True),
@@ -180,7 +159,7 @@ KINDS: Final[dict[str, Kind]] = {
         ),
     )
 }
-"""Every kind by its name; those of storage that tegula has no driver for may be named in a context all the same."""
+"""Every kind by its name; kinds for storage without a driver here are accepted, too."""
 
 
 def kind_of(identifier: str) -> Kind:
@@ -198,7 +177,7 @@ def kind_of(identifier: str) -> Kind:
 
 
 def split_reference(kind: Kind, json: Any) -> Any:
-    """Return a reference as it is, and what any other JSON value says.
+    """Return a reference as it is; read any other JSON value as a description.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What this package raises: TegulaErrors that are also the built-in exception TensorStore raises in that place.
+"""The errors of this package: TegulaErrors that are also the built-in exceptions TensorStore raises.
 
-A failure is a *status*: one of a dozen codes and a sentence. The code decides the Python class; it is written before
-the sentence unless it is INVALID_ARGUMENT or UNIMPLEMENTED, which their classes already say.
+A failure has a *status*: one of a dozen codes and a sentence. The code determines the Python class. The text begins
+with the code, unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "annotate",
     "as_status",
     "index_error",
+    "invalid",
     "key_bytes",
     "quoted",
     "status",
@@ -56,11 +57,11 @@ class StatusError(TegulaError):
 
 
 class ValueStatusError(StatusError, ValueError):
-    """Every status that has no class of its own."""
+    """A failure whose code has no class of its own."""
 
 
 class UnimplementedError(StatusError, NotImplementedError):
-    """Something that can be asked for but not done."""
+    """A valid request that is not supported."""
 
 
 class IndexStatusError(StatusError, IndexError):
@@ -79,7 +80,7 @@ def status(code: str, message: str) -> StatusError:
     code : str
         The name of the status code: ``"INVALID_ARGUMENT"``, ``"NOT_FOUND"``, ``"ALREADY_EXISTS"`` and so on.
     message : str
-        What is wrong, without the code.
+        The sentence, without the code.
 
     Examples
     --------
@@ -89,6 +90,11 @@ def status(code: str, message: str) -> StatusError:
     True
     """
     return UnimplementedError(code, message) if code == "UNIMPLEMENTED" else ValueStatusError(code, message)
+
+
+def invalid(message: str) -> StatusError:
+    """Return the ValueError for an argument or a value that is not valid."""
+    return ValueStatusError("INVALID_ARGUMENT", message)
 
 
 def index_error(message: str, code: str = "INVALID_ARGUMENT") -> IndexStatusError:
@@ -102,43 +108,37 @@ def type_error(message: str) -> ArgumentTypeError:
 
 
 def annotate(error: BaseException, context: str) -> StatusError:
-    """Say where a failure happened: the same kind of error with ``context`` and a colon before its sentence."""
+    """Return an error of the same kind whose sentence begins with ``context`` and a colon."""
     inner = as_status(error)
     return type(inner)(inner.code, f"{context}: {inner.sentence}")
 
 
 def as_status(error: BaseException) -> StatusError:
-    """Return a lower floor's error as a status of the fitting code; a status is returned as it is."""
+    """Convert an error of tegula or Python to a status; a status is returned as it is."""
     if isinstance(error, StatusError):
         return error
     if isinstance(error, CodecError) and error.key is not None:
         return status("FAILED_PRECONDITION", f'Error reading "{error.key}": {error.message}')
     message = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
-    return status(_code(error), str(message) if not isinstance(error, TegulaError) else str(error))
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), "INVALID_ARGUMENT")
+    return status(code, str(message) if not isinstance(error, TegulaError) else str(error))
 
 
-def _code(error: BaseException) -> str:
-    if isinstance(error, NotFoundError):
-        return "NOT_FOUND"
-    if isinstance(error, AlreadyExistsError):
-        return "ALREADY_EXISTS"
-    if isinstance(error, ConflictError):
-        return "ABORTED"
-    if isinstance(error, (UnsupportedError, NotImplementedError)):
-        return "UNIMPLEMENTED"
-    if isinstance(error, (SelectionError, IndexError)):
-        return "OUT_OF_RANGE"
-    if isinstance(error, ReadOnlyError):
-        return "INVALID_ARGUMENT"
-    if isinstance(error, PermissionError):
-        return "PERMISSION_DENIED"
-    if isinstance(error, (OSError, CodecError)):
-        return "FAILED_PRECONDITION"
-    return "INVALID_ARGUMENT"
+_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+    (NotFoundError, "NOT_FOUND"),
+    (AlreadyExistsError, "ALREADY_EXISTS"),
+    (ConflictError, "ABORTED"),
+    ((UnsupportedError, NotImplementedError), "UNIMPLEMENTED"),
+    ((SelectionError, IndexError), "OUT_OF_RANGE"),
+    (ReadOnlyError, "INVALID_ARGUMENT"),
+    (PermissionError, "PERMISSION_DENIED"),
+    ((OSError, CodecError), "FAILED_PRECONDITION"),
+)
+"""Classes of errors and their codes; the first that fits counts."""
 
 
 def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key; they are what keys are ordered by."""
+    """Return the bytes of a key, by which keys are ordered."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -146,7 +146,7 @@ def key_bytes(key: str) -> bytes:
 
 
 def quoted(text: str) -> str:
-    r"""Return text in quotes, as messages show keys: what is not printable ASCII as hexadecimal escapes.
+    r"""Return text in quotes for messages; bytes other than printable ASCII become hexadecimal escapes.
 
     Examples
     --------

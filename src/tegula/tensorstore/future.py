@@ -1,7 +1,7 @@
-"""The answers of operations that may still run: wait for them, await them, or be called when they are there.
+"""Futures: results of operations that may still run, to wait for, to await, or to receive in a callback.
 
-An operation that is done at once answers with `ready` or `failed`, which cost next to nothing; `background` runs a
-function on tegula's pool.
+An operation that completes at once returns `ready` or `failed`, which are cheap; `background` runs a function in the
+thread pool of tegula.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import GenericAlias
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from tegula.engine.pool import in_background
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.resumable import Operation, Pending
 
 __all__ = [
@@ -39,7 +39,7 @@ _Waiting: TypeAlias = "futures.Future[Any]"
 
 
 class Caught:
-    """For ``with``: keeps the error that the block raises, for the future that will raise it."""
+    """A context manager that keeps the error of its block, for the future that will raise it."""
 
     __slots__ = ("_error",)
 
@@ -101,7 +101,7 @@ class Future(Generic[T]):
                 loop = asyncio.get_running_loop()
             except RuntimeError:
                 message = "no event loop specified and thread does not have a default event loop"
-                raise status("INVALID_ARGUMENT", message) from None
+                raise invalid(message) from None
         return _pending(asyncio.run_coroutine_threadsafe(future, loop))
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
@@ -117,7 +117,7 @@ class Future(Generic[T]):
         Raises
         ------
         TimeoutError
-            If the result is not there by then; the operation goes on.
+            If the operation has not finished by then; it goes on.
         asyncio.CancelledError
             If the operation was cancelled.
         """
@@ -127,7 +127,7 @@ class Future(Generic[T]):
             except futures.CancelledError:
                 raise asyncio.CancelledError from None
             finally:
-                del self  # an error refers to this frame, and would keep the future alive
+                del self  # the traceback refers to this frame, which would keep the future alive
         if self._error is not None:
             try:
                 raise self._error
@@ -137,7 +137,7 @@ class Future(Generic[T]):
         return value
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
-        """Wait for the operation and return its error, or ``None``; raises as `result` does if there is none yet."""
+        """Wait for the operation and return its error, or ``None``; a timeout raises as in `result`."""
         if self._waiting is None:
             return self._error
         try:
@@ -146,11 +146,11 @@ class Future(Generic[T]):
             raise asyncio.CancelledError from None
 
     def done(self) -> bool:
-        """Return whether the operation has ended or was cancelled."""
+        """Return whether the operation has finished or was cancelled."""
         return self._waiting is None or self._waiting.done()
 
     def cancel(self) -> bool:
-        """Mark the operation as cancelled unless it has ended; return whether that changed anything."""
+        """Mark the operation as cancelled unless it has finished; return whether this was done."""
         waiting = self._waiting
         return waiting is not None and not waiting.cancelled() and waiting.cancel()
 
@@ -159,10 +159,10 @@ class Future(Generic[T]):
         return self._waiting is not None and self._waiting.cancelled()
 
     def force(self) -> None:
-        """See to it that the operation is started; here each is started when it is asked for."""
+        """Start the operation; here every operation starts at once."""
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Call `callback` with this future when the operation has ended, in whatever thread that happens."""
+        """Call `callback` with this future when the operation has finished, in the thread that finishes it."""
         if self._waiting is None:
             _call(callback, self)
             return
@@ -174,7 +174,7 @@ class Future(Generic[T]):
             self._call_back()
 
     def remove_done_callback(self, callback: Callable[[Future[T]], Any]) -> int:
-        """Forget a callback and return how many times it was registered."""
+        """Remove a callback and return how many times it was registered."""
         removed = 0
         with suppress(ValueError):
             while self._waiting is not None and self._callbacks:
@@ -197,7 +197,7 @@ class Future(Generic[T]):
 
 
 FutureLike: TypeAlias = Future[T] | Awaitable[T] | T
-"""What may be given where a value is expected that may not be there yet."""
+"""A value, or a future or coroutine of it."""
 
 
 class Promise(Generic[T]):
@@ -229,12 +229,12 @@ class Promise(Generic[T]):
         return promise, _pending(promise._waiting)
 
     def set_result(self, result: T) -> None:
-        """Give the future its result, unless it has one, or an error, already."""
+        """Set the result of the future, unless it has a result or an error already."""
         with suppress(futures.InvalidStateError):
             self._waiting.set_result(result)
 
     def set_exception(self, exception: BaseException) -> None:
-        """Give the future an error, unless it has one, or a result, already."""
+        """Set the error of the future, unless it has a result or an error already."""
         if not isinstance(exception, BaseException):
             raise type_error(f"exceptions must derive from BaseException, not {type(exception).__name__}")
         with suppress(futures.InvalidStateError):
@@ -246,15 +246,15 @@ class Promise(Generic[T]):
 
 
 class WriteFutures:
-    """The two answers of a write, which is itself a future: that of `commit`.
+    """The two futures of a write; used as a future, it is `commit`.
 
     Attributes
     ----------
     copy : Future
-        Ready when the source is not looked at any more.
+        Ready when the source is no longer read.
     commit : Future
-        Ready when what was written can be read, and is stored as durably as the store knows how to; in a transaction
-        only the former.
+        Ready when reads return the new values, and these are stored as durably as the store supports; in a transaction,
+        when reads return the new values.
     """
 
     __slots__ = ("__weakref__", "commit", "copy")
@@ -290,7 +290,7 @@ class WriteFutures:
         self.commit.add_done_callback(callback)
 
     def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
-        """Forget a callback of `commit` and return how many times it was registered."""
+        """Remove a callback of `commit` and return how many times it was registered."""
         return self.commit.remove_done_callback(callback)
 
     def __await__(self) -> Generator[Any, None, None]:
@@ -301,21 +301,21 @@ class WriteFutures:
 
 
 def ready(value: T) -> Future[T]:
-    """Return a future that has its result."""
+    """Return a future with a result."""
     future: Future[T] = object.__new__(Future)
     future._value, future._error, future._waiting = value, None, None
     return future
 
 
 def failed(error: BaseException) -> Future[Any]:
-    """Return a future that has an error for a result."""
+    """Return a future with an error."""
     future: Future[Any] = object.__new__(Future)
     future._value, future._error, future._waiting = None, error, None
     return future
 
 
 def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Call a function here and now and return a future of what it returned or raised."""
+    """Call a function at once and return a future of its result or error."""
     caught = Caught()
     with caught:
         return ready(function(*args))
@@ -323,14 +323,14 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
 
 
 def background(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Call a function on the pool for operations in the background; if there are no threads to be had, here and now."""
+    """Call a function in the thread pool; at once if no thread is available."""
     waiting: _Waiting = futures.Future()
     _submit(waiting, Operation(), function, args)
     return _pending(waiting)
 
 
 def deferred(operation: Operation, function: Callable[..., T], *args: Any) -> tuple[Future[T], Callable[[], None]]:
-    """Return the future of a call, and what makes it."""
+    """Return the future of a call, and the function that makes the call."""
     waiting: _Waiting = futures.Future()
     return _pending(waiting), lambda: _carry_out(waiting, operation, function, args)
 
@@ -340,7 +340,7 @@ def _submit(*work: Any) -> None:
 
 
 def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Give `waiting` what a call returns or raises; if the call has to wait, make it again when it can go on."""
+    """Make a call and give `waiting` the result or the error; repeat the call later if it has to wait."""
     if waiting.cancelled():
         return
     caught = Caught()
@@ -356,7 +356,7 @@ def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., 
 
 
 def written(commit: Future[None], copy: Future[None] | None = None) -> WriteFutures:
-    """Return the futures of a write; the source counts as read when it is written, if nothing else is said."""
+    """Return the futures of a write; by default `copy` is `commit`."""
     both = object.__new__(WriteFutures)
     both.commit, both.copy = commit, commit if copy is None else copy
     return both
@@ -379,5 +379,5 @@ def _call(callback: Callable[[Any], Any], future: Any) -> None:
     with caught:
         callback(future)
         return
-    error = caught.found()  # there is no future to raise it
+    error = caught.found()  # no future can raise it
     sys.excepthook(type(error), error, error.__traceback__)

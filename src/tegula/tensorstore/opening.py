@@ -1,18 +1,16 @@
-"""`open`: from a spec to an open array."""
+"""`open`: opens or creates the array of a spec."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tegula.errors import TegulaError
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.errors import annotate, type_error
+from tegula.tensorstore.errors import type_error
 from tegula.tensorstore.future import Future, immediate
-from tegula.tensorstore.index.transform import IndexTransform, compose, identity
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
-from tegula.tensorstore.spec.interface import Driver, Opening
+from tegula.tensorstore.spec.interface import Opening
 from tegula.tensorstore.spec.spec import OpenMode, Spec
 from tegula.tensorstore.store import TensorStore
 
@@ -41,23 +39,23 @@ def open(
     Parameters
     ----------
     spec : Spec, JSON or URL
-        What to open.
+        The array to open.
     read, write : bool, optional
-        What for; both if neither is true.
+        The access that is needed; by default both.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
-        What opening may do, instead of what the spec says; by default to open what exists.
+        The actions that are allowed, instead of those of the spec; by default only to open an existing array.
     context : Context, optional
-        Where shared resources come from; a new one by default.
+        The source of shared resources; by default a new context.
     transaction : Transaction, optional
-        What to do it in, and everything that is done with the array.
+        The transaction of opening, and of all reads and writes of the array.
     batch : Batch, optional
-        What reading metadata may wait for.
+        The batch that may delay reading metadata.
     kvstore : KvStore or KvStore.Spec, optional
-        Where the array is stored, if the spec does not say it.
+        Where the array is stored, if the spec does not give it.
     recheck_cached, recheck_cached_metadata, recheck_cached_data : bool, "open" or float, optional
-        From when on what is cached is fresh.
+        The time from which on cached values are fresh.
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
-        Constraints, as for `Schema`: an array that exists must be so, a new one will be.
+        Constraints, as for `Schema`, on an existing or a new array.
 
     Returns
     -------
@@ -66,7 +64,7 @@ def open(
     Raises
     ------
     ValueError, NotImplementedError
-        If the arguments contradict each other. What fails later, the future raises.
+        If the arguments contradict each other. Later errors are raised by the future.
 
     Examples
     --------
@@ -104,18 +102,4 @@ def open(
 
 
 def _opened(spec: Spec, request: Opening) -> TensorStore:
-    source = spec._driver
-    try:
-        driver = source.open(request)
-    except TegulaError as error:
-        raise annotate(error, f'Error opening "{source.name}" driver') from error
-    return TensorStore._of(driver, _opened_view(spec, driver), request.transaction)
-
-
-def _opened_view(spec: Spec, driver: Driver) -> IndexTransform | None:
-    """Return the transform from the domain that a spec asks for to that of the array; None if they are the same."""
-    view = spec._view
-    if view is None:
-        return None
-    whole = identity(driver.domain)
-    return None if view == whole else compose(whole, view)
+    return TensorStore._of(*spec._open(request), request.transaction)

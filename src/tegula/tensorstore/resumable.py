@@ -1,4 +1,4 @@
-"""Operations that wait for futures without holding a thread: they stop, and are called again when they can go on."""
+"""Operations that wait for futures without blocking a thread: they stop, and are called again later."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Operation", "Pending", "Steps", "alone", "finish", "running"]
 
 T = TypeVar("T")
 Steps = Generator[Any, None, T]
-"""Work that yields each future it has to wait for, and returns its result."""
+"""A generator that yields each future it waits for, and returns its result."""
 
 _thread = threading.local()
 
 
 class Pending(BaseException):
-    """Ends a call of an operation that can go on only when a future is done."""
+    """Ends a call of an operation that has to wait for a future."""
 
     def __init__(self, future: Any) -> None:
         super().__init__()
@@ -26,12 +26,12 @@ class Pending(BaseException):
 
 
 class Operation:
-    """A function that is called until it comes to its end; `finish` goes on where the call before has stopped.
+    """A function that is called until it returns; `finish` continues where the previous call has stopped.
 
     Parameters
     ----------
     batch : Batch, optional
-        What the operation is part of.
+        The batch of the operation.
     """
 
     __slots__ = ("_position", "_started", "batch")
@@ -42,12 +42,12 @@ class Operation:
         self._position = 0
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call the function; raises `Pending` if it has to be called again."""
+        """Call the function; raises `Pending` if it must be called again."""
         self._position = 0
         return _within(self, function, *args)
 
     def next(self, begin: Callable[[], Steps[Any]]) -> _Started:
-        """Return what the same `finish` of an earlier call has started: each call comes to them in the same order."""
+        """Return the steps that the same `finish` has started in a previous call; each call repeats their order."""
         self._position += 1
         if len(self._started) < self._position:
             self._started.append(_Started(begin()))
@@ -55,7 +55,7 @@ class Operation:
 
 
 class _Started:
-    """Steps, as far as they have come."""
+    """Steps, and their progress."""
 
     __slots__ = ("_future", "_result", "_steps")
 
@@ -76,13 +76,13 @@ class _Started:
 
 
 def running() -> Operation | None:
-    """Return the operation that this thread works at."""
+    """Return the operation that runs in this thread."""
     found: Operation | None = getattr(_thread, "operation", None)
     return found
 
 
 def alone(function: Callable[..., T], *args: Any) -> T:
-    """Call a function as part of no operation, so that it comes to its end."""
+    """Call a function outside of any operation, so that it waits in its thread."""
     return _within(None, function, *args)
 
 
@@ -96,12 +96,12 @@ def _within(operation: Operation | None, function: Callable[..., T], *args: Any)
 
 
 def finish(begin: Callable[[], Steps[T]]) -> T:
-    """Take steps to their end. Where one has to wait, the operation stops; without an operation the thread waits.
+    """Run steps to their end. If one has to wait, the operation stops; without an operation, the thread waits.
 
     Raises
     ------
     Pending
-        If the operation is to be called again when a future is done.
+        If the operation must be called again when a future is done.
     """
     operation = running()
     if operation is not None:
@@ -115,4 +115,4 @@ def finish(begin: Callable[[], Steps[T]]) -> T:
             last: T = end.value
             return last
         with suppress(asyncio.CancelledError):
-            future.exception()  # which the next step looks at
+            future.exception()  # the next step handles it

@@ -1,4 +1,4 @@
-"""What is given to a write: as an array of the right type, and matched with the dimensions it is written to."""
+"""Sources of writes: converted to arrays of the right type, and aligned with the dimensions of the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.constraints import dtypes
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.constraints.casting import each
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.json.values import to_json_value
 
 if TYPE_CHECKING:
@@ -21,23 +22,23 @@ _Values = npt.NDArray[Any]
 
 
 def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
-    """Return what is to be written as an array of a data type.
+    """Convert the source of a write to an array of a data type.
 
-    Arrays are converted where nothing can be lost; numbers and lists of them as NumPy does.
+    Arrays are converted if the conversion is safe; numbers and lists of numbers as NumPy does.
 
     Parameters
     ----------
     source : array_like
-        What the user gave.
+        The values.
     dtype : dtype
-        The type it is needed in.
+        The data type of the target.
     rank : int
-        How many dimensions it may have.
+        The maximal number of dimensions.
 
     Raises
     ------
     TypeError, ValueError, OverflowError
-        If it is something else, or has more dimensions.
+        If it cannot be converted, or has more dimensions.
     """
     wanted = dtype.numpy_dtype
     if type(source) is np.ndarray and source.dtype == wanted and wanted.kind != "O" and source.ndim <= rank:
@@ -49,16 +50,16 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
             what = "array data" if source.ndim else "scalar"
             raise type_error(f"Cannot cast {what} from {source.dtype!r} to {wanted!r} according to the rule 'safe'")
         if source.ndim > rank:
-            raise status("INVALID_ARGUMENT", "object too deep for desired array")
+            raise invalid("object too deep for desired array")
         return source.astype(wanted)
     if isinstance(source, np.complexfloating) and wanted.kind != "c":
         source = source.real
     values = np.array(source, wanted)
     if values.ndim > rank > 0:
         text = f"The requested array would exceed the maximum number of dimension of {rank}."
-        raise status("INVALID_ARGUMENT", f"setting an array element with a sequence. {text}")
+        raise invalid(f"setting an array element with a sequence. {text}")
     if values.ndim > rank:
-        raise status("INVALID_ARGUMENT", f"Expected array of rank {rank}, but received array of rank {values.ndim}")
+        raise invalid(f"Expected array of rank {rank}, but received array of rank {values.ndim}")
     return values
 
 
@@ -66,16 +67,16 @@ def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     if isinstance(source, (np.ndarray, np.generic)):
         values = np.asarray(source).astype(object)
         if values.ndim > rank:
-            raise status("INVALID_ARGUMENT", "object too deep for desired array")
+            raise invalid("object too deep for desired array")
     else:
         values = _nested(source, rank)
     if dtype == dtypes.json:
-        return _each(values, to_json_value)
-    return _each(values, _expect_bytes if dtype == dtypes.string else _expect_text)
+        return each(values, to_json_value, np.dtype(object))
+    return each(values, _expect_bytes if dtype == dtypes.string else _expect_text, np.dtype(object))
 
 
 def _nested(source: Any, rank: int) -> _Values:
-    """Return nested lists as an array of as many dimensions as they are deep, at most ``rank``."""
+    """Return nested lists as an array with a dimension for each level, at most ``rank``."""
     shape: list[int] = []
     level = [source]
     while len(shape) < rank and level and all(isinstance(item, (list, tuple)) for item in level):
@@ -89,14 +90,6 @@ def _nested(source: Any, rank: int) -> _Values:
     if not shape:
         values[0] = source
     return values.reshape(shape)
-
-
-def _each(values: _Values, function: Any) -> _Values:
-    converted = np.empty(values.shape, object)
-    flat = converted.reshape(-1)
-    for number, value in enumerate(values.reshape(-1)):
-        flat[number] = function(value)
-    return converted
 
 
 def _expect_bytes(value: Any) -> bytes:
@@ -114,18 +107,18 @@ def _expect_text(value: Any) -> str:
 def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     """Match the dimensions of a source with those of a target.
 
-    Labelled dimensions match those of the same label, if both have labels; all others are matched in order, beginning
-    with the last. Those that match have the same size, or are of size 1 in the source.
+    If both have labels, dimensions with a label match by it; all others match in order, beginning with the last.
+    Matching dimensions have the same size, or size 1 in the source.
 
     Returns
     -------
     tuple of int
-        For each dimension of the target the dimension of the source, -1 where there is none.
+        The dimension of the source for each dimension of the target; -1 if there is none.
 
     Raises
     ------
     ValueError
-        If a dimension of the source fits none of the target.
+        If a dimension of the source matches none of the target.
     """
     matches = _matches(source, target)
     wrong = []
@@ -141,7 +134,7 @@ def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
                 f"{_dimension(target, place)}"
             )
     if wrong:
-        raise status("INVALID_ARGUMENT", "Error aligning dimensions: " + ", ".join(wrong))
+        raise invalid("Error aligning dimensions: " + ", ".join(wrong))
     places = {place: number for number, place in matches.items()}
     return tuple(places.get(place, -1) for place in range(target.rank))
 
@@ -166,7 +159,7 @@ def _dimension(domain: IndexDomain, number: int) -> str:
 
 
 def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Values:
-    """Return values of the shape of a target, given which of their axes each axis of it is (see `align`)."""
+    """Broadcast values to the shape of a target; `axes` is the result of `align`."""
     unused = tuple(axis for axis in range(values.ndim) if axis not in axes)
     kept = values.reshape([size for axis, size in enumerate(values.shape) if axis not in unused]) if unused else values
     order = [axis - sum(1 for gone in unused if gone < axis) for axis in axes if axis >= 0]

@@ -16,9 +16,9 @@ from tegula.tensorstore.constraints.casting import convert, convertible, implici
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.drivers.cast import cast_driver
+from tegula.tensorstore.drivers.cast import CastDriver
 from tegula.tensorstore.drivers.virtual import driver_spec_of_view
-from tegula.tensorstore.errors import StatusError, status, type_error
+from tegula.tensorstore.errors import StatusError, invalid, status, type_error
 from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
@@ -41,11 +41,11 @@ __all__ = ["TensorStore"]
 
 T = TypeVar("T")
 _SMALL = 2**20
-"""Operations on fewer bytes are done at once; a thread to do them would cost more than they do."""
+"""Operations on fewer bytes run at once; starting them in a thread would cost more."""
 
 
 class _Statistics(NamedTuple):
-    """What is known of how much of an array is stored; None for what was not asked for."""
+    """Statistics of the storage of an array; None for a fact that was not requested."""
 
     not_stored: bool | None = None
     fully_stored: bool | None = None
@@ -58,14 +58,14 @@ _Statistics.__name__, _Statistics.__qualname__ = "StorageStatistics", "TensorSto
 
 
 class _WritableSubscript(Subscript["TensorStore"]):
-    """``store.oindex`` and the like, which can be assigned to."""
+    """``store.oindex`` and the like, which support assignment."""
 
     def __setitem__(self, argument: Any, source: Any) -> None:
         self[argument].write(source).result()
 
 
 class TensorStore(Indexable):
-    """An array that was opened, or a view of one; indexing makes views, and reads nothing.
+    """An open array, or a view of one; indexing returns views and reads nothing.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class TensorStore(Indexable):
     def _of(
         cls, driver: Driver, view: IndexTransform | None = None, transaction: Transaction | None = None
     ) -> TensorStore:
-        """Return a view of a base array; of all of it, if no transform is given."""
+        """Return a view of a base array, by default of all of it."""
         self = object.__new__(cls)
         self._driver, self._view, self._transaction, self._selection = driver, view, transaction, None
         return self
@@ -114,7 +114,7 @@ class TensorStore(Indexable):
     def __setitem__(self, key: Any, source: Any) -> None:
         self[key].write(source).result()
 
-    # --- what it is
+    # --- properties
 
     @property
     def domain(self) -> IndexDomain:
@@ -126,10 +126,8 @@ class TensorStore(Indexable):
         """Number of dimensions."""
         return self.domain.rank
 
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return self.domain.rank
+    ndim = rank
+    """Number of dimensions."""
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -168,28 +166,28 @@ class TensorStore(Indexable):
 
     @property
     def transaction(self) -> Transaction | None:
-        """The transaction that reads and writes are part of."""
+        """The transaction of reads and writes, if there is one."""
         return self._transaction
 
     @property
     def kvstore(self) -> KvStore | None:
-        """Where it is stored; None if it is not."""
+        """The key-value store of the array; None if it has none."""
         return self._driver.kvstore
 
     @property
     def codec(self) -> CodecSpec | None:
-        """How chunks are encoded; None if they are not."""
+        """The codec of the chunks; None if they are not encoded."""
         return self._driver.codec
 
     @property
     def chunk_layout(self) -> ChunkLayout:
-        """How the array is cut into chunks, in the coordinates of this view."""
+        """The chunk layout, in the coordinates of this view."""
         layout = self._driver.chunk_layout
         return layout if self._view is None else layout_through(layout, self._view)
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """Value of the elements that were never written; None if it is not known."""
+        """The value of elements that were never written; None if it is not known."""
         fill = self._driver.fill_value
         return fill if fill is None or self._view is None else fill_through(fill, self._driver.domain, self._view)
 
@@ -203,20 +201,19 @@ class TensorStore(Indexable):
 
     @property
     def schema(self) -> Schema:
-        """All of it that a new array could have too."""
-        schema = Schema(dtype=self.dtype, rank=self.rank, domain=self.domain, chunk_layout=self.chunk_layout)
-        if (codec := self.codec) is not None:
-            schema.update(codec=codec)
-        if (fill := self.fill_value) is not None:
-            schema.update(fill_value=fill)
-        units = self.dimension_units
-        if any(unit is not None for unit in units):
-            schema.update(dimension_units=units)
-        return schema
+        """All constraints that a new array like this one would have."""
+        return Schema(
+            dtype=self.dtype,
+            domain=self.domain,
+            chunk_layout=self.chunk_layout,
+            codec=self.codec,
+            fill_value=self.fill_value,
+            dimension_units=self.dimension_units,
+        )
 
     @property
     def base(self) -> TensorStore | None:
-        """The array that this one adapts; None if it adapts none, or several."""
+        """The array below an adapter; None if there is none, or several."""
         base = getattr(self._driver, "base_view", None)
         found: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
         return None if found is None else TensorStore._of(found[0], found[1], self._transaction)
@@ -239,7 +236,7 @@ class TensorStore(Indexable):
         Raises
         ------
         NotImplementedError
-            If it has none.
+            If the driver does not support them.
         """
         found = getattr(self._driver, "attributes", None)
         if found is None:
@@ -259,13 +256,13 @@ class TensorStore(Indexable):
         Parameters
         ----------
         minimal_spec : bool, optional
-            Leave out what only says how to create the array.
+            Leave out members that are only used to create the array.
         retain_context : bool, optional
-            Keep the resources it is bound to.
+            Keep the resources that it is bound to.
         unbind_context : bool, optional
             Keep descriptions of these resources.
         **options
-            How to open it, as for `Spec.update`.
+            Further changes, as for `Spec.update`.
 
         Examples
         --------
@@ -293,7 +290,7 @@ class TensorStore(Indexable):
         return spec
 
     def _latest(self) -> TensorStore:
-        """Return the view with the implicit bounds that the array is known to have."""
+        """Return the view with its implicit bounds taken from the latest known bounds of the array."""
         driver = self._driver
         latest = driver.latest()
         if latest is driver:
@@ -311,32 +308,32 @@ class TensorStore(Indexable):
         return selection
 
     def read(self, *, order: Literal["C", "F"] = "C", batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
-        """Read all of it.
+        """Read all elements of the view.
 
         Parameters
         ----------
         order : {"C", "F"}
             Layout of the result.
         batch : Batch, optional
-            Wait until this is submitted, and read what is near each other together.
+            Delay the read until this batch is submitted.
 
         Returns
         -------
         Future
-            Its result is the array.
+            Its result is a NumPy array.
         """
         if order not in ("C", "F"):
             raise type_error("`order` must be specified as 'C' or 'F'")
         driver = self._driver
         if "r" not in driver.mode:
-            return failed(status("INVALID_ARGUMENT", "Source does not support reading."))
+            return failed(invalid("Source does not support reading."))
         if batch is not None:
             self._load()
-            return checked_batch(batch).defer(self._read, order)
+            return checked_batch(batch)._defer(self._read, order)
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Do something at once if there is little to do, else in the background."""
+        """Call a function at once if the view is small, otherwise in the background."""
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
         small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow
@@ -346,7 +343,7 @@ class TensorStore(Indexable):
         return background(function, *args)
 
     def _load(self) -> None:
-        """Import what reading or writing all of it needs: the threads of the pool import nothing."""
+        """Import everything that reads and writes need, as threads of the pool import nothing."""
         with suppress(TegulaError):
             self._driver.load(self._selected().indices)
 
@@ -354,7 +351,7 @@ class TensorStore(Indexable):
         return self._latest()._read_bounded(order)
 
     def _read_bounded(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
-        """Read what the bounds of this view hold, whatever those of the array are by now."""
+        """Read the view within its bounds, even if those of the array have changed."""
         selection = self._selected()
         if not selection.size:
             return np.zeros(selection.shape, self._driver.dtype.numpy_dtype, order)
@@ -377,16 +374,16 @@ class TensorStore(Indexable):
         batch: Batch | None = None,
         can_reference_source_data_indefinitely: bool | None = None,
     ) -> WriteFutures:
-        """Write all of it.
+        """Write all elements of the view.
 
         Parameters
         ----------
         source : TensorStore or array_like
-            The values. Dimensions match by label or from the last on; those of size 1 are repeated.
+            The values. Dimensions match by label, or from the last on; dimensions of size 1 broadcast.
         batch : Batch, optional
-            Wait until this is submitted before the source, which must be a TensorStore, is read.
+            Delay the write until this batch is submitted; the source must be a TensorStore.
         can_reference_source_data_indefinitely : bool, optional
-            Whether the source stays as it is, so that no copy is needed.
+            Whether the source will not be modified, so that no copy is needed.
 
         Returns
         -------
@@ -397,10 +394,10 @@ class TensorStore(Indexable):
             checked_batch(batch)
             if not isinstance(source, TensorStore):
                 text = "Invalid batch: batch can only be specified when copying from a TensorStore source"
-                raise status("INVALID_ARGUMENT", text)
+                raise invalid(text)
             self._load()
             source._load()
-            return written(batch.defer(self._write_from, source))
+            return written(batch._defer(self._write_from, source))
         if isinstance(source, TensorStore):
             self._load()
             source._load()
@@ -425,8 +422,8 @@ class TensorStore(Indexable):
         arranged = selection.arrange(values)
         if self._transaction is None:
             self._driver.write(selection.indices, arranged)
-        else:  # it is done again if what it is based on changes before the commit
-            self._transaction.perform(self._driver.write, selection.indices, arranged.copy())
+        else:  # the commit may call it again, so it gets a copy
+            self._transaction._perform(self._driver.write, selection.indices, arranged.copy())
 
     def _write_from(self, source: TensorStore) -> None:
         self._check_writable()
@@ -439,19 +436,19 @@ class TensorStore(Indexable):
 
     def _check_writable(self) -> None:
         if "w" not in self._driver.mode:
-            raise status("INVALID_ARGUMENT", "Destination does not support writing.")
+            raise invalid("Destination does not support writing.")
 
     # --- bounds
 
     def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[TensorStore]:
-        """Return the view with the bounds that the stored array has now.
+        """Return the view with the current bounds of the stored array.
 
         Parameters
         ----------
         fix_resizable_bounds : bool
             Make all bounds explicit.
         batch : Batch, optional
-            Wait until this is submitted.
+            Delay this until the batch is submitted.
         """
 
         def act() -> TensorStore:
@@ -461,7 +458,7 @@ class TensorStore(Indexable):
             return found.mark_bounds_implicit[False] if fix_resizable_bounds and found.rank else found
 
         if batch is not None:
-            return checked_batch(batch).defer(act)
+            return checked_batch(batch)._defer(act)
         return immediate(act)
 
     def resize(
@@ -478,13 +475,13 @@ class TensorStore(Indexable):
         Parameters
         ----------
         inclusive_min, exclusive_max : sequence of (int or None), optional
-            The new bounds; None for one that stays.
+            The new bounds; None keeps a bound.
         resize_metadata_only : bool
-            Leave the chunks that are cut off where they are.
+            Do not delete chunks outside the new bounds.
         resize_tied_bounds : bool
-            Allow that elements which this view does not show come or go too.
+            Allow a resize that also adds or removes elements outside this view.
         expand_only, shrink_only : bool
-            Refuse to do the other.
+            Refuse to shrink, or to expand.
         """
         lower = _bounds(inclusive_min)
         upper = _bounds(exclusive_max)
@@ -492,7 +489,7 @@ class TensorStore(Indexable):
         def act() -> TensorStore:
             rank = self.rank
             if any(bounds is not None and len(bounds) != rank for bounds in (lower, upper)):
-                raise status("INVALID_ARGUMENT", f"inclusive_min and exclusive_max must have rank {rank}")
+                raise invalid(f"inclusive_min and exclusive_max must have rank {rank}")
             self._check_writable()
             if not self._driver.resizes:
                 raise status("UNIMPLEMENTED", "Resize not supported")
@@ -507,27 +504,27 @@ class TensorStore(Indexable):
 
         return immediate(act)
 
-    # --- other views, and the rest
+    # --- other views, statistics, pickling
 
     def astype(self, dtype: dtypes.DTypeLike) -> TensorStore:
         """Return a view with the elements converted to another data type."""
-        return TensorStore._of(cast_driver(self._driver, dtypes.dtype(dtype)), self._transform(), self._transaction)
+        return TensorStore._of(CastDriver(self._driver, dtypes.dtype(dtype)), self._transform(), self._transaction)
 
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
-        """Return a view whose reads and writes are part of a transaction, or of none."""
+        """Return a view with another transaction for reads and writes, or none."""
         return TensorStore._of(self._driver.with_transaction(transaction), self._view, transaction)
 
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[_Statistics]:
-        """Say how much of it is stored; only what is asked for.
+        """Return whether the elements of the view are stored.
 
         Parameters
         ----------
         query_not_stored : bool
-            Whether nothing is stored.
+            Whether to find out if nothing is stored.
         query_fully_stored : bool
-            Whether everything is.
+            Whether to find out if everything is stored.
         """
         queries = {"query_not_stored": query_not_stored, "query_fully_stored": query_fully_stored}
         return immediate(lambda: _Statistics(**self._driver.storage_statistics(self._selected().indices, **queries)))
@@ -537,7 +534,7 @@ class TensorStore(Indexable):
 
     def __reduce__(self) -> Any:
         if self._transaction is not None:
-            raise status("INVALID_ARGUMENT", "Cannot serialize TensorStore with bound transaction")
+            raise invalid("Cannot serialize TensorStore with bound transaction")
         spec = self.spec(retain_context=True)
         return _reopen, (spec._driver, spec.transform, self.readable, self.writable)
 
@@ -556,13 +553,11 @@ def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> 
 def _check_source(source: TensorStore, wanted: dtypes.dtype) -> None:
     found = source.dtype
     if not source.readable:
-        raise status("INVALID_ARGUMENT", "Source does not support reading.")
+        raise invalid("Source does not support reading.")
     if not convertible(found.name, wanted.name):
-        raise status("INVALID_ARGUMENT", f"Cannot convert {found.name} -> {wanted.name}")
+        raise invalid(f"Cannot convert {found.name} -> {wanted.name}")
     if not implicit(found.name, wanted.name):
-        raise status(
-            "INVALID_ARGUMENT", f"Explicit data type conversion required to convert {found.name} -> {wanted.name}"
-        )
+        raise invalid(f"Explicit data type conversion required to convert {found.name} -> {wanted.name}")
 
 
 _UNCHANGED = -(2**63)

@@ -1,8 +1,8 @@
-"""A view as what it selects of a base array, and how that is arranged into the axes of the view.
+"""Views as selections of a base array.
 
-A `Selection` is made of an index transform. Its ``indices`` say which elements of the base the view shows; `present`
-gives what a driver reads there the axes of the view, and `arrange` gives values in the axes of the view those that a
-driver writes. Both are nothing but NumPy views.
+A `Selection` is made from an index transform. Its ``indices`` are the elements of the base that the view shows.
+`present` arranges what a driver reads at these indices in the axes of the view; `arrange` does the reverse for writes.
+Both return NumPy views.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.errors import StatusError, annotate, invalid, status
 
 if TYPE_CHECKING:
     from tegula.tensorstore.index.domain import IndexDomain
@@ -27,7 +27,7 @@ _FINITE = 2**62 - 1
 
 
 class Selection:
-    """Elements of a base array, arranged as a view.
+    """The elements of a base array that a view shows, and their arrangement.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class Selection:
     shape : tuple of int
         Shape of the view.
     axes : tuple of int or None
-        The axis of the driver's result for each axis of the view, -1 for one along which nothing varies; None if the
-        result is the view.
+        The axis of the driver's result for each axis of the view; -1 for an axis along which all elements are the same.
+        None if the result needs no arrangement.
     """
 
     __slots__ = ("axes", "indices", "shape", "size")
@@ -49,7 +49,7 @@ class Selection:
         self.size = prod(shape)
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the view of what a driver has read."""
+        """Arrange the result of a read of the driver in the axes of the view."""
         if self.axes is None:
             return values
         kept = [axis for axis in self.axes if axis >= 0]
@@ -59,10 +59,10 @@ class Selection:
         return np.broadcast_to(spread, self.shape)
 
     def arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return what a driver is to write for values of the shape of the view."""
+        """Arrange values in the axes of the view for a write of the driver."""
         if self.axes is None:
             return values
-        # Where several elements of the view are one of the base, the last one wins.
+        # if several elements of the view are the same element of the base, the last one wins
         once = values[tuple(slice(None) if axis >= 0 else -1 for axis in self.axes)]
         kept = [axis for axis in self.axes if axis >= 0]
         return once.transpose([kept.index(axis) for axis in range(len(kept))])
@@ -75,7 +75,7 @@ def whole(domain: IndexDomain) -> Selection:
 
 
 def select(transform: IndexTransform, base: IndexDomain) -> Selection:
-    """Return what a view shows of a base array.
+    """Return the selection of a view.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ def select(transform: IndexTransform, base: IndexDomain) -> Selection:
     Raises
     ------
     ValueError
-        If an index array goes out of its bounds, or the view has no end.
+        If an index array exceeds its bounds, or the view is unbounded.
     """
     return _select_basic(transform, base) or _select(transform, base)
 
 
 def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | None:
-    """Return the selection of integers and slices in order, which are what most views are; None if it is another."""
+    """Return the selection of a view by integers and slices in order, as most views are; None for other views."""
     domain = transform._domain
     shape: list[int] = []
     indices: list[int | slice | npt.NDArray[np.int64]] = []
@@ -117,13 +117,15 @@ def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | N
 
 
 def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
+    # the view must be bounded
     domain = transform.domain
     origin, end = domain.inclusive_min, domain.exclusive_max
     shape = tuple(domain.shape)
     for low, high in zip(origin, end, strict=True):
         if low < -_FINITE or high > _FINITE:
-            raise status("INVALID_ARGUMENT", f"Cannot read or write the unbounded domain {domain}")
+            raise invalid(f"Cannot read or write the unbounded domain {domain}")
     maps = transform.output
+    # an index for each dimension of the base: a constant, a slice, or an index array over the joint axes
     joint = _joint_axes(maps)
     indices: list[int | slice | npt.NDArray[np.int64]] = []
     result_axes = list(joint)
@@ -146,6 +148,7 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
         else:
             values = _checked(output, low, high, dimension)
             indices.append(values.reshape([values.shape[number] for number in joint]) if joint else values.item())
+    # the axes of the driver's result: the joint ones first, then the slices
     if result_axes == list(range(len(shape))):
         return Selection(tuple(indices), shape, None)
     places = {axis: place for place, axis in enumerate(result_axes)}
@@ -153,7 +156,7 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
 
 
 def _joint_axes(maps: Any) -> list[int]:
-    """Axes of the view that index arrays vary along, or that more than one dimension of the base varies along."""
+    """Return the axes of the view on which index arrays, or several dimensions of the base, depend."""
     joint: set[int] = set()
     seen: set[int] = set()
     for output in maps:
@@ -175,7 +178,7 @@ def _range(offset: int, stride: int, start: int, count: int) -> slice:
 
 
 def _check_range(output: OutputIndexMap, low: int, high: int, axis: int, start: int, stop: int) -> None:
-    """Refuse a dimension of the view that goes out of the bounds of the base's."""
+    """Refuse a dimension of the view that exceeds the bounds of the base."""
     offset, stride = output.offset, output.stride or 1
     first, last = offset + stride * start, offset + stride * (stop - 1)
     if start >= stop or (low <= first < high and low <= last < high):

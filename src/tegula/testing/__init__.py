@@ -1,4 +1,4 @@
-"""For those who write stores: the tests that a store has to pass, and a store that fails on demand.
+"""Tools for authors of stores: the tests that a store has to pass, and a store that fails on demand.
 
 Make a class of your test module from `StoreConformance` and pytest collects its tests; pytest itself is not needed, see
 `check_store`. `FaultyStore` puts faults between tegula and any store.

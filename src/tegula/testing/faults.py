@@ -1,7 +1,8 @@
-"""A store that fails on demand, to see what becomes of data when a disk is full, a network breaks or a process dies."""
+"""A store that fails on demand, to test what happens to data if a disk is full, a network breaks or a process dies."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import re
@@ -13,21 +14,28 @@ from typing import Any, Literal, TypeVar
 
 from tegula.errors import ConflictError, MetadataError, StoreError
 from tegula.stores import ByteRange, Generation, Store
-from tegula.stores.interface import BytesLike
+from tegula.stores.arguments import BytesLike
+from tegula.stores.capabilities import (
+    BlockedKeys,
+    EmptyDirectories,
+    Locking,
+    UnreachableNames,
+)
 
 __all__ = ["Crash", "Fault", "FaultyStore"]
 
 T = TypeVar("T")
 _OPERATIONS = frozenset(
     (
-        *("get", "get_many", "size", "exists", "obstruction", "list_prefix", "list_dir", "prefixes_with"),
-        *("set", "delete", "delete_prefix", "make_prefix", "turn"),
+        *("get", "get_many", "size", "exists", "blocked_by", "list_prefix", "list_dir", "prefixes_with"),
+        *("set", "delete", "delete_prefix", "make_prefix", "has_prefix", "lock", "unreachable"),
     )
 )
+_FORMER_NAMES = {"turn": "lock", "obstruction": "blocked_by"}
 
 
 class Crash(BaseException):
-    """The death of the process, as far as a test can have it: no handler of ordinary exceptions sees it.
+    """The death of the process, as far as a test can imitate it: no handler of ordinary exceptions catches it.
 
     Examples
     --------
@@ -38,7 +46,7 @@ class Crash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is to go wrong, and when.
+    """An error to inject: which operations fail, how, and when.
 
     Parameters
     ----------
@@ -48,15 +56,15 @@ class Fault:
         the operation raises `Crash`, and so does every later one. A callable is called with the operation and its key,
         and nothing fails unless it raises: there another writer can come in between.
     on : str or sequence of str
-        The operations concerned, by their names in `Store`; any, if none is named.
+        Names of the operations that may fail; all operations if none is named.
     keys : str
-        A regular expression that has to be found in the key (or prefix).
+        A regular expression that must match somewhere in the key (or prefix).
     skip : int
-        How many such operations go well first.
+        How many such operations succeed first.
     times : int, optional
         How many fail then; without limit if ``None``.
     done : bool
-        Whether the operation is carried out before it fails, as when an answer is lost on its way.
+        Whether the operation is carried out before it fails, as if its answer were lost on the way.
 
     Raises
     ------
@@ -79,16 +87,17 @@ class Fault:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.what, int) or callable(self.what) or self.what in ("short", "conflict", "crash")):
-            raise MetadataError(f"{self.what!r:.60} is no fault", field="what")
+            raise MetadataError(f"{self.what!r:.60} is not a fault", field="what")
         unknown = {*self._names()} - _OPERATIONS
         if unknown:
-            raise MetadataError(f"{min(unknown)!r:.60} is no operation of a store", field="on")
+            raise MetadataError(f"{min(unknown)!r:.60} is not an operation of a store", field="on")
 
     def _names(self) -> Sequence[str]:
-        return (self.on,) if isinstance(self.on, str) else self.on
+        names = (self.on,) if isinstance(self.on, str) else self.on
+        return [_FORMER_NAMES.get(name, name) for name in names]
 
     def concerns(self, operation: str, key: str, conditional: bool) -> bool:
-        """Return whether an operation is one of those that may fail."""
+        """Return whether this fault may hit an operation."""
         if (self.what == "short" and operation != "get") or (self.what == "conflict" and not conditional):
             return False
         names = self._names()
@@ -96,12 +105,12 @@ class Fault:
 
 
 class FaultyStore(Store):
-    """Another store, all of whose operations pass through here, and some of them fail.
+    """A wrapper around another store, which passes all operations on and lets some of them fail.
 
-    Generations, ranges and turns are those of the other store. ``delete_prefix`` asks for one key after the other, so
-    that it can be interrupted, too. The kernel asks a wrapped `LocalStore` like any other store, so both executors meet
-    the faults. Faults are counted in the order in which operations come, which is always the same with one thread only
-    (``tegula.config.configure(threads=1)``). A copy that was pickled has no faults.
+    Generations, ranges and locks are those of the other store. ``delete_prefix`` deletes one key after the other, so
+    that it can be interrupted, too. The kernel treats a wrapped `LocalStore` like any other store, so both executors
+    meet the faults. Faults are counted in the order in which operations come, which is always the same with one thread
+    only (``tegula.config.configure(threads=1)``). A copy that was pickled has no faults.
 
     Parameters
     ----------
@@ -133,19 +142,20 @@ class FaultyStore(Store):
     """
 
     def __new__(cls, store: Store, *_: Fault) -> FaultyStore:
-        """Whoever sees that a store answers many requests at once asks it so; the wrapped one decides."""
-        many = cls is FaultyStore and type(store).get_many is not Store.get_many
-        return super().__new__(_FaultyBatches if many else cls)
+        """Make a store that declares the capabilities of the other one, as far as there are classes for them below."""
+        bases = tuple(wrapper for has, wrapper in _WRAPPERS if has(store))
+        return super().__new__(_with_bases(bases) if cls is FaultyStore and bases else cls)
 
     def __init__(self, store: Store, *faults: Fault) -> None:
         self.store = store
-        self.read_only = store.read_only
-        self.concurrency = store.concurrency
+        self.read_only, self.concurrency = store.read_only, store.concurrency
+        self.single_writer = store.single_writer
+        self.conditional_delete, self.fresh_generations = store.conditional_delete, store.fresh_generations
         self._lock = threading.Lock()
         self.arm(*faults)
 
     def arm(self, *faults: Fault) -> None:
-        """Replace the faults by others, and begin to count anew; a crash is over.
+        """Replace the faults by others, and begin to count anew; after a crash the store works again.
 
         Examples
         --------
@@ -195,10 +205,6 @@ class FaultyStore(Store):
         """Do what the other store does, or fail; see `Store.exists`."""
         return self._do("exists", key, lambda: self.store.exists(key))
 
-    def obstruction(self, key: str) -> str | None:
-        """Do what the other store does, or fail; see `Store.obstruction`."""
-        return self._do("obstruction", key, lambda: self.store.obstruction(key))
-
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Do what the other store does, or fail; see `Store.list_prefix`."""
         return self._do("list_prefix", prefix, lambda: self.store.list_prefix(prefix))
@@ -212,30 +218,18 @@ class FaultyStore(Store):
         return self._do("prefixes_with", prefix, lambda: self.store.prefixes_with(prefix, names))
 
     def delete_prefix(self, prefix: str) -> None:
-        """Delete key after key, then what the other store has under the prefix besides; see `Store.delete_prefix`."""
+        """Delete key after key, then anything else that the other store has there; see `Store.delete_prefix`."""
         if not self.read_only:
             super().delete_prefix(prefix)
         self._do("delete_prefix", prefix, lambda: self.store.delete_prefix(prefix))
 
-    def make_prefix(self, prefix: str) -> None:
-        """Do what the other store does, or fail; see `Store.make_prefix`."""
-        self._do("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
-
-    def unreachable(self, prefix: str = "") -> Iterator[str]:
-        """Do what the other store does; see `Store.unreachable`."""
-        return self.store.unreachable(prefix)
-
-    def turn(self, key: str) -> AbstractContextManager[bool]:
-        """Do what the other store does, or fail; see `Store.turn`."""
-        return self._do("turn", key, lambda: self.store.turn(key))
-
     def flush(self) -> None:
-        """Do what the other store does; a process that has died does nothing."""
+        """Do what the other store does; after a crash nothing happens."""
         if not self._dead:
             self.store.flush()
 
     def close(self) -> None:
-        """Close the other store, which after a crash nobody does any more."""
+        """Close the other store; after a crash it stays open."""
         if not self._dead:
             self.store.close()
 
@@ -285,9 +279,71 @@ class FaultyStore(Store):
         return f"{type(self).__name__}({self.store!r})"
 
 
-class _FaultyBatches(FaultyStore):
+class _Batching(FaultyStore):
     """A faulty store over one that answers many requests at once."""
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
         wanted = [*requests]
         return self._do("get_many", wanted[0][0] if wanted else "", lambda: self.store.get_many(wanted))
+
+
+class _Locking(Locking, FaultyStore):
+    """A faulty store over one with locks."""
+
+    store: Any
+
+    def lock(self, key: str) -> AbstractContextManager[bool]:
+        found: AbstractContextManager[bool] = self._do("lock", key, lambda: self.store.lock(key))
+        return found
+
+
+class _BlockedKeys(BlockedKeys, FaultyStore):
+    """A faulty store over one in which keys can be blocked."""
+
+    store: Any
+
+    def blocked_by(self, key: str) -> str | None:
+        found: str | None = self._do("blocked_by", key, lambda: self.store.blocked_by(key))
+        return found
+
+
+class _EmptyDirectories(EmptyDirectories, FaultyStore):
+    """A faulty store over one with directories."""
+
+    store: Any
+
+    def make_prefix(self, prefix: str) -> None:
+        self._do("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
+
+    def has_prefix(self, prefix: str) -> bool:
+        found: bool = self._do("has_prefix", prefix, lambda: self.store.has_prefix(prefix))
+        return found
+
+
+class _UnreachableNames(UnreachableNames, FaultyStore):
+    """A faulty store over one that may hold names which can't be keys."""
+
+    store: Any
+
+    def unreachable(self, prefix: str = "") -> Iterator[str]:
+        found: Iterator[str] = self._do("unreachable", prefix, lambda: self.store.unreachable(prefix))
+        return found
+
+
+_WRAPPERS: list[tuple[Callable[[Store], bool], type[FaultyStore]]] = [
+    (lambda store: type(store).get_many is not Store.get_many, _Batching),
+    (lambda store: isinstance(store, Locking), _Locking),
+    (lambda store: isinstance(store, BlockedKeys), _BlockedKeys),
+    (lambda store: isinstance(store, EmptyDirectories), _EmptyDirectories),
+    (lambda store: isinstance(store, UnreachableNames), _UnreachableNames),
+]
+"""Wrappers of the operations that only some stores have, and whether a store has them.
+
+A faulty store is neither `Anchoring` nor `Renaming`: chunks are written through it, and moved key by key, so that each
+step can fail.
+"""
+
+
+@functools.cache
+def _with_bases(bases: tuple[type[FaultyStore], ...]) -> type[FaultyStore]:
+    return type("FaultyStore", bases, {"__module__": __name__})

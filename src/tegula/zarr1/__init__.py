@@ -1,7 +1,7 @@
-"""The interface of zarr 1.x over tegula, for programs written against it.
+"""The interface of zarr 1.x: replace ``import zarr`` by ``from tegula import zarr1 as zarr``.
 
-``from tegula import zarr1 as zarr`` is the one line to change. Arrays are created in Zarr v1, with the documents that
-zarr 1.1 wrote; arrays of the other formats that tegula knows can be opened, too.
+New arrays are in the format Zarr v1, with the documents that zarr 1.1 writes. Arrays in the other formats of tegula can
+be opened too.
 
 >>> from tegula import zarr1 as zarr
 >>> z = zarr.zeros((20, 20), chunks=(10, 10), dtype="i4", compression="zlib")
@@ -12,20 +12,20 @@ tegula.zarr1.Array((20, 20), int32, chunks=(10, 10), order=C)
   nbytes: 1.6 KiB; nbytes_stored: 247 B; ratio: 6.5; initialized: 1/4
   store: builtins.dict
 
-What is different from zarr 1.1, on purpose:
+Intended differences from zarr 1.1:
 
-- Selections are NumPy's: steps, index arrays and masks work.
-- What a resize cuts off never comes back, appending to a negative axis appends, and elements that were never written
-  are zero where the fill value is ``None``, instead of what happened to be in memory.
-- Writes of threads, and of processes through a `DirectoryStore`, lose nothing of each other, with or without a
-  synchronizer; only whole values are ever seen.
-- Opening never creates or deletes anything, unless the mode says so; chunks are not thrown away where ``meta`` is lost.
-- Errors are tegula's, and those that zarr 1.1 raised as well: ``except ValueError`` goes on catching them.
+- Selections are those of NumPy: steps, index arrays and masks work.
+- Elements that a resize cuts off do not come back when the array grows again. Appending along a negative axis works.
+  Elements that were never written are zero if the fill value is ``None``, instead of random memory.
+- Concurrent writes of threads, and of processes through a `DirectoryStore`, are never lost, with or without a
+  synchronizer. Readers only see complete values.
+- Opening creates or deletes nothing unless the mode asks for it. If ``meta`` is lost, chunks are not deleted.
+- Errors are those of tegula and of zarr 1.1 at once: ``except ValueError`` keeps working.
 
-The modules of zarr 1.1 are there, too: ``tegula.zarr1.storage``, ``tegula.zarr1.blosc`` and so on.
+The modules of zarr 1.1 exist too: ``tegula.zarr1.storage``, ``tegula.zarr1.blosc`` and so on.
 """
 
-# as in zarr 1.1, the modules come with the package
+# as in zarr 1.1, importing the package imports its modules
 from tegula.zarr1 import attrs, blosc, compressors, errors, meta, util, version  # noqa: F401
 from tegula.zarr1.core import Array
 from tegula.zarr1.creation import (

@@ -5,48 +5,48 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula import arrays as nodes
 from tegula import engine
-from tegula.attributes import Attributes
+from tegula.arrays import array as nodes
+from tegula.arrays.attributes import Attributes
+from tegula.display.info import human_bytes
 from tegula.errors import MetadataError, SelectionError
 from tegula.formats.documents import load
-from tegula.info import human_bytes
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
-from tegula.zarr1.attributes import alone
+from tegula.zarr1.attributes import write_lock
 from tegula.zarr1.compression import compression_of
 from tegula.zarr1.errors import MissingError, ShapeError
+from tegula.zarr1.selecting import basic_shape, check_shape
 from tegula.zarr1.stores import as_store
 
 __all__ = ["Array", "SynchronizedArray"]
 
 
 class Array:
-    """An array in a store that has been initialised.
+    """An array in an initialized store.
 
-    Every chunk that is written to is stored, equal to the fill value or not.
+    Chunks that are written are stored even if all elements equal the fill value.
 
     Parameters
     ----------
     store : MutableMapping or tegula store
-        Where it is; a `DirectoryStore`, a ``dict``, any mapping of keys to bytes.
+        The store: a `DirectoryStore`, a ``dict``, or any mapping of keys to bytes.
     readonly : bool
-        Whether writing raises an error.
+        Raise an error when the array is changed.
     synchronizer : ThreadSynchronizer or ProcessSynchronizer, optional
-        What keeps writers apart where the store can't.
+        Keeps writers apart where the store can't.
 
     Raises
     ------
     ValueError
-        If there is no array in the store, or what is there can't be read.
+        If there is no array in the store, or its documents can't be read.
     UnsupportedError
-        If tegula has no means to read it.
+        If tegula does not support the format, data type or codec.
 
     Examples
     --------
@@ -62,9 +62,9 @@ class Array:
     """
 
     def __init__(self, store: Any, readonly: bool = False, synchronizer: Any = None) -> None:
-        kept = as_store(store)
-        metadata = _read_array(kept)
-        stored = engine.stored_array(kept, "", metadata, write_empty=True)
+        opened = as_store(store)
+        metadata = _read_array(opened)
+        stored = engine.stored_array(opened, "", metadata, write_empty=True)
         self._array = nodes.Array(stored, "", read_only=readonly)
         self._store = store
         self._synchronizer = synchronizer
@@ -72,12 +72,12 @@ class Array:
 
     @property
     def store(self) -> Any:
-        """What the array was opened with."""
+        """The store that the array was opened with."""
         return self._store
 
     @property
     def readonly(self) -> bool:
-        """Whether writing raises an error."""
+        """True if the array can't be changed."""
         return self._array.read_only
 
     @property
@@ -97,41 +97,41 @@ class Array:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """Data type of the elements."""
         return self._array.dtype
 
     @property
     def compression(self) -> str:
-        """Name of the compressor, ``"none"`` for none."""
+        """Name of the compressor; ``"none"`` without compression."""
         return compression_of(self._array.metadata.codecs)[0]
 
     @property
     def compression_opts(self) -> Any:
-        """Options of the compressor, every one of them."""
+        """All options of the compressor."""
         return compression_of(self._array.metadata.codecs)[1]
 
     @property
     def fill_value(self) -> Any:
-        """Value of elements that were never written, as ``meta`` holds it; ``None`` if it is not defined."""
+        """Value of elements that were never written, as stored in ``meta``; ``None`` if it is undefined."""
         return self._meta["fill_value"] if self._meta else self._array.fill_value
 
     @property
     def order(self) -> str:
-        """Order of the elements within a chunk, ``"C"`` or ``"F"``, as ``meta`` holds it."""
+        """Order of the elements within a chunk, ``"C"`` or ``"F"``, as stored in ``meta``."""
         if self._meta:
             return str(self._meta["order"])
         return "F" if any(codec.name == "transpose" for codec in self._array.metadata.codecs) else "C"
 
     @property
     def attrs(self) -> Attributes:
-        """The user's attributes: a mapping that reads from and writes to the store."""
+        """The user's attributes, a mapping that is read from and written to the store."""
         return Attributes(self._stored_attributes, self._change_attributes)
 
     def _stored_attributes(self) -> Mapping[str, Any]:
         return _read_array(self._array.store).attributes
 
     def _change_attributes(self, change: Any) -> None:
-        with self._alone():
+        with self._write_lock():
             self._array._change_attributes(change)
 
     @property
@@ -151,14 +151,14 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements in memory."""
+        """Bytes of all elements, uncompressed."""
         return self._array.nbytes
 
     @property
     def nbytes_stored(self) -> int:
-        """Bytes of all values in the store, the documents among them, or -1.
+        """Bytes of all values in the store, with the documents; -1 if unknown.
 
-        A ``dict`` and a tegula store are listed; any other mapping has to know it, as ``size``.
+        A mapping that is neither a ``dict`` nor a tegula store needs an attribute ``size``.
         """
         size = getattr(self._store, "size", None)
         if isinstance(size, int):
@@ -170,7 +170,7 @@ class Array:
 
     @property
     def cbytes(self) -> int:
-        """Bytes of all stored chunks, without the documents; found by listing the store."""
+        """Bytes of all stored chunks, without the documents; this lists the store."""
         return self._array.nbytes_stored()
 
     @property
@@ -180,64 +180,38 @@ class Array:
 
     @property
     def initialized(self) -> int:
-        """Number of chunks that are stored; found by listing the store."""
+        """Number of stored chunks; this lists the store."""
         return self._array.nchunks_initialized()
 
     def __getitem__(self, selection: Any) -> Any:
         if self.order == "C" or self.ndim < 2:
             return self._array[selection]
-        shape = self._selected(selection)
+        shape = basic_shape(selection, self.shape)
         if shape is not None and len(shape) > 1:
-            with suppress(SelectionError):  # others may have changed the shape since
+            with suppress(SelectionError):  # another process may have changed the shape in between
                 return self._array.read(selection, np.empty(shape, self.dtype, order="F")).result()
         found = self._array[selection]
         return np.asfortranarray(found) if isinstance(found, np.ndarray) and found.ndim > 1 else found
 
     def __setitem__(self, selection: Any, value: Any) -> None:
-        shape = self._selected(selection)
+        shape = basic_shape(selection, self.shape)
         if shape is not None:
-            self._check_shape(value, shape)
-        with self._alone():
+            check_shape(value, self.dtype, shape)
+        with self._write_lock():
             self._array[selection] = value
 
-    def _check_shape(self, value: Any, shape: tuple[int, ...]) -> None:
-        if not hasattr(value, "shape"):
-            if self.dtype.fields:
-                return  # tuples among lists may be elements
-            try:
-                value = np.asarray(value)
-            except ValueError:
-                return  # the array reports what is wrong with it
-        given = tuple(value.shape)
-        if given and given != shape:
-            raise ShapeError(f"values of shape {given} do not fit a selection of shape {shape}")
-
-    def _selected(self, selection: Any) -> tuple[int, ...] | None:
-        """Return the shape of what integers and slices select, which values have to have; ``None`` of anything else."""
-        keys = selection if isinstance(selection, tuple) else (selection,)
-        if not all(
-            isinstance(key, (int, np.integer, slice, EllipsisType)) and not isinstance(key, bool) for key in keys
-        ):
-            return None
-        try:
-            # elements of no bytes: nothing is booked, however large the array is
-            shape: tuple[int, ...] = np.broadcast_to(np.empty((), "V0"), self.shape)[selection].shape
-        except (IndexError, TypeError, ValueError):
-            return None  # the array reports what is wrong with it
-        return shape
-
     def resize(self, *args: Any) -> None:
-        """Change the length of dimensions; what is cut off is gone, what is added holds the fill value.
+        """Change the shape; elements that are cut off are lost, new elements hold the fill value.
 
         Parameters
         ----------
         *args : int or None, or one tuple of them
-            The new length of each dimension, ``None`` for the one it has.
+            The new length of each dimension; ``None`` keeps the length.
 
         Raises
         ------
         MetadataError
-            If it is not a shape of as many dimensions.
+            If the number of dimensions differs.
 
         Examples
         --------
@@ -250,18 +224,18 @@ class Array:
         lengths = args[0] if len(args) == 1 else args
         if isinstance(lengths, (tuple, list)) and len(lengths) == self.ndim:
             lengths = tuple(old if new is None else new for old, new in zip(self.shape, lengths))
-        with self._alone():
+        with self._write_lock():
             self._array.resize(lengths)
 
     def append(self, data: Any, axis: int = 0) -> None:
-        """Add data at the end of a dimension; those who append at once each get a part of their own.
+        """Append data along a dimension; data that are appended concurrently follow each other.
 
         Parameters
         ----------
         data : array_like
-            As long as the array along the other dimensions.
+            Data of the same shape as the array along the other dimensions.
         axis : int
-            The dimension to grow; negative ones count from the end.
+            The dimension to append along; negative numbers count from the end.
 
         Raises
         ------
@@ -278,17 +252,17 @@ class Array:
                [3, 4, 6]], dtype=int32)
         """
         try:
-            with self._alone():
+            with self._write_lock():
                 self._array.append(data, axis)
         except SelectionError as error:
             raise ShapeError(error.message).within(path=error.path, field=error.field) from None
 
-    def _alone(self) -> AbstractContextManager[Any]:
-        return alone(self._synchronizer, self._array.store)
+    def _write_lock(self) -> AbstractContextManager[Any]:
+        return write_lock(self._synchronizer, self._array.store)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            return self._array.__array__(dtype, copy)  # which says that there is nothing but copies
+            return self._array.__array__(dtype, copy)  # raises: every array is a copy
         return np.asarray(self[...], dtype)
 
     def __len__(self) -> int:
@@ -302,24 +276,24 @@ class Array:
 
     def __repr__(self) -> str:
         stored = self.nbytes_stored
-        told = f"; nbytes_stored: {human_bytes(stored)}; ratio: {self.nbytes / stored:.1f}" if stored > 0 else ""
+        stored_text = f"; nbytes_stored: {human_bytes(stored)}; ratio: {self.nbytes / stored:.1f}" if stored > 0 else ""
         synchronizer = "" if self._synchronizer is None else f"; synchronizer: {_type_name(self._synchronizer)}"
         return (
             f"tegula.zarr1.{type(self).__name__}({self.shape}, {self.dtype}, chunks={self.chunks}, order={self.order})"
             f"\n  compression: {self.compression}; compression_opts: {self.compression_opts}"
-            f"\n  nbytes: {human_bytes(self.nbytes)}{told}"
+            f"\n  nbytes: {human_bytes(self.nbytes)}{stored_text}"
             f"; initialized: {self.initialized}/{self._array.nchunks}"
             f"\n  store: {_type_name(self._store)}{synchronizer}"
         )
 
 
 class SynchronizedArray(Array):
-    """An array with a synchronizer, which is what the creating functions return when they are given one.
+    """An array with a synchronizer; functions that create arrays return it if they are given a synchronizer.
 
     Parameters
     ----------
     store, synchronizer, readonly
-        As for `Array`, in another order.
+        As for `Array`; note the order.
 
     Examples
     --------
@@ -342,7 +316,7 @@ def _read_array(store: Store) -> ArrayMetadata:
     if metadata is None:
         raise MissingError("there is no array", path=store.url)
     if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("there is a group, not an array", path=store.url)
+        raise MetadataError("this is a group, not an array", path=store.url)
     return metadata
 
 

@@ -1,4 +1,4 @@
-"""Attributes as zarr 1.x has them: JSON under one key of a store."""
+"""The attributes of zarr 1.x: a JSON object under one key of a store."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from tegula import attributes
+from tegula.arrays import attributes
 from tegula.engine import back_off
 from tegula.errors import ConflictError
-from tegula.formats.documents import Style, dump, load
+from tegula.formats.documents import load
+from tegula.formats.json_encoding import Style, dump
 from tegula.stores import MappingStore
 from tegula.zarr1.errors import ReadOnlyError
 from tegula.zarr1.stores import as_store
 from tegula.zarr1.synchronizers import ProcessSynchronizer
 
-__all__ = ["Attributes", "SynchronizedAttributes", "alone"]
+__all__ = ["Attributes", "SynchronizedAttributes", "write_lock"]
 
 _STYLE = Style(indent=4, sort_keys=True)
 
 
 class Attributes(attributes.Attributes):
-    """The attributes that are stored under a key, which is made if it is missing.
+    """The attributes stored under a key, which is created if it is missing.
 
-    Each change is one of the stored attributes: of several writers none loses what another one has changed.
+    Each change is applied to the attributes as they are stored at that moment, so that concurrent changes are not lost.
 
     Parameters
     ----------
     store : MutableMapping or tegula store
-        Where they are.
+        The store.
     key : str
-        Under which key.
+        The key of the attributes.
     readonly : bool
-        Whether changing them raises an error.
+        Raise an error when they are changed.
 
     Raises
     ------
     MetadataError
-        If what is stored there is no JSON object, when it is read.
+        When they are read, if the stored value is not a JSON object.
 
     Examples
     --------
@@ -54,33 +55,34 @@ class Attributes(attributes.Attributes):
         self.store = store
         self.key = key
         self.readonly = readonly
-        kept = as_store(store)
-        if not readonly and not kept.exists(key):
-            kept.set(key, dump({}, key, _STYLE))
+        opened = as_store(store)
+        if not readonly and not opened.exists(key):
+            opened.set(key, dump({}, key, _STYLE))
 
-        def look() -> Mapping[str, Any]:
-            raw = kept.get(key)
+        def read() -> Mapping[str, Any]:
+            raw = opened.get(key)
             return {} if raw is None else load(raw, key)
 
-        super().__init__(look, self._change)
+        super().__init__(read, self._change)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.key, self.readonly)
 
     def _change(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         if self.readonly:
-            raise ReadOnlyError("the attributes were opened for reading", key=self.key)
-        kept = as_store(self.store)
+            raise ReadOnlyError("the attributes are read-only", key=self.key)
+        opened = as_store(self.store)
+        # write only if nothing was written since the attributes were read; otherwise read again
         for attempt in range(10_000):
-            raw, generation = kept.get(self.key, with_generation=True)
+            raw, generation = opened.get(self.key, with_generation=True)
             new = dump(dict(change({} if raw is None else load(raw, self.key))), self.key, _STYLE)
             try:
-                kept.set(self.key, new, if_generation=generation)
+                opened.set(self.key, new, if_generation=generation)
             except ConflictError:
                 back_off(attempt)
                 continue
             return
-        raise ConflictError("the attributes kept changing under the update", key=self.key)
+        raise ConflictError("other processes kept changing the attributes", key=self.key)
 
 
 class SynchronizedAttributes(Attributes):
@@ -91,7 +93,7 @@ class SynchronizedAttributes(Attributes):
     store, key, readonly
         As for `Attributes`.
     synchronizer : ThreadSynchronizer or ProcessSynchronizer
-        What keeps writers apart where the store can't.
+        Keeps writers apart where the store can't.
 
     Examples
     --------
@@ -110,12 +112,12 @@ class SynchronizedAttributes(Attributes):
         return type(self), (self.store, self.synchronizer, self.key, self.readonly)
 
     def _change(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-        with alone(self.synchronizer, as_store(self.store)):
+        with write_lock(self.synchronizer, as_store(self.store)):
             super()._change(change)
 
 
-def alone(synchronizer: Any, store: Any) -> AbstractContextManager[Any]:
-    """Keep other processes out where the store itself can't."""
+def write_lock(synchronizer: Any, store: Any) -> AbstractContextManager[Any]:
+    """Return a lock that keeps other processes out if the store itself can't, else a context without effect."""
     if isinstance(synchronizer, ProcessSynchronizer) and isinstance(store, MappingStore):
         return synchronizer.lock()
     return nullcontext()

@@ -1,4 +1,4 @@
-"""``zarr.blosc``: Blosc's version, compressors and threads, and what it makes of bytes."""
+"""``zarr.blosc``: version, compressors and threads of Blosc; compression and decompression of buffers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 use_threads: bool | None = None
-"""Taken, and without effect: threads work on chunks, and never on parts of one."""
+"""Accepted for compatibility, without effect: a thread processes whole chunks."""
 
 
 def _library() -> Any:
@@ -30,21 +30,27 @@ def _library() -> Any:
 
 
 def version() -> tuple[str, str]:
-    """Return the version of the Blosc library and its date."""
+    """Return the version of the Blosc library and the date of its release.
+
+    Examples
+    --------
+    >>> version()[0].split(".")[0]
+    '1'
+    """
     blosc = _library()
     return blosc.VERSION_STRING, blosc.VERSION_DATE
 
 
 def init() -> None:
-    """Do nothing: the library is loaded when it is needed."""
+    """Do nothing; the library is loaded when it is needed."""
 
 
 def destroy() -> None:
-    """Do nothing: the library is unloaded with the process."""
+    """Do nothing; the library stays loaded until the process ends."""
 
 
 def list_compressors() -> list[str]:
-    """Return the names of the compressors that Blosc was built with.
+    """Return the names of the compressors in this build of Blosc.
 
     Examples
     --------
@@ -55,7 +61,7 @@ def list_compressors() -> list[str]:
 
 
 def compname_to_compcode(cname: str | bytes) -> int:
-    """Return the number that Blosc has for a compressor, or -1 if there is no such.
+    """Return the code of a compressor in Blosc, or -1 if it is not available.
 
     Examples
     --------
@@ -68,12 +74,12 @@ def compname_to_compcode(cname: str | bytes) -> int:
 
 
 def get_nthreads() -> int:
-    """Return how many chunks are worked on at once."""
+    """Return the number of chunks that are processed at once."""
     return config.current().threads
 
 
 def set_nthreads(nthreads: int) -> int:
-    """Set how many chunks are worked on at once, and return how many it were before.
+    """Set the number of chunks that are processed at once, and return the previous number.
 
     Examples
     --------
@@ -85,12 +91,23 @@ def set_nthreads(nthreads: int) -> int:
 
 
 def compress(source: Any, cname: str | bytes, clevel: int, shuffle: int) -> bytes:
-    """Compress the elements of an array, or bytes, into a Blosc frame.
+    """Compress the elements of an array, or bytes, to a Blosc frame.
+
+    Parameters
+    ----------
+    source : buffer
+        An array or bytes, not empty.
+    cname : str or bytes
+        Name of the compressor.
+    clevel : int
+        Compression level, 0 to 9.
+    shuffle : int
+        0 for none, 1 for bytes, 2 for bits.
 
     Raises
     ------
     MetadataError
-        If there is no such compressor, or what is given has no bytes.
+        If an argument is not valid.
 
     Examples
     --------
@@ -107,12 +124,20 @@ def compress(source: Any, cname: str | bytes, clevel: int, shuffle: int) -> byte
 
 
 def decompress(source: Any, dest: Any) -> None:
-    """Decompress a Blosc frame into an array, or any buffer of the size that comes out.
+    """Decompress a Blosc frame into an array or another buffer of the uncompressed size.
 
     Raises
     ------
     CodecError
-        If it is no frame, or one of another size.
+        If `source` is not a Blosc frame, or `dest` has another size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> out = np.empty(3, "i4")
+    >>> decompress(compress(np.array([1, 2, 3], "i4"), "zlib", 5, 1), out)
+    >>> out
+    array([1, 2, 3], dtype=int32)
     """
     try:
         _library().decompress(source, dest)

@@ -1,4 +1,4 @@
-"""``compression`` and ``compression_opts``: from what a program writes to what zarr 1.1 stores."""
+"""The arguments ``compression`` and ``compression_opts``, normalized to the values that zarr 1.1 stores."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _SHUFFLES: Final = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def normalise_compression(compression: str | None, options: Any) -> tuple[str, Any]:
-    """Return the name and the options that ``meta`` holds, with every default filled in.
+    """Return the name and options of a compressor as ``meta`` stores them, with all defaults.
 
     Parameters
     ----------
     compression : {"default", "blosc", "zlib", "gzip", "bz2", "lzma", "none", None}
-        Name of the compressor; ``"default"`` is Blosc, ``"gzip"`` another name of zlib.
+        Name of the compressor; ``"default"`` means Blosc, ``"gzip"`` means zlib.
     options : int, mapping or None
-        A level for zlib (0 to 9) and bz2 (1 to 9); ``cname``, ``clevel`` and ``shuffle`` for Blosc; ``format``,
-        ``check``, ``preset`` and ``filters`` for lzma. Other members of a mapping are dropped.
+        The level for zlib (0 to 9) and bz2 (1 to 9); ``cname``, ``clevel`` and ``shuffle`` for Blosc; ``format``,
+        ``check``, ``preset`` and ``filters`` for lzma. Other members of a mapping are ignored.
 
     Raises
     ------
     MetadataError
-        If there is no such compressor, or an option is not valid for it.
+        If there is no such compressor, or an option is not valid.
 
     Examples
     --------
@@ -53,15 +53,15 @@ def normalise_compression(compression: str | None, options: Any) -> tuple[str, A
     name = _NAMES.get(compression) if compression is None or isinstance(compression, str) else None
     if name is None:
         names = ", ".join(str(known) for known in _NAMES)
-        raise MetadataError(f"no compression is called {compression!r:.80}; there are {names}", field="compression")
+        raise MetadataError(f"there is no compression {compression!r:.80}; choose one of {names}", field="compression")
     if name == "none":
         if options is not None:
-            raise MetadataError("without compression there are no options", field="compression_opts")
+            raise MetadataError("there are no options without compression", field="compression_opts")
         return name, None
     if name in ("zlib", "bz2"):
         return name, _integer("level", options, 1, range(0 if name == "zlib" else 1, 10))
     if not isinstance(options, Mapping) and options is not None:
-        raise MetadataError(f"the options of {name} are a mapping, not {options!r:.80}", field="compression_opts")
+        raise MetadataError(f"the options of {name} must be a mapping, not {options!r:.80}", field="compression_opts")
     return name, (_blosc if name == "blosc" else _lzma)(options or {})
 
 
@@ -70,7 +70,9 @@ def _blosc(options: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(cname, bytes):
         cname = cname.decode("ascii", "replace")
     if cname is not None and cname not in _CNAMES:
-        raise MetadataError(f"Blosc has no {cname!r:.80}; it has {', '.join(_CNAMES)}", field="compression_opts")
+        raise MetadataError(
+            f"Blosc has no compressor {cname!r:.80}; choose one of {', '.join(_CNAMES)}", field="compression_opts"
+        )
     return {
         "cname": "lz4" if cname is None else cname,
         "clevel": _integer("clevel", options.get("clevel"), 5, range(10)),
@@ -82,13 +84,13 @@ def _lzma(options: Mapping[str, Any]) -> dict[str, Any]:
     filters = options.get("filters")
     if filters is not None:
         if not isinstance(filters, Sequence) or not all(isinstance(item, Mapping) for item in filters):
-            raise MetadataError(f"filters are a list of mappings, not {filters!r:.80}", field="compression_opts")
+            raise MetadataError(f"filters must be a list of mappings, not {filters!r:.80}", field="compression_opts")
         filters = [dict(item) for item in filters]
     preset = _integer("preset", options.get("preset"), 1, range(10))
     return {
         "format": _integer("format", options.get("format"), lzma.FORMAT_XZ, _FORMATS),
         "check": _integer("check", options.get("check"), lzma.CHECK_NONE, _CHECKS),
-        "preset": None if filters else preset,  # the filters say how hard to try
+        "preset": None if filters else preset,  # the filters have presets of their own
         "filters": filters,
     }
 
@@ -104,7 +106,7 @@ def _integer(name: str, value: Any, default: int, allowed: Sequence[int]) -> int
 
 
 def compression_of(codecs: Sequence[CodecSpec]) -> tuple[str, Any]:
-    """Return the name and the options of the last codec of an array of any format, as zarr 1.x shows them.
+    """Return the name and options of the last codec of an array of any format, as zarr 1.x shows them.
 
     Examples
     --------

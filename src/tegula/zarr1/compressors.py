@@ -1,4 +1,4 @@
-"""``zarr.compressors``: the compressors by name, each for one chunk after the other."""
+"""``zarr.compressors``: the compressors by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Compressor:
     Parameters
     ----------
     compression_opts : object
-        Its options, as `normalize_opts` returns them.
+        The options, as `normalize_opts` returns them.
     """
 
     canonical_name: ClassVar[str]
@@ -40,29 +40,29 @@ class _Compressor:
 
     @classmethod
     def normalize_opts(cls, compression_opts: Any) -> Any:
-        """Return the options with every default filled in.
+        """Return the options with all defaults.
 
         Raises
         ------
         MetadataError
-            If one of them is not valid.
+            If an option is not valid.
         """
         return normalise_compression(cls.canonical_name, compression_opts)[1]
 
     def compress(self, array: npt.ArrayLike) -> bytes:
-        """Return the bytes that a chunk with these elements is stored as."""
+        """Return the stored bytes of a chunk with the given elements."""
         values = np.asarray(array)
         z = self._chunk(values)
         z[...] = values
         return bytes(z.store[_key(values)])
 
     def decompress(self, cdata: Any, array: npt.NDArray[Any]) -> None:
-        """Put the elements of a stored chunk into an array of its shape and data type.
+        """Decompress a stored chunk into an array of its shape and data type.
 
         Raises
         ------
         CodecError
-            If these are not the bytes of such a chunk.
+            If the bytes are not those of such a chunk.
         """
         z = self._chunk(array)
         z.store[_key(array)] = bytes(cdata)
@@ -78,7 +78,7 @@ def _key(array: npt.NDArray[Any]) -> str:
 
 
 class BloscCompressor(_Compressor):
-    """Blosc.
+    """The compressor Blosc; its options are ``cname``, ``clevel`` and ``shuffle``.
 
     Examples
     --------
@@ -97,28 +97,28 @@ class BloscCompressor(_Compressor):
 
 
 class ZlibCompressor(_Compressor):
-    """zlib; the options are the level."""
+    """The compressor zlib; its option is the level."""
 
     canonical_name = "zlib"
     default_level = 1
 
 
 class BZ2Compressor(_Compressor):
-    """bzip2; the options are the level."""
+    """The compressor bzip2; its option is the level."""
 
     canonical_name = "bz2"
     default_level = 1
 
 
 class LZMACompressor(_Compressor):
-    """LZMA, in its three formats."""
+    """The compressor LZMA; its options are ``format``, ``check``, ``preset`` and ``filters``."""
 
     canonical_name = "lzma"
     default_format, default_check, default_preset, default_filters = lzma.FORMAT_XZ, lzma.CHECK_NONE, 1, None
 
 
 class NoCompressor(_Compressor):
-    """No compression."""
+    """A compressor that does not compress."""
 
     canonical_name = "none"
 
@@ -132,16 +132,16 @@ registry: Final[dict[str | None, type[_Compressor]]] = {
     "gzip": ZlibCompressor,
     None: NoCompressor,
 }
-"""The compressors by name; others that are put here are not found by arrays."""
+"""The compressors by name. Arrays do not use classes that a program adds here."""
 
 
 def get_compressor_cls(compression: str | None) -> type[_Compressor]:
-    """Return the class of a compressor, ``"default"`` being Blosc.
+    """Return the class of a compressor; ``"default"`` means Blosc.
 
     Raises
     ------
     MetadataError
-        If there is none of that name.
+        If there is no compressor of that name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The functions of zarr 1.x that create and open arrays; what they create is Zarr v1."""
+"""The functions of zarr 1.x that create and open arrays. New arrays are in the format Zarr v1."""
 
 from __future__ import annotations
 
@@ -8,110 +8,15 @@ from typing import Any, Final
 import numpy as np
 
 from tegula import engine
-from tegula.chunking import as_shape
-from tegula.creation import array_metadata, new_array_of
-from tegula.errors import AlreadyExistsError, MetadataError
-from tegula.formats import find_format
-from tegula.formats.documents import Style, dump, load
-from tegula.metadata.data_types import as_data_type
-from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
+from tegula.errors import MetadataError
 from tegula.zarr1.arrays import Array, SynchronizedArray
-from tegula.zarr1.compression import normalise_compression
 from tegula.zarr1.errors import ExistsError, MissingError
+from tegula.zarr1.new_arrays import array_documents, init_store, put_array
 from tegula.zarr1.stores import DirectoryStore, as_store
 
-__all__ = ["array", "chunks_of", "create", "describe", "empty", "full", "init_store", "ones", "open", "zeros"]
+__all__ = ["array", "chunks_of", "create", "empty", "full", "ones", "open", "zeros"]
 
-_FORMAT: Final = find_format("zarr1")
-_STYLE: Final = Style(indent=4, sort_keys=True)
-_ROWS: Final = 16
-"""Rows of chunks that are copied at once from something that is not in memory."""
-
-
-def describe(
-    shape: Any, chunks: Any, dtype: Any, compression: Any, compression_opts: Any, fill_value: Any, order: Any
-) -> ArrayMetadata:
-    """Make the documents that zarr 1.1 would write, and read them."""
-    lengths = as_shape(shape)
-    data_type = as_data_type(np.dtype(float) if dtype is None else dtype)
-    if chunks is None:
-        raise MetadataError("chunks must be specified", field="chunks")
-    if hasattr(chunks, "__index__") and not isinstance(chunks, bool):
-        chunks = (chunks,)  # of the first dimension, unlike elsewhere in tegula; the others are not divided
-    draft = array_metadata(_FORMAT, lengths, data_type, chunks, fill_value=None, codecs=None)
-    documents = _FORMAT.serialize(_FORMAT.adapt(draft))
-    name, options = normalise_compression(compression, compression_opts)
-    changes = {
-        "compression": name,
-        "compression_opts": options,
-        "fill_value": _fill_to_json(fill_value, data_type.numpy),
-        "order": str(order).upper(),
-    }
-    documents["meta"] = dump({**load(documents["meta"], "meta"), **changes}, "meta", _STYLE)
-    metadata = _FORMAT.parse(documents)
-    if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("the array could not be described", key="meta")
-    return metadata
-
-
-def _fill_to_json(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Give the values that JSON does not know a form that NumPy reads back; zarr 1.1 failed for these."""
-    if isinstance(value, (np.datetime64, np.timedelta64)) and value.dtype.kind == dtype.kind:
-        return int(value.astype(dtype).astype("i8"))
-    if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:
-        return float(value.real)
-    return value.decode("latin-1") if isinstance(value, bytes) else value
-
-
-def init_store(
-    store: Any,
-    shape: Any,
-    chunks: Any,
-    dtype: Any = None,
-    compression: str | None = "default",
-    compression_opts: Any = None,
-    fill_value: Any = None,
-    order: str = "C",
-    overwrite: bool = False,
-) -> None:
-    """Put an array without chunks into a store: the keys ``meta`` and ``attrs``.
-
-    Parameters
-    ----------
-    store : MutableMapping or tegula store
-        Where to; a `DirectoryStore`, a ``dict``, any mapping of keys to bytes.
-    shape, chunks, dtype, compression, compression_opts, fill_value, order
-        As for `create`.
-    overwrite : bool
-        Replace the array that is there; otherwise the store has to be empty.
-
-    Raises
-    ------
-    ValueError
-        If the store is not empty and `overwrite` is false, or an argument is not valid. Nothing has been written then.
-    UnsupportedError
-        If Zarr v1 has no arrays of that data type.
-
-    Examples
-    --------
-    >>> store = {}
-    >>> init_store(store, shape=(10000, 10000), chunks=(1000, 1000))
-    >>> sorted(store), store["attrs"]
-    (['attrs', 'meta'], b'{}')
-    """
-    kept = as_store(store)
-    metadata = describe(shape, chunks, dtype, compression, compression_opts, fill_value, order)
-    if not overwrite and next(kept.list(), None) is not None:
-        raise ExistsError("the store is not empty; overwrite=True replaces what is there", path=kept.url)
-    _put(kept, metadata, overwrite)
-
-
-def _put(store: Store, metadata: ArrayMetadata, overwrite: bool) -> None:
-    try:
-        new_array_of(store, "", _FORMAT, metadata, overwrite, write_empty=True)
-    except AlreadyExistsError as error:
-        raise ExistsError(error.message).within(path=error.path, key=error.key) from error
+_CHUNK_ROWS: Final = 16  # rows of chunks that are copied at once from an array that is not in memory
 
 
 def create(
@@ -133,31 +38,31 @@ def create(
     shape : int or sequence of int
         Length of each dimension.
     chunks : int or sequence of int or None
-        Length of a chunk along each dimension. ``None`` in it, and what is missing at its end, is the whole dimension.
+        Length of a chunk along each dimension; ``None``, or a missing number at the end, means the whole dimension.
     dtype : dtype-like, optional
-        Type of the elements, ``float64`` by default.
+        Data type of the elements; ``float64`` by default.
     compression : {"default", "blosc", "zlib", "gzip", "bz2", "lzma", "none", None}
-        The compressor, Blosc with LZ4 by default.
+        The compressor; Blosc with LZ4 by default.
     compression_opts : int or mapping, optional
-        A level for zlib and bz2; ``cname``, ``clevel``, ``shuffle`` for Blosc; ``format``, ``check``, ``preset``,
+        The level for zlib and bz2; ``cname``, ``clevel``, ``shuffle`` for Blosc; ``format``, ``check``, ``preset``,
         ``filters`` for lzma.
     fill_value : scalar, optional
-        Value of elements that were never written; ``None`` leaves it undefined, which reads as zero.
+        Value of elements that were never written. ``None`` leaves it undefined: they are read as zero.
     order : {"C", "F"}
         Order of the elements within a chunk.
     store : MutableMapping or tegula store, optional
-        Where to; a new ``dict`` by default.
+        The store; a new ``dict`` by default.
     synchronizer : ThreadSynchronizer or ProcessSynchronizer, optional
-        What keeps writers apart where the store can't.
+        Keeps writers apart where the store can't.
     overwrite : bool
-        Replace the array that is in the store; otherwise the store has to be empty.
+        Replace the array in the store. Otherwise the store must be empty.
 
     Raises
     ------
     ValueError
-        If the store is not empty and `overwrite` is false, or an argument is not valid. Nothing has been written then.
+        If the store is not empty and `overwrite` is false, or an argument is not valid. Nothing is written then.
     UnsupportedError
-        If Zarr v1 has no arrays of that data type.
+        If Zarr v1 can't hold arrays of the data type.
 
     Examples
     --------
@@ -184,7 +89,7 @@ def empty(
     store: Any = None,
     synchronizer: Any = None,
 ) -> Array:
-    """Create an array whose elements are not defined before they are written; the parameters are those of `create`.
+    """Create an array without a fill value; the parameters are those of `create`.
 
     Examples
     --------
@@ -247,7 +152,7 @@ def full(
     store: Any = None,
     synchronizer: Any = None,
 ) -> Array:
-    """Create an array that holds `fill_value` everywhere; the parameters are those of `create`.
+    """Create an array filled with `fill_value`; the parameters are those of `create`.
 
     Examples
     --------
@@ -269,13 +174,13 @@ def array(
     store: Any = None,
     synchronizer: Any = None,
 ) -> Array:
-    """Create an array that holds `data`.
+    """Create an array from `data`.
 
     Parameters
     ----------
     data : array_like
-        Its shape, and if they are not given, its dtype and chunks are taken over. What is no ndarray but has a shape
-        and a dtype, such as an array of h5py, is copied in parts.
+        The elements. The new array has the shape of `data`, and by default its dtype and chunks. An object with a shape
+        and a dtype that is not an ndarray, such as a dataset of h5py, is copied in parts.
     chunks, dtype, compression, compression_opts, fill_value, order, store, synchronizer
         As for `create`.
 
@@ -296,7 +201,7 @@ def array(
     if isinstance(data, np.ndarray):
         z[...] = data
         return z
-    step = _ROWS * z.chunks[0]
+    step = _CHUNK_ROWS * z.chunks[0]
     for start in range(0, shape[0], step):
         z[start : start + step] = np.asarray(data[start : start + step])
     return z
@@ -319,20 +224,20 @@ def open(
     Parameters
     ----------
     path : str, path, MutableMapping or tegula store
-        The directory, or anything that is a store.
+        The directory, or a store.
     mode : {"a", "r", "r+", "w", "w-", "x"}
-        ``r`` reads and ``r+`` also writes what exists; ``a`` creates it if it does not; ``w`` creates it anew, deleting
-        the array that is there; ``w-`` and ``x`` create it and fail if it exists.
+        ``r`` opens an array for reading, ``r+`` for reading and writing; ``a`` also creates it if it does not exist.
+        ``w`` deletes an existing array and creates a new one; ``w-`` and ``x`` create one and fail if it exists.
     shape, chunks, dtype, compression, compression_opts, fill_value, order, synchronizer
-        As for `create`; they say what to create and do not matter for what exists.
+        As for `create`; they have no effect on an existing array.
 
     Raises
     ------
     ValueError
-        If the mode asks for an array that exists and none does, or the other way round; if there are chunks without
-        ``meta`` and the mode is not ``w``; if an argument is not valid, or what is there can't be read.
+        If the mode needs an array and none exists, or the other way round; if there are chunks without ``meta`` and the
+        mode is not ``w``; if an argument is not valid, or the existing array can't be read.
     UnsupportedError
-        If Zarr v1 has no arrays of that data type, or tegula no means to read what is there.
+        If Zarr v1 can't hold arrays of the data type, or tegula can't read the existing array.
 
     Examples
     --------
@@ -347,28 +252,31 @@ def open(
     """
     if mode not in ("r", "r+", "a", "w", "w-", "x"):
         raise MetadataError(f"mode must be one of r, r+, a, w, w-, x, not {mode!r}", field="mode")
+    # find out whether the array exists, and whether the mode allows that
     store = DirectoryStore._at(path) if isinstance(path, (str, os.PathLike)) else path
-    kept = as_store(store)
-    exists = mode != "w" and engine.read_metadata(kept, "") is not None
+    opened = as_store(store)
+    exists = mode != "w" and engine.read_metadata(opened, "") is not None
     if exists and mode in ("w-", "x"):
-        raise ExistsError("there is an array already", path=kept.url)
+        raise ExistsError("an array already exists", path=opened.url)
+    # create it
     if not exists:
         if mode in ("r", "r+"):
-            raise MissingError("there is no array", path=kept.url)
+            raise MissingError("there is no array", path=opened.url)
         if shape is None:
-            raise MetadataError("a new array needs a shape", path=kept.url, field="shape")
-        metadata = describe(shape, chunks, dtype, compression, compression_opts, fill_value, order)
-        if mode != "w" and next(engine.stored_array(kept, "", metadata).stored_chunks(), None) is not None:
-            raise ExistsError("there are chunks without their meta; mode='w' deletes them", path=kept.url)
+            raise MetadataError("a new array needs a shape", path=opened.url, field="shape")
+        metadata = array_documents(shape, chunks, dtype, compression, compression_opts, fill_value, order)
+        # as in zarr 1.1, also in a mapping, which the creation of other arrays does not list
+        if mode != "w" and next(engine.stored_array(opened, "", metadata).stored_chunks(), None) is not None:
+            raise ExistsError("there are chunks without a document meta; mode='w' deletes them", path=opened.url)
         try:
-            _put(kept, metadata, mode == "w")
+            put_array(opened, metadata, mode == "w")
         except ExistsError:
-            if mode != "a":  # with "a", another process has created it first
+            if mode != "a":  # with "a", use the array that another process has just created
                 raise
     return _array(store, mode == "r", synchronizer)
 
 
 def chunks_of(data: Any, shape: tuple[int, ...]) -> Any:
-    """Return the chunks of something that has such, if they have as many dimensions as `shape`; else ``None``."""
+    """Return the attribute `chunks` of an array if it fits the number of dimensions, else ``None``."""
     chunks = getattr(data, "chunks", None)
     return chunks if isinstance(chunks, (tuple, list)) and len(chunks) == len(shape) else None

@@ -1,7 +1,7 @@
-"""``zarr.creation``: the functions that create and open arrays."""
+"""``zarr.creation``: functions that create and open arrays."""
 
 from tegula.zarr1.creating import array, create, empty, full, ones, open, zeros
-from tegula.zarr1.likes import empty_like, full_like, ones_like, open_like, zeros_like
+from tegula.zarr1.like import empty_like, full_like, ones_like, open_like, zeros_like
 
 __all__ = [
     "array",

@@ -1,4 +1,4 @@
-"""``zarr.errors``, and errors that are both tegula's and what zarr 1.1 raises, so that programs go on catching them."""
+"""``zarr.errors``, and errors that are both tegula's and those of zarr 1.1: ``except`` clauses keep working."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ __all__ = ["MetadataError", "ReadOnlyError"]
 
 
 class MissingError(NotFoundError, ValueError):
-    """There is no array, where there has to be one."""
+    """There is no array in the store."""
 
 
 class ExistsError(AlreadyExistsError, ValueError):
-    """There is something, where nothing may be."""
+    """The store is not empty, or an array already exists."""
 
 
 class ShapeError(SelectionError, ValueError):
-    """Values are of another shape than what they are to be put into."""
+    """The shape of the values does not fit."""
 
 
 class DirectoryError(StoreError, ValueError):
-    """The path of a store is not that of a directory."""
+    """The path of a store is not a directory."""
 
 
 class ValueTypeError(StoreError, TypeError):
-    """A value has no bytes."""
+    """A value is not bytes."""
 
 
 class ArgumentError(MetadataError, TypeError):
-    """An argument is of a kind that can't be used there."""
+    """An argument has the wrong type."""
 
 
 class NotImplementedHereError(UnsupportedError, NotImplementedError):
-    """Something that zarr 1.1 does not have."""
+    """zarr 1.1 does not support this."""

@@ -1,4 +1,4 @@
-"""``zarr.meta``: the document ``meta`` of an array as a dict, and back."""
+"""``zarr.meta``: conversion of the document ``meta`` of an array to a dict and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.formats import find_format
 from tegula.formats.documents import load
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.zarr1.creating import describe
+from tegula.zarr1.new_arrays import array_documents
 
 __all__ = ["decode_dtype", "decode_metadata", "encode_dtype", "encode_metadata"]
 
@@ -19,12 +19,12 @@ _NAMES = ("shape", "chunks", "dtype", "compression", "compression_opts", "fill_v
 
 
 def decode_metadata(b: Any) -> dict[str, Any]:
-    """Read the document of an array.
+    """Parse the document ``meta`` of an array.
 
     Raises
     ------
     MetadataError
-        If it is not valid.
+        If the document is not valid.
 
     Examples
     --------
@@ -33,6 +33,7 @@ def decode_metadata(b: Any) -> dict[str, Any]:
     >>> meta["shape"], meta["chunks"], meta["dtype"], meta["compression"], meta["order"]
     ((20, 20), (10, 20), dtype('int32'), 'blosc', 'C')
     """
+    # the format checks the document; its errors become those of zarr 1.1
     raw = bytes(b, "utf-8") if isinstance(b, str) else bytes(b)
     document = load(raw, "meta")
     try:
@@ -42,7 +43,8 @@ def decode_metadata(b: Any) -> dict[str, Any]:
     except TegulaError as error:
         raise MetadataError(error.message, key="meta", field=error.field) from error
     if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("this is no document of an array", key="meta")
+        raise MetadataError("this is not the document of an array", key="meta")
+    # the values are those of the document, except shape, chunks and data type
     return {
         "zarr_format": document["zarr_format"],
         "shape": metadata.shape,
@@ -53,12 +55,12 @@ def decode_metadata(b: Any) -> dict[str, Any]:
 
 
 def encode_metadata(meta: Mapping[str, Any]) -> bytes:
-    """Write the document of an array.
+    """Return the document ``meta`` of an array.
 
     Raises
     ------
     MetadataError
-        If something is missing in `meta`, or not valid.
+        If an entry of `meta` is missing or not valid.
 
     Examples
     --------
@@ -69,12 +71,12 @@ def encode_metadata(meta: Mapping[str, Any]) -> bytes:
     """
     missing = [name for name in _NAMES if name not in meta]
     if missing:
-        raise MetadataError(f"there is no {missing[0]!r}", key="meta", field=missing[0])
-    return describe(*(meta[name] for name in _NAMES)).documents["meta"]
+        raise MetadataError(f"the entry {missing[0]!r} is missing", key="meta", field=missing[0])
+    return array_documents(*(meta[name] for name in _NAMES)).documents["meta"]
 
 
 def encode_dtype(d: np.dtype[Any]) -> Any:
-    """Return the form that a data type has in JSON: its name, or a list of its fields.
+    """Convert a data type to JSON: its name, or a list of its fields.
 
     Examples
     --------
@@ -86,12 +88,12 @@ def encode_dtype(d: np.dtype[Any]) -> Any:
 
 
 def decode_dtype(d: Any) -> np.dtype[Any]:
-    """Return the data type that stands in a document.
+    """Parse a data type in a document.
 
     Raises
     ------
     MetadataError
-        If it is none.
+        If it is not a data type.
 
     Examples
     --------
@@ -101,10 +103,10 @@ def decode_dtype(d: Any) -> np.dtype[Any]:
     try:
         dtype: np.dtype[Any] = np.dtype(_fields(d))
     except (TypeError, ValueError, SyntaxError) as error:
-        raise MetadataError(f"{d!r:.80} is no data type: {error}", key="meta", field="dtype") from error
+        raise MetadataError(f"{d!r:.80} is not a data type: {error}", key="meta", field="dtype") from error
     return dtype
 
 
 def _fields(d: Any) -> Any:
-    """Make tuples of the lists that stand for fields, which NumPy insists on."""
+    """Convert lists of fields to the tuples that NumPy expects."""
     return [(name, _fields(inner), *rest) for name, inner, *rest in d] if isinstance(d, list) else d

@@ -1,4 +1,4 @@
-"""Stores as zarr 1.x has them: any mapping of keys to bytes, and a directory as one."""
+"""The stores of zarr 1.x: any mapping of keys to bytes, and a directory as a mapping."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from tegula.errors import NotFoundError
-from tegula.places import store_of
 from tegula.stores import LocalStore, MappingStore, Store
 from tegula.stores.interface import is_key
+from tegula.targets.stores import store_of
 from tegula.zarr1.errors import DirectoryError, ValueTypeError
 
 __all__ = ["DirectoryStore", "as_store"]
@@ -21,12 +21,12 @@ class DirectoryStore(MutableMapping[str, bytes]):
     Parameters
     ----------
     path : str or path-like
-        The directory, which has to exist.
+        The directory, which must exist.
 
     Raises
     ------
     ValueError
-        If there is nothing, or something else than a directory.
+        If it does not exist or is not a directory.
 
     Examples
     --------
@@ -42,15 +42,15 @@ class DirectoryStore(MutableMapping[str, bytes]):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        place = os.path.abspath(os.fspath(path))
-        if not os.path.isdir(place):
-            what = "is no directory" if os.path.lexists(place) else "does not exist: os.makedirs makes it"
-            raise DirectoryError(f"the directory of the store {what}", path=place)
-        self._local = LocalStore(place)
+        root = os.path.abspath(os.fspath(path))
+        if not os.path.isdir(root):
+            reason = "is not a directory" if os.path.lexists(root) else "does not exist; create it with os.makedirs"
+            raise DirectoryError(f"the path of the store {reason}", path=root)
+        self._local = LocalStore(root)
 
     @classmethod
     def _at(cls, path: str | os.PathLike[str]) -> DirectoryStore:
-        """Return a store whose directory is made by the first write if it is missing."""
+        """Return a store whose first write creates a missing directory."""
         store = cls.__new__(cls)
         store._local = LocalStore(path)
         return store
@@ -75,7 +75,7 @@ class DirectoryStore(MutableMapping[str, bytes]):
         try:
             memoryview(value)
         except TypeError as error:
-            raise ValueTypeError(f"a value is bytes, not {type(value).__name__}", key=key) from error
+            raise ValueTypeError(f"a value must be bytes, not {type(value).__name__}", key=key) from error
         self._local.set(key, value)
 
     def __delitem__(self, key: str) -> None:
@@ -101,14 +101,14 @@ class DirectoryStore(MutableMapping[str, bytes]):
 
 
 def as_store(target: Any) -> Store:
-    """Return the store behind what zarr 1.x calls one; of a `DirectoryStore` that which is safe between processes.
+    """Convert a store of zarr 1.x, a path or a tegula store to a tegula store.
 
     Examples
     --------
     >>> as_store({})
     MappingStore(dict)
     """
-    if type(target) is DirectoryStore:  # a subclass may do more in its methods than this one
+    if type(target) is DirectoryStore:  # a subclass may override methods: it is used as a mapping
         return target._local
     if isinstance(target, (Store, str, os.PathLike)):
         return store_of(target)

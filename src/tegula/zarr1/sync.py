@@ -1,4 +1,4 @@
-"""``zarr.sync``: synchronizers, and arrays and attributes that have one."""
+"""``zarr.sync``: synchronizers, and arrays and attributes with a synchronizer."""
 
 from tegula.zarr1.arrays import SynchronizedArray
 from tegula.zarr1.attributes import SynchronizedAttributes

@@ -14,9 +14,9 @@ __all__ = ["ProcessSynchronizer", "ThreadSynchronizer"]
 
 
 class ThreadSynchronizer:
-    """Nothing to do: threads that write to one array lose nothing of each other, whether there is one of these or not.
+    """A synchronizer for threads. It has nothing to do: concurrent writes of threads are never lost.
 
-    Its locks are there for programs that take them themselves.
+    Its locks are for programs that acquire them themselves.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class ThreadSynchronizer:
         self.chunk_locks: dict[str, Any] = {}
 
     def chunk_lock(self, ckey: str) -> AbstractContextManager[Any]:
-        """Return the lock that belongs to the key of a chunk."""
+        """Return the lock for the key of a chunk."""
         with self.mutex:
             lock: AbstractContextManager[Any] = self.chunk_locks.setdefault(ckey, threading.Lock())
         return lock
@@ -44,15 +44,15 @@ class ThreadSynchronizer:
 
 
 class ProcessSynchronizer:
-    """Keeps the processes that write to one array apart.
+    """A synchronizer for processes that write to one array.
 
-    Through a `DirectoryStore` they never lose anything of each other, so that nothing has to be done. A mapping of
-    another kind has no means of its own for that; a lock on a file keeps its writers apart, one whole write at a time.
+    Concurrent writes through a `DirectoryStore` are never lost, so that it has nothing to do there. For other mappings,
+    a lock on a file lets one process write at a time.
 
     Parameters
     ----------
     path : str or path-like
-        A directory that all processes share; it is made when it is needed.
+        A directory that all processes share; it is created when it is needed.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class ProcessSynchronizer:
         self.path = os.fspath(path)
 
     def lock(self) -> AbstractContextManager[Any]:
-        """Keep out all who use this path, in any process or thread, until the block ends or the process does.
+        """Return a lock that excludes all threads and processes with this path, until the block or the process ends.
 
         Raises
         ------
@@ -79,16 +79,16 @@ class ProcessSynchronizer:
 
     @property
     def attrs_lock(self) -> AbstractContextManager[Any]:
-        """A lock for programs that take it themselves; writing attributes does not."""
+        """A lock for programs that acquire it themselves; writing attributes does not use it."""
         return _Lock(self.path, "attrs")
 
     def chunk_lock(self, ckey: str) -> AbstractContextManager[Any]:
-        """Return the lock that belongs to the key of a chunk, for programs that take it themselves."""
+        """Return the lock for the key of a chunk, for programs that acquire it themselves."""
         return _Lock(self.path, ckey)
 
 
 class _Lock(Held):
-    """A file in a directory, locked."""
+    """A lock on a file in a directory."""
 
     def __init__(self, path: str, name: str) -> None:
         super().__init__()

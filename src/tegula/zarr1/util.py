@@ -1,4 +1,4 @@
-"""``zarr.util``: shapes, chunks and selections, brought into one form."""
+"""``zarr.util``: normalization of shapes, chunks and selections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normalize_shape(shape: Any) -> tuple[int, ...]:
 
 
 def normalize_chunks(chunks: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the lengths of a chunk along all dimensions; ``None`` and what is missing at the end is all there is.
+    """Return the length of a chunk along each dimension; ``None`` or a missing number means the whole dimension.
 
     Examples
     --------
@@ -43,9 +43,9 @@ def normalize_chunks(chunks: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """
     given = (chunks,) if isinstance(chunks, int) else chunks
     if not isinstance(given, (tuple, list, str)):
-        raise ArgumentError(f"chunks are a tuple of ints, not {chunks!r:.80}", field="chunks")
+        raise ArgumentError(f"chunks must be a tuple of ints, not {chunks!r:.80}", field="chunks")
     if len(given) > len(shape):
-        raise MetadataError(f"{len(given)} lengths of chunks are too many for {len(shape)} dimensions", field="chunks")
+        raise MetadataError(f"chunks of {len(given)} dimensions do not fit {len(shape)} dimensions", field="chunks")
     lengths = [whole if length is None else length for length, whole in zip(given, shape)]
     return _integers([*lengths, *shape[len(given) :]], "chunks")
 
@@ -54,9 +54,9 @@ def _integers(values: Any, field: str) -> tuple[int, ...]:
     try:
         return (int(values),) if hasattr(values, "__index__") else tuple(int(value) for value in values)
     except TypeError as error:
-        raise ArgumentError(f"{values!r:.80} are no ints", field=field) from error
+        raise ArgumentError(f"{values!r:.80} is not a sequence of ints", field=field) from error
     except (ValueError, OverflowError) as error:
-        raise MetadataError(f"{values!r:.80} are no ints", field=field) from error
+        raise MetadataError(f"{values!r:.80} is not a sequence of ints", field=field) from error
 
 
 def normalize_order(order: Any) -> str:
@@ -74,7 +74,7 @@ def normalize_order(order: Any) -> str:
 
 
 def normalize_resize_args(old_shape: tuple[int, ...], *args: Any) -> tuple[int, ...]:
-    """Return the shape that the arguments of ``resize`` ask for.
+    """Return the new shape from the arguments of ``resize``.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def normalize_resize_args(old_shape: tuple[int, ...], *args: Any) -> tuple[int, 
 
 
 def normalize_axis_selection(item: Any, l: int) -> int | slice:  # noqa: E741 - the name is zarr's
-    """Return an index or a slice along a dimension with its start and stop counted from the beginning.
+    """Return an index, or a slice, along a dimension with non-negative numbers.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def normalize_axis_selection(item: Any, l: int) -> int | slice:  # noqa: E741 - 
             raise SelectionError(f"index {item} is out of bounds for {l} elements")
         return index
     if not isinstance(item, slice):
-        raise ArgumentError(f"a selection is made of ints and slices, not of {item!r:.80}")
+        raise ArgumentError(f"a selection must consist of ints and slices, not {item!r:.80}")
     if item.step not in (None, 1):
         raise NotImplementedHereError(f"the step of a slice must be 1, not {item.step}")
     start, stop = (0 if item.start is None else item.start), (l if item.stop is None else item.stop)
@@ -113,7 +113,7 @@ def normalize_axis_selection(item: Any, l: int) -> int | slice:  # noqa: E741 - 
 
 
 def normalize_array_selection(item: Any, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
-    """Return a selection as an index or a slice for each dimension.
+    """Return an index or a slice for each dimension.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def normalize_array_selection(item: Any, shape: tuple[int, ...]) -> tuple[int | 
 
 
 def is_total_slice(item: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether a selection is all there is.
+    """Return whether a selection covers the whole shape.
 
     Examples
     --------
@@ -137,13 +137,13 @@ def is_total_slice(item: Any, shape: tuple[int, ...]) -> bool:
         return True
     items = item if isinstance(item, tuple) else (item,)
     if not all(isinstance(one, (int, slice)) for one in items):
-        raise ArgumentError(f"a selection is made of ints and slices, not of {item!r:.80}")
+        raise ArgumentError(f"a selection must consist of ints and slices, not {item!r:.80}")
     wholes = [range(length) for length in shape[: len(items)]]
     return all(isinstance(one, slice) and whole[one] == whole for one, whole in zip(items, wholes))
 
 
 def get_chunk_range(selection: Sequence[int | slice], chunks: Sequence[int]) -> list[range]:
-    """Return the numbers of the chunks along each dimension that a selection in its one form is about.
+    """Return the range of chunks along each dimension that a normalized selection touches.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def get_chunk_range(selection: Sequence[int | slice], chunks: Sequence[int]) -> 
 
 
 def human_readable_size(size: float) -> str:
-    """Write a number of bytes.
+    """Return a number of bytes as text.
 
     Examples
     --------

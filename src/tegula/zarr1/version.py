@@ -1,4 +1,4 @@
-"""``zarr.version``: the version, which is that of tegula."""
+"""``zarr.version``: the version of tegula."""
 
 from tegula import __version__ as version
 

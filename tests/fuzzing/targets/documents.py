@@ -94,7 +94,7 @@ def _try_formats(store: tegula.MemoryStore) -> str:
 
 
 def explore(node: Any, depth: int = 0) -> set[str]:
-    """Do with a node what nobody expects to fail, and read it; returns what was refused."""
+    """Use a node in ways that should not fail, and read it; return what was refused."""
     notes: set[str] = set()
     str(node), repr(node), dict(node.attrs), str(node.info)
     if isinstance(node, tegula.Array):

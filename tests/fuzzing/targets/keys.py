@@ -39,7 +39,7 @@ _PIECES = (
     "outside", "%2e%2e", "%2f", "\ud800", "x" * 300, "a/" * 300, ".tegula-lock", ".tegula-", "CON", "~", "$HOME",
     "\n", ":", "file:", "\u2215", "\uff0e\uff0e", "e\u0301", " ", ". ", "C:",
 )  # fmt: skip
-_SECRET = b"what nobody may see"
+_SECRET = b"must not be visible"
 
 
 def _tidy(archive: tegula.ZipStore, folder: str) -> None:

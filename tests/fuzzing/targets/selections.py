@@ -1,4 +1,4 @@
-"""Selections of every sort, with NumPy as the judge of those that it knows."""
+"""Selections of every sort, with NumPy as the judge where it knows them."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Texts:
         """Read it, and if there are codecs in it, make an array with them."""
         try:
             parse = importlib.import_module("tegula.cli.selections")
-            options = importlib.import_module("tegula.cli.converting")
+            options = importlib.import_module("tegula.cli.convert")
         except ImportError:  # without typer there is no command line
             raise Skipped from None
         text = case["text"]

@@ -79,7 +79,7 @@ def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def mesh(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same as index arrays only, so that NumPy puts those that broadcast together first."""
+    """The same as index arrays only, whose joint axes NumPy puts first."""
     arrays = [item for item in chosen if isinstance(item, np.ndarray)]
     joint = np.broadcast_shapes(*(item.shape for item in arrays))
     rank = len(joint) + sum(isinstance(item, slice) for item in chosen)

@@ -1,4 +1,4 @@
-"""What handles read and write after the array behind them was resized."""
+"""Reads and writes of handles after the array behind them was resized."""
 
 from __future__ import annotations
 

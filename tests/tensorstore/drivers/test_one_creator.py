@@ -35,7 +35,7 @@ def test_chunks_of_an_array_that_is_gone_are_not_taken_over(driver: str, opens: 
     (place / (".zarray" if driver == "zarr" else "zarr.json")).unlink()
     before = files(place)
     assert before
-    with pytest.raises(ValueError, match=r"^ALREADY_EXISTS: .* chunks of an array that is gone.*delete_existing=True"):
+    with pytest.raises(ValueError, match=r"^ALREADY_EXISTS: .* chunks of a deleted array.*delete_existing=True"):
         create(driver, place, open=opens)
     assert files(place) == before
     again = create(driver, place, delete_existing=True)
@@ -129,7 +129,7 @@ def test_of_several_creators_one_wins(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(won) <= 1  # those that see each other may all give up
+        assert len(won) <= 1  # writers that see each other may all give up
         assert all(failure.startswith("ALREADY_EXISTS: ") for failure in failures)
         if won:
             assert tegula.open_array(place).format == {"zarr": "zarr2"}.get(won[0], won[0])

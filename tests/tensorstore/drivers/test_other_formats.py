@@ -57,6 +57,8 @@ def test_opening_modes(driver: str) -> None:
     assert fresh.read().result().tolist() == [0] * 5
     with pytest.raises(ValueError, match='Object includes extra members: "x"'):
         ts.Spec({**spec, "metadata": {"x": 1}})
+    with pytest.raises(ValueError, match='"shape": Expected array, but received: 5'):
+        ts.Spec({**spec, "metadata": {"shape": 5}})
 
 
 def test_what_a_zarr1_array_is_made_of(tmp_path: Path) -> None:

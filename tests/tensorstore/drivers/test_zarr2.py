@@ -353,7 +353,7 @@ def test_odd_members_are_refused_the_same(name: str, value: Any) -> None:
     assert found[1] == found[0]
 
 
-def test_what_is_remembered_of_a_document_is_nobodys_to_change(tmp_path: Path) -> None:
+def test_cached_documents_cannot_be_changed(tmp_path: Path) -> None:
     spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": str(tmp_path)}}
     store = ts.open(spec, create=True, dtype="uint8", shape=[3]).result()
     store.spec().to_json()["metadata"]["compressor"]["id"] = "other"

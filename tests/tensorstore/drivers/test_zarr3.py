@@ -213,3 +213,16 @@ def test_a_minimal_spec_names_the_field() -> None:
         found.append(array.spec(minimal_spec=True).to_json())
     assert found[0] == found[1]
     assert found[0]["field"] == "y"
+
+
+def test_units_with_many_digits() -> None:
+    spec = {
+        "driver": "zarr3",
+        "kvstore": "memory://",
+        "metadata": {"attributes": {"dimension_units": ["0.123456789 nm"]}},
+    }
+    context = ts.Context()
+    options: dict[str, Any] = {"dtype": "uint8", "shape": [3], "open": True, "create": True, "context": context}
+    for _ in range(2):  # a document holds fewer of them
+        array = ts.open(spec, dimension_units=["0.123456789 nm"], **options).result()
+        assert array.spec().to_json()["metadata"]["attributes"] == {"dimension_units": ["0.123457 nm"]}

@@ -199,7 +199,7 @@ def test_opened(spec: Any) -> None:
             assert repr(store.spec(**options)) == repr(other.spec(**options))
         assert repr(pickle.loads(pickle.dumps(store))) == repr(store)
     again = KvStore.open(found.spec(retain_context=True)).result()
-    if found.spec().driver == "memory":
+    if found.spec()._driver == "memory":
         found["k"] = "v"
         assert again["k"] == b"v"
         moved = found.copy()

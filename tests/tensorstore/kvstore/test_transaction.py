@@ -155,19 +155,19 @@ def test_keys_are_places(store: KvStore) -> None:
 
 
 def test_changes_are_done_again(store: KvStore) -> None:
-    """What is changed by `perform` is based on what is stored when the transaction is committed."""
+    """Changes made by `_perform` are based on the stored values at the time of the commit."""
     store["n"], store["m"] = b"1", b"5"
     transaction = Transaction()
-    staged = transaction.staged(store._store)
+    staged = transaction._staged(store._store)
 
     def add(key: str, number: int) -> None:
         path = store._path + key
         value, generation = staged.get(path, with_generation=True)
         staged.set(path, str(int(value or b"0") + number).encode(), if_generation=generation)
 
-    transaction.perform(add, "n", 1)
-    transaction.perform(add, "n", 1)
-    transaction.perform(add, "m", 1)
+    transaction._perform(add, "n", 1)
+    transaction._perform(add, "n", 1)
+    transaction._perform(add, "m", 1)
     store.with_transaction(transaction)["other"] = b"x"
     assert store.with_transaction(transaction)["n"] == b"3"
     store["n"] = b"100"

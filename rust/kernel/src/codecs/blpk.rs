@@ -1,11 +1,11 @@
-//! The container around the one Blosc frame in each chunk file of bcolz 1.x.
+//! `blpk`: the container around the Blosc frame in each chunk file of bcolz 1.x.
 //!
-//! Sixteen bytes: the magic `blpk`, a version, three reserved bytes and the number of frames, which always is one.
-//! Readers have never looked at them, and neither does this one: the frame says itself how long it is, and what follows
-//! it is left alone. No options.
+//! Its header has sixteen bytes: the magic `blpk`, a version, three reserved bytes and the number of frames, always one.
+//! bcolz never checked them, and neither does this codec: the frame has a length of its own, and bytes after it are
+//! ignored.
 
 use super::blosc::FrameBlocks;
-use super::{Blocks, Codec, Value};
+use super::{Blocks, Codec};
 use crate::{Error, Result};
 
 const HEADER: [u8; 16] = *b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0";
@@ -15,11 +15,8 @@ const FRAME: usize = 16;
 
 struct Container;
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    match options {
-        [] => Ok(Box::new(Container)),
-        _ => Err(Error::unsupported("blpk", format!("there is no use for the options {options:?}"))),
-    }
+pub(super) fn build() -> Box<dyn Codec> {
+    Box::new(Container)
 }
 
 /// Return the frame in a chunk file.
@@ -37,7 +34,7 @@ fn frame(data: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Return the number at a place in the header of a frame.
+/// Return the 32-bit number at an offset in the header of a frame.
 fn number(frame: &[u8], at: usize) -> usize {
     u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]) as usize
 }
@@ -58,9 +55,9 @@ impl Codec for Container {
     fn content_size(&self, head: &[u8], total: u64) -> Result<Option<usize>> {
         let Some(frame) = head.get(HEADER.len()..HEADER.len() + FRAME) else { return frame(head).map(|_| None) };
         let length = number(frame, 12);
-        let room = total.saturating_sub(HEADER.len() as u64);
-        if length < FRAME || length as u64 > room {
-            let message = format!("the frame says it is {length} bytes long, the file has {room}");
+        let available = total.saturating_sub(HEADER.len() as u64);
+        if length < FRAME || length as u64 > available {
+            let message = format!("the frame says it is {length} bytes long, the file has {available}");
             return Err(Error::codec("blpk", message));
         }
         Ok(Some(number(frame, 4)))
@@ -95,13 +92,13 @@ impl Codec for Container {
         replace(out, &[&HEADER, data])
     }
 
-    /// The blocks of the frame inside: they are found and decoded in one go with it, without the codec before this one.
+    /// Return the blocks of the frame inside, which are decoded without the Blosc codec of the chain.
     fn blocks(&self) -> Option<&dyn Blocks> {
         Some(const { &FrameBlocks { offset: HEADER.len() } })
     }
 }
 
-/// Let `out` hold some bytes instead of what it held.
+/// Replace the content of `out`.
 fn replace(out: &mut Vec<u8>, parts: &[&[u8]]) -> Result<()> {
     let bytes = parts.iter().map(|part| part.len()).sum();
     out.clear();

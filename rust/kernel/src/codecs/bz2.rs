@@ -1,11 +1,11 @@
-//! `bz2` [Int level]: bzip2 streams, of which several may follow one another.
+//! `bz2`: one or more bzip2 streams.
 
 use bzip2::Compression;
 use bzip2::{Action, Compress, Decompress, Status};
 
-use super::room::Room;
+use super::Codec;
+use super::output_buffer::OutputBuffer;
 use super::streams::{self, Follow, Sink, Step, Stream};
-use super::{Codec, Value};
 use crate::{Error, Result};
 
 const NAME: &str = "bz2";
@@ -14,26 +14,26 @@ struct Bz2 {
     level: u32,
 }
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    match options {
-        [Value::Int(level @ 1..=9)] => Ok(Box::new(Bz2 { level: *level as u32 })),
-        _ => Err(Error::unsupported(NAME, "the options are not a level from 1 to 9")),
+pub(super) fn build(level: i64) -> Result<Box<dyn Codec>> {
+    match level {
+        1..=9 => Ok(Box::new(Bz2 { level: level as u32 })),
+        _ => Err(Error::unsupported(NAME, "the level is not from 1 to 9")),
     }
 }
 
 struct Decoder(Decompress);
 
-/// Return the bytes between two counters of a stream, which are of calls that move less than 2^32 bytes.
+/// Return the difference of two counters of a stream.
 fn moved(before: u64, after: u64) -> usize {
     usize::try_from(after - before).unwrap_or(usize::MAX)
 }
 
-// SAFETY: the library counts the bytes that it takes and writes, at the places that it is given.
+// SAFETY: the library counts the bytes that it reads and writes, and keeps to the given slices.
 unsafe impl Stream for Decoder {
-    fn step(&mut self, data: &[u8], mut room: Room<'_>) -> Result<Step> {
+    fn step(&mut self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<Step> {
         let (taken, made) = (self.0.total_in(), self.0.total_out());
-        // SAFETY: the room is that large, and `MaybeUninit` may hold anything.
-        let out = unsafe { std::slice::from_raw_parts_mut(room.start().cast(), room.len()) };
+        // SAFETY: the buffer has this length, and `MaybeUninit` needs no initialisation.
+        let out = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), buffer.len()) };
         let status = self.0.decompress_uninit(data, out);
         let step = |ended| Step {
             consumed: moved(taken, self.0.total_in()),
@@ -73,7 +73,7 @@ impl Codec for Bz2 {
 
     fn encode(&self, mut data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut stream = Compress::new(Compression::new(self.level), 0);
-        let bound = data.len() / 64 + 1024; // more than the library can add to what can't be compressed
+        let bound = data.len() / 64 + 1024; // more than the library adds to incompressible data
         out.clear();
         out.try_reserve(data.len().saturating_add(bound)).map_err(|_| Error::Memory { bytes: data.len() })?;
         loop {

@@ -1,7 +1,7 @@
-//! Four bytes of checksum beside the data: `crc32c`, `crc32`, `adler32` [Bool at_start], and `fletcher32` [] after it.
+//! `crc32c`, `crc32`, `adler32` and `fletcher32`: a checksum of four bytes before or after the data.
 
-use super::room::{Resize, Resized, Room};
-use super::{Codec, Value};
+use super::Codec;
+use super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
 use crate::{Error, Result};
 
 const SIZE: usize = 4;
@@ -12,19 +12,15 @@ struct Checksum {
     at_start: bool,
 }
 
-pub(super) fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
-    let (name, sum): (_, fn(&[u8]) -> u32) = match name {
-        "crc32c" => ("crc32c", crc32c::crc32c),
-        "crc32" => ("crc32", crc32),
-        "adler32" => ("adler32", adler32),
-        _ => ("fletcher32", fletcher32),
+/// Build the checksum codec of a name.
+pub(super) fn build(name: &'static str, at_start: bool) -> Box<dyn Codec> {
+    let sum: fn(&[u8]) -> u32 = match name {
+        "crc32c" => crc32c::crc32c,
+        "crc32" => crc32,
+        "adler32" => adler32,
+        _ => fletcher32,
     };
-    let at_start = match options {
-        [Value::Bool(at_start)] if name != "fletcher32" => *at_start,
-        [] if name == "fletcher32" => false,
-        _ => return Err(Error::unsupported(name, "the options are not whether the checksum comes first")),
-    };
-    Ok(Box::new(Resized(Checksum { name, sum, at_start })))
+    Box::new(KnownSize(Checksum { name, sum, at_start }))
 }
 
 pub(crate) fn crc32(data: &[u8]) -> u32 {
@@ -37,14 +33,14 @@ fn adler32(data: &[u8]) -> u32 {
     unsafe { libdeflate_sys::libdeflate_adler32(1, data.as_ptr().cast(), data.len()) }
 }
 
-/// Words that are summed side by side.
+/// Words that are summed in parallel.
 const LANES: usize = 8;
 
-/// Words of a lane that are summed before anything is reduced: 256 · 257 / 2 · 65535 fits 32 bits.
+/// Words of a lane that are summed before a reduction: 256 · 257 / 2 · 65535 fits 32 bits.
 const ROWS: usize = 256;
 
-/// Compute the checksum of HDF5: two sums of big-endian 16-bit words, where 65535 and 0 are the same but for data of
-/// zeros only.
+/// Compute the Fletcher-32 checksum of HDF5: two sums of big-endian 16-bit words modulo 65535, where 0 becomes 65535
+/// unless all data is zero.
 fn fletcher32(data: &[u8]) -> u32 {
     let (mut low, mut high) = (0u64, 0u64);
     for block in data.chunks(2 * LANES * ROWS) {
@@ -62,7 +58,7 @@ fn fletcher32(data: &[u8]) -> u32 {
     (high as u32) << 16 | low as u32
 }
 
-/// Sum the words, and the sums that there are after each of them.
+/// Sum the words, and sum the partial sums after each of them.
 fn sum_rows(rows: std::slice::ChunksExact<'_, u8>) -> (u64, u64) {
     let (mut plain, mut weighted) = ([0u32; LANES], [0u32; LANES]);
     for row in rows {
@@ -71,28 +67,28 @@ fn sum_rows(rows: std::slice::ChunksExact<'_, u8>) -> (u64, u64) {
             weighted[lane] += plain[lane];
         }
     }
-    // word `lane` of a row counts `lane` times less than the first one
+    // word `lane` of a row occurs in `lane` fewer partial sums than the first one
     let weight = |lane: usize| LANES as u64 * u64::from(weighted[lane]) - lane as u64 * u64::from(plain[lane]);
     ((0..LANES).map(|lane| u64::from(plain[lane])).sum(), (0..LANES).map(weight).sum())
 }
 
-/// Return the number from 1 to 65535 that is the same modulo 65535, or 0 for 0.
+/// Return the number from 1 to 65535 that is equal modulo 65535, or 0 for 0.
 fn reduce(sum: u64) -> u64 {
     if sum == 0 { 0 } else { (sum - 1) % 65535 + 1 }
 }
 
 impl Checksum {
-    /// Check that the function takes the data; numcodecs refuses to sum nothing with `fletcher32`.
+    /// Check that the data is not empty for `fletcher32`, as numcodecs does.
     fn takes(&self, size: usize) -> Result<()> {
         if size == 0 && self.name == "fletcher32" {
-            return Err(Error::codec(self.name, "there is nothing to sum"));
+            return Err(Error::codec(self.name, "the data is empty"));
         }
         Ok(())
     }
 }
 
-// SAFETY: encoding writes the data and four bytes, decoding copies all but four.
-unsafe impl Resize for Checksum {
+// SAFETY: encoding writes the data and four bytes, decoding writes all but four.
+unsafe impl KnownSizeCodec for Checksum {
     fn name(&self) -> &str {
         self.name
     }
@@ -105,15 +101,15 @@ unsafe impl Resize for Checksum {
         data.len().checked_sub(SIZE).ok_or_else(|| Error::codec(self.name, "the data is shorter than its checksum"))
     }
 
-    fn encode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
         self.takes(data.len())?;
         let sum = (self.sum)(data).to_le_bytes();
         if self.at_start {
-            room.put(&sum);
-            room.after(SIZE).put(data);
+            buffer.write(&sum);
+            buffer.skip(SIZE).write(data);
         } else {
-            room.put(data);
-            room.after(data.len()).put(&sum);
+            buffer.write(data);
+            buffer.skip(data.len()).write(&sum);
         }
         Ok(())
     }
@@ -122,14 +118,14 @@ unsafe impl Resize for Checksum {
         Some(self.checked(data))
     }
 
-    fn decode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
-        room.put(self.checked(data)?);
+    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+        buffer.write(self.checked(data)?);
         Ok(())
     }
 }
 
 impl Checksum {
-    /// Return what the checksum is of, if it is.
+    /// Return the data without its checksum, after checking it.
     fn checked<'a>(&self, data: &'a [u8]) -> Result<&'a [u8]> {
         let parts = if self.at_start {
             data.split_first_chunk().map(|(sum, rest)| (rest, sum))

@@ -1,6 +1,6 @@
-//! `gzip` and `zlib` [Int level]: DEFLATE in its two containers (RFC 1952 and RFC 1950).
+//! `gzip` and `zlib`: DEFLATE in its two containers (RFC 1952 and RFC 1950), by libdeflate.
 //!
-//! Members of gzip may follow one another, with zero bytes between and after them; a zlib stream stands alone.
+//! Several gzip members may follow each other, with zero bytes between and after them; a zlib stream stands alone.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -8,18 +8,18 @@ use std::ptr::NonNull;
 
 use libdeflate_sys::{libdeflate_compressor, libdeflate_decompressor};
 
-use super::room::{Room, append};
-use super::{Codec, Value};
+use super::Codec;
+use super::output_buffer::{OutputBuffer, append};
 use crate::{Error, Result};
 
-/// For each level of zlib the one of libdeflate that takes less time and makes a mixture of numbers and text no larger.
+/// For each level of zlib, the level of libdeflate that is faster and compresses a mixture of numbers and text as well.
 const LEVELS: [usize; 10] = [0, 2, 2, 3, 4, 5, 6, 7, 7, 10];
 const DEFAULT_LEVEL: i64 = 6;
 
-/// A byte of DEFLATE stands for no more bytes than this.
+/// Largest decoded size of one byte of DEFLATE, in bytes.
 const BEST_RATIO: usize = 1032;
 
-/// What is tried first where nothing tells how much there is.
+/// Initial output size where the decoded size is not known, in bytes.
 const FIRST: usize = 64 * 1024;
 
 struct Deflate {
@@ -27,14 +27,12 @@ struct Deflate {
     level: usize,
 }
 
-pub(super) fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
-    let gzip = name == "gzip";
-    let level = match options {
-        [Value::Int(-1)] => DEFAULT_LEVEL,
-        [Value::Int(level @ 0..=9)] => *level,
-        _ => return Err(Error::unsupported(name, "the options are not a level from 0 to 9")),
-    };
-    Ok(Box::new(Deflate { gzip, level: LEVELS[level as usize] }))
+pub(super) fn build(gzip: bool, level: i64) -> Result<Box<dyn Codec>> {
+    let level = if level == -1 { DEFAULT_LEVEL } else { level };
+    match usize::try_from(level).ok().and_then(|level| LEVELS.get(level)) {
+        Some(&level) => Ok(Box::new(Deflate { gzip, level })),
+        None => Err(Error::unsupported(if gzip { "gzip" } else { "zlib" }, "the level is not from 0 to 9")),
+    }
 }
 
 struct Decoder(NonNull<libdeflate_decompressor>);
@@ -42,14 +40,14 @@ struct Encoder(NonNull<libdeflate_compressor>);
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // SAFETY: the decompressor came from the library, and nothing else has it.
+        // SAFETY: the decompressor came from the library, and is owned.
         unsafe { libdeflate_sys::libdeflate_free_decompressor(self.0.as_ptr()) };
     }
 }
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: the compressor came from the library, and nothing else has it.
+        // SAFETY: the compressor came from the library, and is owned.
         unsafe { libdeflate_sys::libdeflate_free_compressor(self.0.as_ptr()) };
     }
 }
@@ -63,7 +61,7 @@ fn decoder() -> Result<Decoder> {
     if let Some(decoder) = DECODER.take() {
         return Ok(decoder);
     }
-    // SAFETY: the function allocates, and returns null where it can't.
+    // SAFETY: the function only allocates; it returns null if that fails.
     let made = unsafe { libdeflate_sys::libdeflate_alloc_decompressor() };
     NonNull::new(made).map(Decoder).ok_or(Error::Memory { bytes: FIRST })
 }
@@ -72,33 +70,33 @@ fn encoder(level: usize) -> Result<Encoder> {
     if let Some(encoder) = ENCODERS.with_borrow_mut(|kept| kept[level].take()) {
         return Ok(encoder);
     }
-    // SAFETY: the function allocates, and returns null where it can't.
+    // SAFETY: the function only allocates; it returns null if that fails.
     let made = unsafe { libdeflate_sys::libdeflate_alloc_compressor(level as c_int) };
     NonNull::new(made).map(Encoder).ok_or(Error::Memory { bytes: 1 << 20 })
 }
 
-/// What came of decoding a member.
+/// The result of decoding one member or stream.
 enum Found {
-    /// So many bytes of input were one, and made so many bytes of output.
+    /// Bytes of input consumed, and bytes of output written.
     Member(usize, usize),
-    /// The room is too small.
+    /// The output buffer is too small.
     Short,
-    /// It is none.
+    /// The data is damaged.
     Damaged,
 }
 
 impl Deflate {
-    fn decode_member(&self, decoder: &mut Decoder, data: &[u8], mut room: Room<'_>) -> Found {
+    fn decode_member(&self, decoder: &mut Decoder, data: &[u8], mut buffer: OutputBuffer<'_>) -> Found {
         let inflate = if self.gzip {
             libdeflate_sys::libdeflate_gzip_decompress_ex
         } else {
             libdeflate_sys::libdeflate_zlib_decompress_ex
         };
         let (mut consumed, mut produced) = (0, 0);
-        // SAFETY: the decompressor is ours, and the library keeps to the two places and sizes that it is given.
+        // SAFETY: the decompressor is owned, and the library keeps to the given addresses and sizes.
         let result = unsafe {
-            let (from, to) = (data.as_ptr().cast(), room.start().cast());
-            inflate(decoder.0.as_ptr(), from, data.len(), to, room.len(), &mut consumed, &mut produced)
+            let (from, to) = (data.as_ptr().cast(), buffer.as_mut_ptr().cast());
+            inflate(decoder.0.as_ptr(), from, data.len(), to, buffer.len(), &mut consumed, &mut produced)
         };
         match result {
             libdeflate_sys::libdeflate_result_LIBDEFLATE_SUCCESS => Found::Member(consumed, produced),
@@ -107,7 +105,7 @@ impl Deflate {
         }
     }
 
-    /// Return what follows a member: nothing, or another one.
+    /// Return the data after a member: empty, or another member.
     fn following<'a>(&self, data: &'a [u8]) -> Result<&'a [u8]> {
         if self.gzip {
             let zeros = data.iter().take_while(|&&byte| byte == 0).count();
@@ -129,11 +127,11 @@ impl Deflate {
         Error::codec(self.name(), format!("there are more than {limit} bytes"))
     }
 
-    /// Guess how much `data` decodes to: the last member of gzip says it, modulo 2^32.
+    /// Estimate the decoded size of `data`; gzip has the size of the last member at its end, modulo 2^32.
     fn guess(&self, data: &[u8]) -> usize {
-        let told = if self.gzip { data.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size)) } else { 0 };
-        match usize::try_from(told) {
-            Ok(told) if told > 0 => told,
+        let reported = if self.gzip { data.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size)) } else { 0 };
+        match usize::try_from(reported) {
+            Ok(reported) if reported > 0 => reported,
             _ => data.len().saturating_mul(4).max(FIRST),
         }
     }
@@ -146,10 +144,10 @@ impl Codec for Deflate {
 
     fn decode(&self, mut data: &[u8], out: &mut [u8]) -> Result<()> {
         let (size, mut done) = (out.len(), 0);
-        let mut room = Room::of(out);
+        let mut buffer = OutputBuffer::new(out);
         let mut decoder = decoder()?;
         loop {
-            match self.decode_member(&mut decoder, data, room.after(done)) {
+            match self.decode_member(&mut decoder, data, buffer.skip(done)) {
                 Found::Member(consumed, produced) => {
                     done += produced;
                     data = self.following(data.get(consumed..).unwrap_or_default())?;
@@ -173,10 +171,10 @@ impl Codec for Deflate {
             let most = (limit - out.len()).min(data.len().saturating_mul(BEST_RATIO));
             let size = guess.min(most);
             let mut found = Found::Damaged;
-            // SAFETY: the library has written as many bytes as it says.
+            // SAFETY: the library has written as many bytes as it reports.
             unsafe {
-                append(out, size, |room| {
-                    found = self.decode_member(&mut decoder, data, room);
+                append(out, size, |buffer| {
+                    found = self.decode_member(&mut decoder, data, buffer);
                     Ok(if let Found::Member(_, produced) = found { produced } else { 0 })
                 })?;
             }
@@ -197,23 +195,23 @@ impl Codec for Deflate {
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let encoder = encoder(self.level)?;
         let (compress, bound) = if self.gzip {
-            // SAFETY: the function computes a number.
+            // SAFETY: the function only computes a number.
             (libdeflate_sys::libdeflate_gzip_compress as unsafe extern "C" fn(_, _, _, _, _) -> _, unsafe {
                 libdeflate_sys::libdeflate_gzip_compress_bound(encoder.0.as_ptr(), data.len())
             })
         } else {
-            // SAFETY: the function computes a number.
+            // SAFETY: the function only computes a number.
             (libdeflate_sys::libdeflate_zlib_compress as unsafe extern "C" fn(_, _, _, _, _) -> _, unsafe {
                 libdeflate_sys::libdeflate_zlib_compress_bound(encoder.0.as_ptr(), data.len())
             })
         };
         out.clear();
-        // SAFETY: the compressor is ours, the library keeps to the two places and sizes that it is given, and has written
-        // as many bytes as it says.
+        // SAFETY: the compressor is owned, and the library keeps to the given addresses and sizes and has written as many
+        // bytes as it reports.
         unsafe {
-            append(out, bound, |mut room| {
-                let (from, to) = (data.as_ptr().cast(), room.start().cast());
-                match compress(encoder.0.as_ptr(), from, data.len(), to, room.len()) {
+            append(out, bound, |mut buffer| {
+                let (from, to) = (data.as_ptr().cast(), buffer.as_mut_ptr().cast());
+                match compress(encoder.0.as_ptr(), from, data.len(), to, buffer.len()) {
                     0 => Err(Error::codec(self.name(), "the data can't be compressed")),
                     size => Ok(size),
                 }

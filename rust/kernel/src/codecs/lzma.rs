@@ -1,18 +1,18 @@
-//! `lzma` [Int format, Int check, Int preset or None]: the XZ and LZMA formats as Python's `lzma` has them, without
-//! filters of their own. Streams of XZ may follow one another, with zero bytes between them; those of LZMA may not.
+//! `lzma`: the XZ and LZMA formats of Python's `lzma` module, without custom filters. Several XZ streams may follow each
+//! other, with zero bytes between them; LZMA streams stand alone.
 
 use liblzma::stream::{Action, Check, Error as LzmaError, LzmaOptions, Status, Stream as Library};
 
-use super::room::Room;
+use super::Codec;
+use super::output_buffer::OutputBuffer;
 use super::streams::{self, Follow, Sink, Step, Stream};
-use super::{Codec, Value};
 use crate::{Error, Result};
 
 const NAME: &str = "lzma";
 const DEFAULT_PRESET: u32 = 6;
 const EXTREME: i64 = 1 << 31;
 
-/// Memory that a stream may ask for where the chunk is smaller; the highest preset takes half of it.
+/// Memory limit of a decoder for small chunks, in bytes; the highest preset needs half of it.
 const DICTIONARY: u64 = 1 << 27;
 
 struct Lzma {
@@ -21,23 +21,24 @@ struct Lzma {
     preset: u32,
 }
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    let [Value::Int(format @ 1..=2), Value::Int(check), preset] = options else {
-        return Err(Error::unsupported(NAME, "the options are not a format (XZ or LZMA), a check and a preset"));
+pub(super) fn build(container: i64, check: i64, preset: Option<i64>) -> Result<Box<dyn Codec>> {
+    let alone = match container {
+        1 => false,
+        2 => true,
+        _ => return Err(Error::unsupported(NAME, "the container format is neither XZ nor LZMA")),
     };
     let preset = match preset {
-        Value::None => DEFAULT_PRESET,
-        Value::Int(preset) if matches!(preset & !EXTREME, 0..=9) => *preset as u32,
-        _ => return Err(Error::unsupported(NAME, "the preset is none")),
+        None => DEFAULT_PRESET,
+        Some(preset) if matches!(preset & !EXTREME, 0..=9) => preset as u32,
+        Some(_) => return Err(Error::unsupported(NAME, "the preset is not from 0 to 9")),
     };
-    let alone = *format == 2;
     let check = match check {
         -1 if !alone => Check::Crc64,
         -1 | 0 => Check::None,
         1 if !alone => Check::Crc32,
         4 if !alone => Check::Crc64,
         10 if !alone => Check::Sha256,
-        _ => return Err(Error::unsupported(NAME, "the format has no such check")),
+        _ => return Err(Error::unsupported(NAME, "the container format has no such check")),
     };
     Ok(Box::new(Lzma { alone, check, preset }))
 }
@@ -46,21 +47,21 @@ pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
 fn failed(error: LzmaError) -> Error {
     match error {
         LzmaError::Mem => Error::Memory { bytes: DICTIONARY as usize },
-        other => Error::codec(NAME, format!("the library says: {other}")),
+        other => Error::codec(NAME, format!("liblzma reports: {other}")),
     }
 }
 
 struct Decoder(Library);
 
-// SAFETY: the library counts the bytes that it takes and writes, at the places that it is given.
+// SAFETY: the library counts the bytes that it reads and writes, and keeps to the given slices.
 unsafe impl Stream for Decoder {
-    fn step(&mut self, data: &[u8], mut room: Room<'_>) -> Result<Step> {
+    fn step(&mut self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<Step> {
         let (taken, made) = (self.0.total_in(), self.0.total_out());
-        // SAFETY: the room is that large, and `MaybeUninit` may hold anything.
-        let out = unsafe { std::slice::from_raw_parts_mut(room.start().cast(), room.len()) };
+        // SAFETY: the buffer has this length, and `MaybeUninit` needs no initialisation.
+        let out = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), buffer.len()) };
         let status = self.0.process_uninit(data, out, Action::Run).map_err(failed)?;
         Ok(Step {
-            consumed: (self.0.total_in() - taken) as usize, // both are within slices
+            consumed: (self.0.total_in() - taken) as usize, // within the slice
             produced: (self.0.total_out() - made) as usize,
             ended: matches!(status, Status::StreamEnd),
         })

@@ -1,5 +1,4 @@
-//! Codecs that make bytes of bytes. What comes before them in a chain (the order of axes and of bytes, shards) is
-//! no codec here but a matter of strides; see `array`.
+//! Bytes-to-bytes codecs. `chain` applies them; it also does the earlier steps of a chain: axis order, byte order, shards.
 
 mod blosc;
 mod blpk;
@@ -9,7 +8,10 @@ mod deflate;
 mod filters;
 mod lz4;
 mod lzma;
-mod room;
+mod options;
+mod output_buffer;
+
+pub mod sequence;
 mod streams;
 pub mod vlen;
 mod zstd;
@@ -17,71 +19,59 @@ mod zstd;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::{Error, Result};
+use crate::Result;
 
-/// One member of a codec's configuration; the module of each codec says which it takes, in which order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// Nothing, or a default.
-    None,
-    /// A truth value.
-    Bool(bool),
-    /// A whole number.
-    Int(i64),
-    /// Any other number.
-    Float(f64),
-    /// A name, or a data type as NumPy spells it (`<u2`).
-    Text(String),
-}
+pub use options::{BloscOptions, Number, Options};
 
-/// A codec that makes bytes of bytes. It holds no state: contexts and buffers that are worth keeping belong to the
-/// thread (`thread_local!`), so that one codec serves all threads.
+/// A bytes-to-bytes codec. It holds no state: contexts and buffers are cached by each thread (`thread_local!`), so that
+/// all threads share one codec.
 ///
-/// Decoders trust nothing: every length is checked against the bytes that are there before anything is allocated or
-/// written, and whatever comes in ends in `Ok` or `Err`, soon.
+/// Decoders do not trust their input: every length is checked against the available bytes before anything is allocated
+/// or written, and any input ends in `Ok` or `Err` in bounded time.
 pub trait Codec: Send + Sync {
-    /// The name for errors.
+    /// Return the name of the codec, for errors.
     fn name(&self) -> &str;
 
-    /// How many bytes `size` bytes take once encoded, if that does not depend on their values.
+    /// Return the encoded size of `size` bytes, if it does not depend on their values.
     fn encoded_size(&self, _size: usize) -> Option<usize> {
         None
     }
 
-    /// How many bytes `data` decodes to, as far as it can be told without decoding.
+    /// Return the decoded size of `data`, if it is known without decoding.
     fn decoded_size(&self, _data: &[u8]) -> Result<Option<usize>> {
         Ok(None)
     }
 
-    /// How many bytes the whole chain decodes to, as far as the first 256 bytes tell of `total` that are encoded.
+    /// Return the decoded size of a whole chain that ends with this codec, if it is known from the first 256 of `total`
+    /// encoded bytes.
     fn content_size(&self, _head: &[u8], _total: u64) -> Result<Option<usize>> {
         Ok(None)
     }
 
-    /// Decode into exactly `out.len()` bytes; anything else is an error. `out` may hold anything before, and after an error.
+    /// Decode to exactly `out.len()` bytes. The content of `out` is undefined after an error.
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()>;
 
-    /// Decode what may be up to `limit` bytes long, replacing what `out` holds.
+    /// Decode to at most `limit` bytes, which replace the content of `out`.
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()>;
 
-    /// Whether decoding is slow next to copying memory (several nanoseconds a byte).
+    /// Return whether decoding is much slower than copying memory (several nanoseconds per byte).
     fn is_slow(&self) -> bool {
         true
     }
 
-    /// Encode, replacing what `out` holds.
+    /// Encode; the result replaces the content of `out`.
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()>;
 
-    /// As `encode`, to the same bytes, by up to `threads` threads if there is enough to do for them.
+    /// Encode to the same bytes as `encode`, with up to `threads` threads if that pays.
     fn encode_by(&self, data: &[u8], _threads: usize, out: &mut Vec<u8>) -> Result<()> {
         self.encode(data, out)
     }
 
-    /// Encode content that differs from that of `old` only in some blocks: these are encoded anew, the others stay as they
-    /// are encoded. `None` if everything had better be encoded anew.
+    /// Encode content that differs from that of `old` only in some blocks: the encoded bytes of all others are kept. `None`
+    /// if the whole content has to be encoded.
     ///
-    /// `table` is what the layout of `old` says, `changed` are the numbers of blocks, in order. Of `content` only these
-    /// blocks are looked at. The result is the encoded data in pieces, which are parts of `old` and `out`.
+    /// `table` is the table of blocks of `old`, `changed` are the numbers of the changed blocks, in order. Only these
+    /// blocks of `content` are read. The result is the encoded data in pieces, which are parts of `old` and `out`.
     fn replace<'o>(
         &self,
         _old: &'o [u8],
@@ -94,31 +84,31 @@ pub trait Codec: Send + Sync {
         Ok(None)
     }
 
-    /// What `data` holds for the codec before, where it is there to be borrowed, once it is checked (checksums).
+    /// Return the decoded bytes where they are a part of `data`, after checking them (checksums, containers).
     fn payload<'a>(&self, _data: &'a [u8]) -> Option<Result<&'a [u8]>> {
         None
     }
 
-    /// The codec's way to decode parts of its content, if it has one.
+    /// Return the interface for decoding single blocks, if the codec has one.
     fn blocks(&self) -> Option<&dyn Blocks> {
         None
     }
 }
 
-/// Codecs whose content is made of blocks that can be decoded on their own (Blosc).
+/// A codec whose content consists of blocks that can be decoded separately (Blosc).
 pub trait Blocks: Send + Sync {
-    /// How many bytes from the start of the encoded data are worth reading first to know where its blocks are.
+    /// Return how many bytes of the encoded data to read first in order to locate its blocks.
     fn head_size(&self, content: usize) -> usize;
 
-    /// Find the blocks.
+    /// Locate the blocks.
     ///
-    /// `head` is the beginning of the encoded data (all of it, if it is short); `total` its whole length. `content` is
-    /// how many bytes it has to decode to. Where `head` does not reach far enough the answer is `Layout::More`.
+    /// `head` is the beginning of the encoded data (all of it, if it is short), `total` its length, and `content` the
+    /// decoded size. If `head` is too short the result is `Layout::More`.
     fn layout(&self, head: &[u8], total: u64, content: usize) -> Result<Layout>;
 
-    /// Decode block `index` from its encoded bytes (`layout.ranges[index]`) into `out`, of exactly its length.
+    /// Decode block `index` from its encoded bytes (`layout.ranges[index]`) to `out`, which has exactly its length.
     ///
-    /// Of its content only the bytes `needed` are asked for; the rest of `out` holds anything afterwards.
+    /// Only the bytes `needed` of the block have to be decoded; the rest of `out` is undefined.
     fn decode_block(
         &self,
         layout: &BlockTable,
@@ -129,57 +119,69 @@ pub trait Blocks: Send + Sync {
     ) -> Result<()>;
 }
 
-/// What the head of encoded data tells about its blocks.
+/// The layout of encoded data, as far as its head shows it.
 #[derive(Debug)]
 pub enum Layout {
-    /// So many bytes of the head are needed to tell.
+    /// The head has to be this long, in bytes.
     More(usize),
-    /// The content is not encoded: it lies at this offset as it is.
+    /// The content is stored uncompressed at this offset.
     Plain(u64),
-    /// Where the blocks are.
+    /// The location of the blocks.
     Blocks(BlockTable),
 }
 
-/// Where the blocks of encoded data are.
+/// The location of the blocks of encoded data.
 #[derive(Debug)]
 pub struct BlockTable {
-    /// Bytes of content in each block but perhaps the last.
+    /// Bytes of content in each block; the last may be shorter.
     pub block: usize,
-    /// Bytes of content in all.
+    /// Bytes of content in all blocks.
     pub content: usize,
-    /// For each block the range of encoded data that holds all of it (it may hold more).
+    /// For each block, a range of the encoded data that includes all of it.
     pub ranges: Vec<(u64, u64)>,
-    /// What the codec wants to remember of the header.
+    /// The header, for the codec.
     pub header: [u8; 16],
 }
 
 impl BlockTable {
-    /// Bytes of content in block `index`.
+    /// Return the bytes of content in block `index`.
     pub fn len(&self, index: usize) -> usize {
         self.block.min(self.content - index * self.block)
     }
 
-    /// Whether there are no blocks.
+    /// Return whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 }
 
-/// Build the codec called `name` from its options.
-pub fn build(name: &str, options: &[Value]) -> Result<Box<dyn Codec>> {
-    match name {
-        "blosc" => blosc::build(options),
-        "blpk" => blpk::build(options),
-        "bz2" => bz2::build(options),
-        "crc32c" | "crc32" | "adler32" | "fletcher32" => checksums::build(name, options),
-        "gzip" | "zlib" => deflate::build(name, options),
-        "shuffle" | "delta" | "fixedscaleoffset" | "quantize" | "bitround" | "packbits" => {
-            filters::build(name, options)
+/// Build a codec.
+///
+/// # Errors
+///
+/// `Unsupported` if an option is out of range.
+pub fn build(options: &Options) -> Result<Box<dyn Codec>> {
+    match options {
+        Options::Adler32 { at_start } => Ok(checksums::build("adler32", *at_start)),
+        Options::BitRound { keepbits, dtype } => filters::bitround::build(*keepbits, dtype),
+        Options::Blosc(options) => blosc::build(options),
+        Options::Blpk => Ok(blpk::build()),
+        Options::Bz2 { level } => bz2::build(*level),
+        Options::Crc32 { at_start } => Ok(checksums::build("crc32", *at_start)),
+        Options::Crc32c { at_start } => Ok(checksums::build("crc32c", *at_start)),
+        Options::Delta { dtype, astype } => filters::delta::build(dtype, astype),
+        Options::FixedScaleOffset { offset, scale, dtype, astype } => {
+            filters::scale::build_fixed(*offset, *scale, dtype, astype)
         }
-        "lz4" => lz4::build(options),
-        "lzma" => lzma::build(options),
-        "zstd" => zstd::build(options),
-        _ => Err(Error::unsupported(name, "the kernel has no such codec")),
+        Options::Fletcher32 => Ok(checksums::build("fletcher32", false)),
+        Options::Gzip { level } => deflate::build(true, *level),
+        Options::Lz4 { acceleration } => lz4::build(*acceleration),
+        Options::Lzma { container, check, preset } => lzma::build(*container, *check, *preset),
+        Options::PackBits => Ok(filters::packbits::build()),
+        Options::Quantize { digits, dtype, astype } => filters::scale::build_quantize(*digits, dtype, astype),
+        Options::Shuffle { elementsize } => filters::shuffle::build(*elementsize),
+        Options::Zlib { level } => deflate::build(false, *level),
+        Options::Zstd { level, checksum } => zstd::build(*level, *checksum),
     }
 }
 
@@ -205,15 +207,15 @@ pub const NAMES: &[&str] = &[
     "zstd",
 ];
 
-/// The versions of the libraries within, as they tell them themselves.
+/// Return the versions of the libraries, as they report them.
 pub fn versions() -> BTreeMap<&'static str, String> {
     let number = |number: u32| format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
-    // SAFETY: these functions take nothing and give numbers.
+    // SAFETY: these functions only return numbers.
     let (lz4, zstd) = unsafe { (lz4_sys::LZ4_versionNumber() as u32, zstd_sys::ZSTD_versionNumber()) };
     BTreeMap::from([("lz4", number(lz4)), ("zstd", number(zstd))])
 }
 
-/// The instruction sets that are used where they pay.
+/// Return the instruction sets that the kernel uses on this machine.
 pub fn features() -> Vec<&'static str> {
     let mut found = Vec::new();
     #[cfg(target_arch = "x86_64")]

@@ -1,15 +1,15 @@
-//! Compressed streams that stop where their room ends: the loop that bzip2 and LZMA share.
+//! The decoding loop for streaming decompressors. Called by `bz2` and `lzma`.
 //!
-//! A stream that has filled all the room is given one byte more: that tells whether it holds more than it should.
+//! A stream that has filled the output gets one byte more, which shows whether it is longer than it should be.
 
-use super::room::{Room, append};
+use super::output_buffer::{OutputBuffer, append};
 use crate::{Error, Result};
 
-/// What a decoder has done in one call.
+/// The result of one call of a decoder.
 pub(super) struct Step {
-    /// Bytes of input that it has taken.
+    /// Bytes of input consumed.
     pub consumed: usize,
-    /// Bytes of output that it has written.
+    /// Bytes of output written.
     pub produced: usize,
     /// Whether the stream has ended.
     pub ended: bool,
@@ -19,10 +19,10 @@ pub(super) struct Step {
 ///
 /// # Safety
 ///
-/// `step` has written as many bytes at the start of its room as it says, and taken no more input than there is.
+/// `step` returns the number of bytes that it has written at the start of its buffer, and consumes no more than the input.
 pub(super) unsafe trait Stream {
-    /// Go on as far as input and room allow.
-    fn step(&mut self, data: &[u8], room: Room<'_>) -> Result<Step>;
+    /// Decode as far as input and buffer allow.
+    fn step(&mut self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<Step>;
 }
 
 /// What may follow a stream.
@@ -31,18 +31,19 @@ pub(super) enum Follow {
     Nothing,
     /// More streams.
     Streams,
-    /// More streams, with zero bytes between and after them, a multiple of so many.
+    /// More streams, with zero bytes between and after them: a multiple of this number.
     Padded(usize),
 }
 
-/// Where decoded bytes go.
+/// The target of decoded bytes.
 pub(super) enum Sink<'a> {
-    /// Into exactly this many bytes, of which so many are there.
+    /// A slice, and the number of bytes already written to it.
     Exact(&'a mut [u8], usize),
-    /// Into a vector of at most so many bytes.
+    /// A vector of at most this length.
     UpTo(&'a mut Vec<u8>, usize),
 }
 
+/// Initial capacity of a vector, in bytes.
 const FIRST: usize = 64 * 1024;
 
 impl Sink<'_> {
@@ -60,11 +61,11 @@ impl Sink<'_> {
         }
     }
 
-    /// Let the stream write into what room there is, or can be made.
+    /// Decode into the free space of the target, which grows if it can.
     fn step(&mut self, stream: &mut dyn Stream, data: &[u8]) -> Result<Step> {
         match self {
             Sink::Exact(out, done) => {
-                let step = stream.step(data, Room::of(out).after(*done))?;
+                let step = stream.step(data, OutputBuffer::new(out).skip(*done))?;
                 *done += step.produced;
                 Ok(step)
             }
@@ -72,10 +73,10 @@ impl Sink<'_> {
                 let spare = out.capacity() - out.len();
                 let size = if spare > 0 { spare } else { out.len().max(FIRST) }.min(*limit - out.len());
                 let mut found = None;
-                // SAFETY: a stream writes as many bytes as it says.
+                // SAFETY: a stream writes as many bytes as it returns.
                 unsafe {
-                    append(out, size, |room| {
-                        let step = stream.step(data, room)?;
+                    append(out, size, |buffer| {
+                        let step = stream.step(data, buffer)?;
                         Ok(found.insert(step).produced)
                     })?;
                 }
@@ -85,7 +86,7 @@ impl Sink<'_> {
     }
 }
 
-/// Decode one stream or several into `sink`; return how many bytes there are.
+/// Decode one or more streams into `sink`; return the number of decoded bytes.
 pub(super) fn decode<S: Stream>(
     name: &str,
     start: impl Fn() -> Result<S>,
@@ -95,10 +96,12 @@ pub(super) fn decode<S: Stream>(
 ) -> Result<usize> {
     let mut total = 0;
     loop {
+        // one stream, to its end; a full target gets one more byte to detect a longer stream
         let mut stream = start()?;
         loop {
             let (mut probe, full) = ([0], sink.full());
-            let step = if full { stream.step(data, Room::of(&mut probe))? } else { sink.step(&mut stream, data)? };
+            let step =
+                if full { stream.step(data, OutputBuffer::new(&mut probe))? } else { sink.step(&mut stream, data)? };
             if full && step.produced > 0 {
                 return Err(Error::codec(name, format!("there are more than {} bytes", sink.limit())));
             }
@@ -111,6 +114,7 @@ pub(super) fn decode<S: Stream>(
                 return Err(Error::codec(name, "the compressed data is truncated"));
             }
         }
+        // what follows it
         if let Follow::Padded(unit) = follow {
             let zeros = data.iter().take_while(|&&byte| byte == 0).count();
             data = if zeros % unit == 0 { &data[zeros..] } else { data };

@@ -1,6 +1,6 @@
-//! Text and bytes of any length: the layout of `vlen-utf8` and `vlen-bytes`.
+//! Variable-length strings: the layout of `vlen-utf8` and `vlen-bytes`. Called by the Python module.
 //!
-//! The number of elements comes first, then each element behind its length in bytes; all numbers are little-endian
+//! The number of elements comes first, then each element after its length in bytes; all numbers are little-endian
 //! 32-bit integers.
 
 use crate::{Error, Result};
@@ -13,22 +13,22 @@ fn number(data: &[u8], position: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(*bytes)).ok()
 }
 
-/// Find where each of `expected` elements begins and ends in `data`.
+/// Locate each of `expected` elements in `data`: return its start and end.
 ///
 /// # Errors
 ///
-/// `Codec` if there are more or fewer elements, or if their lengths do not add up to that of the data.
+/// `Codec` if there are more or fewer elements, or if their lengths do not add up to the length of the data.
 pub fn parse(data: &[u8], expected: usize) -> Result<Vec<(usize, usize)>> {
     let least = expected.checked_add(1).and_then(|count| count.checked_mul(NUMBER));
     if least.is_none_or(|least| data.len() < least) || number(data, 0) != Some(expected) {
-        return Err(Error::codec(NAME, format!("the data is not that of {expected} elements")));
+        return Err(Error::codec(NAME, format!("the data does not hold {expected} elements")));
     }
     let mut ranges = Vec::new();
     ranges.try_reserve_exact(expected).map_err(|_| Error::Memory { bytes: expected })?;
     let mut position = NUMBER;
     for _ in 0..expected {
         let length = number(data, position);
-        let start = position + NUMBER; // within the data wherever there is a length
+        let start = position + NUMBER; // within the data if there is a length
         position = match length {
             Some(length) if length <= data.len() - start => start + length,
             _ => return Err(Error::codec(NAME, "the data ends before its last element")),
@@ -41,11 +41,11 @@ pub fn parse(data: &[u8], expected: usize) -> Result<Vec<(usize, usize)>> {
     Ok(ranges)
 }
 
-/// Find the elements as `parse` does, and check that each is UTF-8.
+/// Locate the elements as `parse` does, and check that each is UTF-8.
 ///
 /// # Errors
 ///
-/// As `parse`, and `Codec` if an element is not UTF-8.
+/// Those of `parse`, and `Codec` if an element is not UTF-8.
 pub fn parse_text(data: &[u8], expected: usize) -> Result<Vec<(usize, usize)>> {
     let ranges = parse(data, expected)?;
     for (index, &(start, end)) in ranges.iter().enumerate() {
@@ -56,11 +56,11 @@ pub fn parse_text(data: &[u8], expected: usize) -> Result<Vec<(usize, usize)>> {
     Ok(ranges)
 }
 
-/// Encode `items`, replacing what `out` holds.
+/// Encode `items`; the result replaces the content of `out`.
 ///
 /// # Errors
 ///
-/// `Codec` if there are too many items, or one is too long, for a 32-bit number; `Memory` if there is none.
+/// `Codec` if the number of items or a length exceeds 32 bits; `Memory` if there is not enough.
 pub fn join(items: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
     let pack = |size: usize| match u32::try_from(size) {
         Ok(size) => Ok(size.to_le_bytes()),

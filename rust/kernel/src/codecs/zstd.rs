@@ -1,7 +1,7 @@
-//! `zstd` [Int level, Bool checksum]: Zstandard frames (RFC 8878).
+//! `zstd`: Zstandard frames (RFC 8878).
 //!
-//! A frame usually says how much it holds; its blocks, each of which holds at most 128 KiB, tell how much it can hold.
-//! Every frame is walked through before the library sees it, so that no header has to be believed.
+//! The header of a frame usually has the decoded size. Its blocks, each of at most 128 KiB, give an upper limit: every
+//! frame is traversed before the library decodes it, so that no header has to be trusted.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -9,15 +9,15 @@ use std::ptr::NonNull;
 
 use zstd_sys::{ZSTD_CCtx, ZSTD_DCtx, ZSTD_cParameter};
 
-use super::room::{Room, append};
-use super::{Codec, Value};
+use super::Codec;
+use super::output_buffer::{OutputBuffer, append};
 use crate::{Error, Result};
 
 const NAME: &str = "zstd";
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const BLOCK: usize = 128 * 1024;
 
-/// Contexts that have grown beyond this (at the highest levels) are not kept.
+/// Larger contexts (of the highest levels) are not cached, in bytes.
 const KEPT: usize = 32 << 20;
 
 struct Zstd {
@@ -25,21 +25,19 @@ struct Zstd {
     checksum: bool,
 }
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    match options {
-        [Value::Int(level @ -131_072..=22), Value::Bool(checksum)] => {
-            Ok(Box::new(Zstd { level: *level as c_int, checksum: *checksum }))
-        }
-        _ => Err(Error::unsupported(NAME, "the options are not a level up to 22 and whether to add a checksum")),
+pub(super) fn build(level: i64, checksum: bool) -> Result<Box<dyn Codec>> {
+    match level {
+        -131_072..=22 => Ok(Box::new(Zstd { level: level as c_int, checksum })),
+        _ => Err(Error::unsupported(NAME, "the level is not from -131072 to 22")),
     }
 }
 
-/// What is known of a frame before it is decoded.
+/// A frame before it is decoded.
 struct Frame<'a> {
     data: &'a [u8],
-    /// The size that the header gives, if it gives one.
+    /// The decoded size in the header, if it has one.
     known: Option<usize>,
-    /// The most that the blocks can hold.
+    /// Upper limit of the decoded size, by the blocks.
     bound: usize,
 }
 
@@ -56,9 +54,10 @@ fn number(data: &[u8], position: usize, width: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes))
 }
 
-/// Cut the next frame off `data`; nothing, if it is one to skip.
+/// Split the next frame from `data`; `None` for a skippable frame.
 fn next_frame<'a>(data: &mut &'a [u8]) -> Result<Option<Frame<'a>>> {
     let all = *data;
+    // a skippable frame, or the magic number
     let &[a, b, c, d, descriptor, _, _, _, ..] = all else { return Err(truncated()) };
     if a >> 4 == 5 && [b, c, d] == [0x2a, 0x4d, 0x18] {
         let size = number(all, 4, 4).and_then(|size| usize::try_from(size).ok()).ok_or_else(truncated)?;
@@ -68,6 +67,7 @@ fn next_frame<'a>(data: &mut &'a [u8]) -> Result<Option<Frame<'a>>> {
     if [a, b, c, d] != MAGIC {
         return Err(Error::codec(NAME, "this is not a frame"));
     }
+    // the fields of the header: window descriptor, dictionary, content size
     let single = usize::from(descriptor >> 5 & 1);
     let start = 6 - single + [0, 1, 2, 4][usize::from(descriptor & 3)];
     let width = [single, 2, 4, 8][usize::from(descriptor >> 6)];
@@ -78,24 +78,25 @@ fn next_frame<'a>(data: &mut &'a [u8]) -> Result<Option<Frame<'a>>> {
         let size = size.saturating_add(if width == 2 { 256 } else { 0 });
         Some(usize::try_from(size).unwrap_or(usize::MAX))
     };
-    let (end, bound) = walk_blocks(all, start + width)?;
+    // the blocks, and perhaps a checksum
+    let (end, bound) = traverse_blocks(all, start + width)?;
     let end = end + if descriptor & 4 == 0 { 0 } else { 4 };
     let (frame, rest) = all.split_at_checked(end).ok_or_else(truncated)?;
     if known.is_some_and(|known| known > bound) {
-        return Err(Error::codec(NAME, "the frame says it holds more than its blocks can"));
+        return Err(Error::codec(NAME, "the size in the header exceeds that of the blocks"));
     }
     *data = rest;
     Ok(Some(Frame { data: frame, known, bound }))
 }
 
-/// Return where the blocks that begin at `position` end, and how much they can hold.
-fn walk_blocks(data: &[u8], mut position: usize) -> Result<(usize, usize)> {
+/// Return the end of the blocks that begin at `position`, and the upper limit of their decoded size.
+fn traverse_blocks(data: &[u8], mut position: usize) -> Result<(usize, usize)> {
     let mut bound = 0usize;
     loop {
         let header = number(data, position, 3).ok_or_else(truncated)? as usize; // 24 bits
         let (last, kind, size) = (header & 1 == 1, header >> 1 & 3, header >> 3);
         if kind == 3 || size > BLOCK {
-            return Err(Error::codec(NAME, "the frame has a block of no known kind"));
+            return Err(Error::codec(NAME, "the frame has a block of an unknown kind"));
         }
         bound = bound.saturating_add(if kind == 2 { BLOCK } else { size });
         position += 3 + if kind == 1 { 1 } else { size }; // not far beyond the data's end
@@ -113,14 +114,14 @@ struct Encoder(NonNull<ZSTD_CCtx>);
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // SAFETY: the context came from the library, and nothing else has it.
+        // SAFETY: the context came from the library, and is owned.
         unsafe { zstd_sys::ZSTD_freeDCtx(self.0.as_ptr()) };
     }
 }
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: the context came from the library, and nothing else has it.
+        // SAFETY: the context came from the library, and is owned.
         unsafe { zstd_sys::ZSTD_freeCCtx(self.0.as_ptr()) };
     }
 }
@@ -134,7 +135,7 @@ fn decoder() -> Result<Decoder> {
     if let Some(decoder) = DECODER.take() {
         return Ok(decoder);
     }
-    // SAFETY: the function allocates, and returns null where it can't.
+    // SAFETY: the function only allocates; it returns null if that fails.
     let made = unsafe { zstd_sys::ZSTD_createDCtx() };
     NonNull::new(made).map(Decoder).ok_or(Error::Memory { bytes: BLOCK })
 }
@@ -143,32 +144,32 @@ fn encoder() -> Result<Encoder> {
     if let Some(encoder) = ENCODER.take() {
         return Ok(encoder);
     }
-    // SAFETY: the function allocates, and returns null where it can't.
+    // SAFETY: the function only allocates; it returns null if that fails.
     let made = unsafe { zstd_sys::ZSTD_createCCtx() };
     NonNull::new(made).map(Encoder).ok_or(Error::Memory { bytes: BLOCK })
 }
 
-/// Return what a function of the library has returned, unless it is an error.
+/// Return the result of a library function, or the error for which it stands.
 fn checked(found: usize) -> Result<usize> {
-    // SAFETY: the functions look at a number; the name is a constant of the library.
+    // SAFETY: the functions only take a number; the name is a constant of the library.
     unsafe {
         if zstd_sys::ZSTD_isError(found) == 0 {
             return Ok(found);
         }
         let name = CStr::from_ptr(zstd_sys::ZSTD_getErrorName(found));
-        Err(Error::codec(NAME, format!("the library says: {}", name.to_string_lossy())))
+        Err(Error::codec(NAME, format!("libzstd reports: {}", name.to_string_lossy())))
     }
 }
 
-/// Decode a frame into room that must be enough; return how much of it was needed.
-fn decode_frame(decoder: &mut Decoder, frame: &Frame<'_>, mut room: Room<'_>) -> Result<usize> {
-    let (data, size) = (frame.data, room.len());
+/// Decode a frame into a buffer; return the decoded size.
+fn decode_frame(decoder: &mut Decoder, frame: &Frame<'_>, mut buffer: OutputBuffer<'_>) -> Result<usize> {
+    let (data, size) = (frame.data, buffer.len());
     if frame.known.is_some_and(|known| known > size) {
-        return Err(Error::codec(NAME, format!("the frames hold more than a chunk does, where {size} bytes are left")));
+        return Err(Error::codec(NAME, format!("the frames hold more than the chunk, of which {size} bytes are left")));
     }
-    // SAFETY: the context is ours, and the library keeps to the two places and sizes that it is given.
+    // SAFETY: the context is owned, and the library keeps to the given addresses and sizes.
     checked(unsafe {
-        let (to, from) = (room.start().cast(), data.as_ptr().cast());
+        let (to, from) = (buffer.as_mut_ptr().cast(), data.as_ptr().cast());
         zstd_sys::ZSTD_decompressDCtx(decoder.0.as_ptr(), to, size, from, data.len())
     })
 }
@@ -179,7 +180,7 @@ impl Zstd {
             (ZSTD_cParameter::ZSTD_c_compressionLevel, self.level),
             (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(self.checksum)),
         ] {
-            // SAFETY: the context is ours.
+            // SAFETY: the context is owned.
             checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(encoder.0.as_ptr(), option, value) })?;
         }
         Ok(())
@@ -203,11 +204,11 @@ impl Codec for Zstd {
 
     fn decode(&self, mut data: &[u8], out: &mut [u8]) -> Result<()> {
         let (size, mut done) = (out.len(), 0);
-        let mut room = Room::of(out);
+        let mut buffer = OutputBuffer::new(out);
         let mut decoder = decoder()?;
         while !data.is_empty() {
             if let Some(frame) = next_frame(&mut data)? {
-                done += decode_frame(&mut decoder, &frame, room.after(done))?;
+                done += decode_frame(&mut decoder, &frame, buffer.skip(done))?;
             }
         }
         DECODER.set(Some(decoder));
@@ -220,8 +221,8 @@ impl Codec for Zstd {
         while !data.is_empty() {
             if let Some(frame) = next_frame(&mut data)? {
                 let size = frame.known.unwrap_or(frame.bound).min(limit - out.len());
-                // SAFETY: the library has written as many bytes as it says.
-                unsafe { append(out, size, |room| decode_frame(&mut decoder, &frame, room))? };
+                // SAFETY: the library has written as many bytes as it reports.
+                unsafe { append(out, size, |buffer| decode_frame(&mut decoder, &frame, buffer))? };
             }
         }
         DECODER.set(Some(decoder));
@@ -231,18 +232,18 @@ impl Codec for Zstd {
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut encoder = encoder()?;
         self.set_options(&mut encoder)?;
-        // SAFETY: the function computes a number.
+        // SAFETY: the function only computes a number.
         let bound = checked(unsafe { zstd_sys::ZSTD_compressBound(data.len()) })?;
         out.clear();
-        // SAFETY: the context is ours, the library keeps to the two places and sizes that it is given, and has written
-        // as many bytes as it says.
+        // SAFETY: the context is owned, and the library keeps to the given addresses and sizes and has written as many
+        // bytes as it reports.
         unsafe {
-            append(out, bound, |mut room| {
-                let (to, from) = (room.start().cast(), data.as_ptr().cast());
-                checked(zstd_sys::ZSTD_compress2(encoder.0.as_ptr(), to, room.len(), from, data.len()))
+            append(out, bound, |mut buffer| {
+                let (to, from) = (buffer.as_mut_ptr().cast(), data.as_ptr().cast());
+                checked(zstd_sys::ZSTD_compress2(encoder.0.as_ptr(), to, buffer.len(), from, data.len()))
             })?;
         }
-        // SAFETY: the context is ours.
+        // SAFETY: the context is owned.
         if unsafe { zstd_sys::ZSTD_sizeof_CCtx(encoder.0.as_ptr()) } <= KEPT {
             ENCODER.set(Some(encoder));
         }

@@ -1,4 +1,4 @@
-//! Blocks for results, and what is kept of those that were dropped.
+//! Large memory blocks for results, and a cache of dropped blocks for reuse.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,48 +6,48 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::raw;
 use crate::Result;
 
-/// Blocks smaller than this are not kept.
+/// Blocks smaller than this are not cached, in bytes.
 const KEPT_FROM: usize = 256 << 10;
-/// The most that is kept, in bytes, whatever the machine has.
+/// Upper limit of the cache, in bytes, on machines with much memory.
 const KEPT_AT_MOST: usize = 1 << 30;
 
-/// A block of memory for a result; once dropped it is kept to be used again, without the pages being given back.
+/// A block of memory for a result. Dropping it returns it to a cache, with its pages, for the next result.
 ///
-/// Blocks of 1 MiB and more are mapped on their own, aligned to huge pages and advised to use them; they are not
-/// zeroed, not even touched. What is kept of dropped blocks is bounded, and marked so that the system may take it: what
-/// a block holds may even change until it is written.
+/// Blocks of 1 MiB and more are separate mappings, aligned to huge pages and advised to use them. They are neither
+/// zeroed nor touched. The cache is bounded, and its pages are marked so that the system may reclaim them: the content
+/// of a new block is undefined, and may change until it is written.
 #[derive(Debug)]
 pub struct Block {
-    /// There until the block is dropped.
+    /// `Some` until the block is dropped.
     memory: Option<Memory>,
     size: usize,
 }
 
-/// Memory that is given back when dropped.
+/// Memory that is released when dropped.
 #[derive(Debug)]
 struct Memory {
     start: *mut u8,
     capacity: usize,
 }
 
-// SAFETY: owned memory; nothing of it is tied to a thread.
+// SAFETY: the memory is owned, and not tied to a thread.
 unsafe impl Send for Memory {}
-// SAFETY: a shared one gives out its address only.
+// SAFETY: a shared reference only exposes the address.
 unsafe impl Sync for Memory {}
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: taken with this capacity, and owned.
-        unsafe { raw::give(self.start, self.capacity) }
+        // SAFETY: the memory is owned, and was allocated with this capacity.
+        unsafe { raw::release(self.start, self.capacity) }
     }
 }
 
 impl Block {
-    /// Take a block of at least `size` bytes; it holds anything.
+    /// Allocate a block of at least `size` bytes, or reuse one; its content is undefined.
     ///
     /// # Errors
     ///
-    /// `Memory` if it can't be had.
+    /// `Memory` if the system refuses it.
     pub fn new(size: usize) -> Result<Block> {
         let capacity = raw::rounded(size)?;
         if capacity >= KEPT_FROM {
@@ -55,21 +55,21 @@ impl Block {
             if let Some(memory) = kept.find(capacity) {
                 return Ok(Block { memory: Some(memory), size });
             }
-            // What has to go is given back after the lock is.
+            // Release the surplus after the lock, since that takes long.
             let surplus = kept.make_room(capacity);
             drop(kept);
             drop(surplus);
         }
-        let memory = Memory { start: raw::take(capacity, false)?, capacity };
+        let memory = Memory { start: raw::allocate(capacity, false)?, capacity };
         Ok(Block { memory: Some(memory), size })
     }
 
-    /// Where it begins, aligned to at least 64 bytes.
+    /// Return the address of the first byte, aligned to at least 64 bytes.
     pub fn start(&self) -> *mut u8 {
         self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.start)
     }
 
-    /// The bytes asked for.
+    /// Return the size that was asked for, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -79,15 +79,15 @@ impl Drop for Block {
     fn drop(&mut self) {
         let Some(memory) = self.memory.take() else { return };
         if memory.capacity >= KEPT_FROM {
-            // SAFETY: taken with this capacity, and the block is gone.
-            unsafe { raw::offer(memory.start, memory.capacity) };
+            // SAFETY: the memory was allocated with this capacity, and the block is gone.
+            unsafe { raw::mark_reclaimable(memory.start, memory.capacity) };
             let surplus = Kept::lock().keep(memory);
             drop(surplus);
         }
     }
 }
 
-/// The kept blocks, oldest first.
+/// The cached blocks, oldest first.
 struct Kept {
     list: Vec<Memory>,
     total: usize,
@@ -97,7 +97,7 @@ struct Kept {
 static KEPT: AtomicPtr<Mutex<Kept>> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Kept {
-    /// Return the kept blocks of this process.
+    /// Lock the cache of this process, which the first call creates.
     fn lock() -> MutexGuard<'static, Kept> {
         let mut found = KEPT.load(Ordering::Acquire);
         if found.is_null() {
@@ -106,17 +106,17 @@ impl Kept {
             match KEPT.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => found = new,
                 Err(other) => {
-                    // SAFETY: made above, and nobody else knows of it.
+                    // SAFETY: created above, and not shared yet.
                     drop(unsafe { Box::from_raw(new) });
                     found = other;
                 }
             }
         }
-        // SAFETY: what is stored there is never freed.
+        // SAFETY: the pointer refers to a box that is never freed.
         unsafe { &*found }.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Take the block that fits best; not one of which more than a fifth would lie idle.
+    /// Take the smallest block that fits, unless more than a fifth of it would be unused.
     fn find(&mut self, capacity: usize) -> Option<Memory> {
         let most = capacity.saturating_add(capacity / 4);
         let fitting =
@@ -127,7 +127,7 @@ impl Kept {
         Some(memory)
     }
 
-    /// Keep a block; return those that go instead.
+    /// Cache a block; return the blocks that are evicted for it.
     fn keep(&mut self, memory: Memory) -> Vec<Memory> {
         if memory.capacity > self.bound {
             return vec![memory];
@@ -138,7 +138,7 @@ impl Kept {
         surplus
     }
 
-    /// Remove the oldest blocks until `capacity` bytes fit under the bound with the rest.
+    /// Evict the oldest blocks until `capacity` more bytes stay within the bound.
     fn make_room(&mut self, capacity: usize) -> Vec<Memory> {
         let mut gone = 0;
         while gone < self.list.len() && self.total.saturating_add(capacity) > self.bound {
@@ -149,7 +149,7 @@ impl Kept {
     }
 }
 
-/// Give back to the system what is kept of dropped blocks.
+/// Release all cached blocks to the system.
 pub fn trim() {
     let mut kept = Kept::lock();
     kept.total = 0;
@@ -158,7 +158,7 @@ pub fn trim() {
     drop(list);
 }
 
-/// Forget every lock that another thread may hold, in a child process after `fork`; what was kept is leaked.
+/// Replace the cache in a child process after `fork`, since another thread may have held its lock. Its blocks leak.
 pub fn after_fork() {
     KEPT.store(std::ptr::null_mut(), Ordering::Release);
 }

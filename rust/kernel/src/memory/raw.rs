@@ -1,18 +1,18 @@
-//! Memory as the system gives it.
+//! Memory of the system: aligned allocations, and mappings for large blocks.
 
 use std::alloc::Layout;
 
 use crate::{Error, Result};
 
-/// What every piece of memory is aligned to.
+/// Alignment of every allocation, in bytes.
 pub(super) const ALIGN: usize = 64;
-/// From here on memory is mapped on its own.
+/// From this size on an allocation is a separate mapping, in bytes.
 pub(super) const LARGE: usize = 1 << 20;
-/// The size of a huge page.
+/// Size of a huge page, in bytes.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 << 20;
 
-/// Return how many bytes are taken where `size` are needed.
+/// Return the capacity to allocate for `size` bytes.
 pub(super) fn rounded(size: usize) -> Result<usize> {
     #[cfg(target_os = "linux")]
     let unit = if size >= LARGE { HUGE } else { ALIGN };
@@ -24,8 +24,8 @@ pub(super) fn rounded(size: usize) -> Result<usize> {
     }
 }
 
-/// Take `capacity` bytes, a number from [`rounded`]; `zeroed` where they must be defined.
-pub(super) fn take(capacity: usize, zeroed: bool) -> Result<*mut u8> {
+/// Allocate `capacity` bytes, as returned by [`rounded`]; `zeroed` says that they must be initialised.
+pub(super) fn allocate(capacity: usize, zeroed: bool) -> Result<*mut u8> {
     let failed = Error::Memory { bytes: capacity };
     if capacity == 0 {
         return Ok(std::ptr::without_provenance_mut(ALIGN));
@@ -35,38 +35,38 @@ pub(super) fn take(capacity: usize, zeroed: bool) -> Result<*mut u8> {
         return map(capacity).ok_or(failed);
     }
     let Ok(layout) = Layout::from_size_align(capacity, ALIGN) else { return Err(failed) };
-    // SAFETY: the layout's size is not 0.
+    // SAFETY: the size of the layout is not 0.
     let start = unsafe { if zeroed { std::alloc::alloc_zeroed(layout) } else { std::alloc::alloc(layout) } };
     if start.is_null() { Err(failed) } else { Ok(start) }
 }
 
-/// Give back what [`take`] returned for the same `capacity`.
+/// Release what [`allocate`] returned for the same `capacity`.
 ///
 /// # Safety
 ///
-/// Nothing uses the memory any more.
-pub(super) unsafe fn give(start: *mut u8, capacity: usize) {
+/// The memory is not used any more.
+pub(super) unsafe fn release(start: *mut u8, capacity: usize) {
     if capacity == 0 {
         return;
     }
     #[cfg(target_os = "linux")]
     if capacity >= LARGE {
-        // SAFETY: a mapping of its own, of this size.
+        // SAFETY: a separate mapping of this size.
         unsafe { libc::munmap(start.cast(), capacity) };
         return;
     }
     if let Ok(layout) = Layout::from_size_align(capacity, ALIGN) {
-        // SAFETY: taken with the same layout.
+        // SAFETY: allocated with the same layout.
         unsafe { std::alloc::dealloc(start, layout) }
     }
 }
 
-/// Map `capacity` bytes, a multiple of huge pages, aligned to them; no page is touched.
+/// Map `capacity` bytes, a multiple of the huge page size, aligned to huge pages; no page is touched.
 #[cfg(target_os = "linux")]
 fn map(capacity: usize) -> Option<*mut u8> {
     let length = capacity.checked_add(HUGE)?;
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, anywhere.
+    // SAFETY: a new mapping, at any address.
     let found = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
     if found == libc::MAP_FAILED {
         return None;
@@ -74,8 +74,8 @@ fn map(capacity: usize) -> Option<*mut u8> {
     let found = found.cast::<u8>();
     let before = found.align_offset(HUGE).min(HUGE);
     let (start, after) = (found.wrapping_add(before), HUGE - before);
-    // SAFETY: what lies before and after the aligned part belongs to the new mapping, which nothing uses yet. Advice
-    // that the system does not take is no failure.
+    // SAFETY: the parts before and after the aligned one belong to the new mapping, which is not used yet. A system
+    // that ignores the advice does no harm.
     unsafe {
         if before > 0 {
             libc::munmap(found.cast(), before);
@@ -88,26 +88,26 @@ fn map(capacity: usize) -> Option<*mut u8> {
     Some(start)
 }
 
-/// Let the system take the pages when it needs them, as long as they are not written again; until then they stay.
+/// Allow the system to reclaim the pages under memory pressure, until they are written again.
 ///
 /// # Safety
 ///
-/// The memory was taken with this `capacity`, and nothing reads what it holds any more.
-pub(super) unsafe fn offer(start: *mut u8, capacity: usize) {
+/// The memory was allocated with this `capacity`, and its content is not read any more.
+pub(super) unsafe fn mark_reclaimable(start: *mut u8, capacity: usize) {
     #[cfg(target_os = "linux")]
     if capacity >= LARGE {
-        // SAFETY: a mapping of its own, of this size, whose content matters to nobody.
+        // SAFETY: a separate mapping of this size, whose content may be lost.
         unsafe { libc::madvise(start.cast(), capacity, libc::MADV_FREE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (start, capacity);
 }
 
-/// Return the bytes of memory that this machine has.
+/// Return the physical memory of this machine, in bytes.
 pub(super) fn physical() -> usize {
     #[cfg(unix)]
     {
-        // SAFETY: questions without side effects.
+        // SAFETY: the queries have no side effects.
         let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
         if let (Ok(pages), Ok(page)) = (usize::try_from(pages), usize::try_from(page)) {
             return pages.saturating_mul(page);

@@ -1,29 +1,29 @@
-//! Scratch buffers of each thread.
+//! Scratch buffers, cached by each thread.
 
 use std::cell::RefCell;
 
 use super::raw;
 use crate::Result;
 
-/// The most that a thread keeps, in bytes.
+/// Upper limit of what a thread caches, in bytes.
 const KEPT_AT_MOST: usize = 64 << 20;
-/// The most buffers that a thread keeps.
+/// Upper limit of the buffers that a thread caches.
 const BUFFERS: usize = 16;
-/// The least that is taken.
+/// Smallest allocation, in bytes.
 const LEAST: usize = 4 << 10;
 
 thread_local! {
     static KEPT: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer; all of its bytes are defined.
+/// A buffer whose bytes are all initialised.
 struct Buffer {
     start: *mut u8,
     capacity: usize,
 }
 
 impl Buffer {
-    /// Take the smallest kept buffer that suffices, or a new one.
+    /// Take the smallest cached buffer that is large enough, or allocate one.
     fn take(size: usize) -> Result<Buffer> {
         let kept = KEPT.try_with(|kept| {
             let mut kept = kept.try_borrow_mut().ok()?;
@@ -34,17 +34,17 @@ impl Buffer {
         if let Ok(Some(buffer)) = kept {
             return Ok(buffer);
         }
-        // Of small ones a little more than asked for, so that sizes that differ little share a buffer.
+        // Allocate a little more for small sizes, so that similar sizes share a buffer.
         let capacity = raw::rounded(if size < raw::LARGE / 2 { size.max(LEAST) + size / 8 } else { size })?;
-        Ok(Buffer { start: raw::take(capacity, true)?, capacity })
+        Ok(Buffer { start: raw::allocate(capacity, true)?, capacity })
     }
 
-    /// Keep this buffer for the next call; the oldest go where it would be too much.
+    /// Cache this buffer for the next call, and evict the oldest ones beyond the limits.
     fn keep(self) {
         if self.capacity > KEPT_AT_MOST {
             return;
         }
-        // Where the thread is about to end nothing is kept.
+        // A thread that is about to end caches nothing.
         let _ = KEPT.try_with(|kept| {
             let Ok(mut kept) = kept.try_borrow_mut() else { return };
             kept.push(self);
@@ -58,15 +58,15 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: taken with this capacity, and owned.
-        unsafe { raw::give(self.start, self.capacity) }
+        // SAFETY: the memory is owned, and was allocated with this capacity.
+        unsafe { raw::release(self.start, self.capacity) }
     }
 }
 
-/// A buffer in use; kept again at the end, whatever way that comes.
-struct Loan(Option<Buffer>);
+/// A buffer in use, which returns to the cache when dropped, in a panic too.
+struct InUse(Option<Buffer>);
 
-impl Drop for Loan {
+impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(buffer) = self.0.take() {
             buffer.keep();
@@ -74,18 +74,18 @@ impl Drop for Loan {
     }
 }
 
-/// Call `work` with a scratch buffer of `size` bytes that belongs to this thread while it lasts; it holds anything.
+/// Call `work` with a scratch buffer of `size` bytes; its content is undefined.
 ///
-/// Calls may be nested: each gets a buffer of its own, aligned to 64 bytes. Buffers are kept for the next call, but
-/// not more than a bound for each thread.
+/// Calls may be nested: each gets a separate buffer, aligned to 64 bytes. A thread caches buffers for the next call,
+/// up to a limit.
 ///
 /// # Errors
 ///
-/// `Memory` if it can't be had.
+/// `Memory` if the system refuses it.
 pub fn with_scratch<T>(size: usize, work: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
-    let loan = Loan(Some(Buffer::take(size)?));
-    match &loan.0 {
-        // SAFETY: at least `size` defined bytes that nothing else uses while the loan lasts.
+    let buffer = InUse(Some(Buffer::take(size)?));
+    match &buffer.0 {
+        // SAFETY: at least `size` initialised bytes, which only this call uses.
         Some(buffer) => work(unsafe { std::slice::from_raw_parts_mut(buffer.start, size) }),
         None => work(&mut []),
     }

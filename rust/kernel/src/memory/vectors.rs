@@ -1,59 +1,59 @@
-//! Vectors whose length depends on data or on a request: where the memory is missing they are an error, never an abort.
+//! Fallible vectors: where their length depends on data or on a request, missing memory is an error and never an abort.
 
 use crate::{Error, Result};
 
-/// Make a vector with room for `count` elements.
+/// Make an empty vector with capacity for `count` elements.
 ///
 /// # Errors
 ///
 /// `Memory` if the system refuses it, as for all functions of this module.
-pub fn reserved<T>(count: usize) -> Result<Vec<T>> {
-    let mut made = Vec::new();
-    made.try_reserve_exact(count).map_err(|_| missing::<T>(count))?;
-    Ok(made)
+pub fn try_with_capacity<T>(count: usize) -> Result<Vec<T>> {
+    let mut vector = Vec::new();
+    vector.try_reserve_exact(count).map_err(|_| out_of_memory::<T>(count))?;
+    Ok(vector)
 }
 
-/// Make a vector of `count` times one value.
-pub fn repeated<T: Clone>(count: usize, value: T) -> Result<Vec<T>> {
-    let mut made = reserved(count)?;
-    made.resize(count, value);
-    Ok(made)
+/// Make a vector that holds one value `count` times.
+pub fn try_repeat<T: Clone>(count: usize, value: T) -> Result<Vec<T>> {
+    let mut vector = try_with_capacity(count)?;
+    vector.resize(count, value);
+    Ok(vector)
 }
 
-/// Make a vector of what an iterator yields.
-pub fn gathered<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+/// Collect the items of an iterator into a vector.
+pub fn try_collect<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
     let items = items.into_iter();
-    let mut made = reserved(items.size_hint().0)?;
+    let mut vector = try_with_capacity(items.size_hint().0)?;
     for item in items {
-        push(&mut made, item)?;
+        try_push(&mut vector, item)?;
     }
-    Ok(made)
+    Ok(vector)
 }
 
-/// Join slices of bytes.
-pub fn joined(parts: &[&[u8]]) -> Result<Vec<u8>> {
-    let mut made = reserved(parts.iter().map(|part| part.len()).fold(0, usize::saturating_add))?;
-    parts.iter().for_each(|part| made.extend_from_slice(part));
-    Ok(made)
+/// Concatenate slices of bytes.
+pub fn try_concat(parts: &[&[u8]]) -> Result<Vec<u8>> {
+    let mut vector = try_with_capacity(parts.iter().map(|part| part.len()).fold(0, usize::saturating_add))?;
+    parts.iter().for_each(|part| vector.extend_from_slice(part));
+    Ok(vector)
 }
 
-/// Add bytes.
-pub fn extend(vector: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
-    vector.try_reserve(bytes.len()).map_err(|_| missing::<u8>(vector.len().saturating_add(bytes.len())))?;
+/// Append bytes.
+pub fn try_extend(vector: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    vector.try_reserve(bytes.len()).map_err(|_| out_of_memory::<u8>(vector.len().saturating_add(bytes.len())))?;
     vector.extend_from_slice(bytes);
     Ok(())
 }
 
-/// Add an element.
-pub fn push<T>(vector: &mut Vec<T>, item: T) -> Result<()> {
+/// Append an element.
+pub fn try_push<T>(vector: &mut Vec<T>, item: T) -> Result<()> {
     if vector.len() == vector.capacity() {
-        vector.try_reserve(1).map_err(|_| missing::<T>(vector.len().saturating_mul(2)))?;
+        vector.try_reserve(1).map_err(|_| out_of_memory::<T>(vector.len().saturating_mul(2)))?;
     }
     vector.push(item);
     Ok(())
 }
 
 #[cold]
-fn missing<T>(count: usize) -> Error {
+fn out_of_memory<T>(count: usize) -> Error {
     Error::Memory { bytes: count.saturating_mul(size_of::<T>()) }
 }

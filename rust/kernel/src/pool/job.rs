@@ -1,4 +1,4 @@
-//! One call of [`run`](super::run): what its threads share.
+//! A job: the state that the threads of one call of [`run`](super::run) share.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -10,64 +10,64 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// How much time lies between two polls.
+/// Time between two polls.
 pub(super) const POLL: Duration = Duration::from_millis(50);
-/// The bit of [`Job::inside`] that lets nobody in any more.
+/// The bit of [`Job::inside`] that marks a job as closed to workers.
 const CLOSED: usize = 1 << (usize::BITS - 1);
-/// How long the caller looks out for the last helpers before it sleeps.
-const LOOK_OUT: Duration = Duration::from_micros(20);
+/// How long the caller spins for the last workers before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
 
-/// How many forks lie between the first process and this one.
+/// Number of forks between the first process and this one.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether this thread is carrying out a task already.
-    pub(super) static INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// The job that this thread helps with.
-    static HELPED: RefCell<Option<Arc<Job>>> = const { RefCell::new(None) };
+/// Whether this thread is running a task.
+    pub(super) static IN_TASK: Cell<bool> = const { Cell::new(false) };
+/// The job that this worker thread has entered.
+    static CURRENT_JOB: RefCell<Option<Arc<Job>>> = const { RefCell::new(None) };
 }
 
-/// A task of any index.
+/// The function that carries out the task of an index.
 type Task<'a> = dyn Fn(usize) -> Result<()> + Sync + 'a;
 
 /// The tasks of one call.
 ///
-/// The task is borrowed from the caller of `run`. A helper calls it only between a successful [`Job::enter`] and the
-/// drop of what that returned; both count in `inside`. The caller closes the job, after which nobody enters, and waits
-/// until nobody is inside, before `run` returns or unwinds.
+/// The task is borrowed from the caller of `run`. A worker calls it only between a successful [`Job::enter`] and the
+/// drop of the [`ActiveWorker`]; `inside` counts these. The caller closes the job, after which no worker enters, and
+/// waits until `inside` is zero, before `run` returns or unwinds.
 pub(super) struct Job {
     task: *const Task<'static>,
     count: usize,
-    /// The next task to be drawn.
+    /// Index of the next task.
     next: AtomicUsize,
-    /// How many helpers may be in a task, and whether more may enter.
+    /// Number of workers inside, and the bit `CLOSED`.
     inside: AtomicUsize,
-    /// How many helpers there may be.
-    pub helpers: usize,
+    /// Largest number of workers.
+    pub workers: usize,
     failure: Mutex<Option<Error>>,
     /// Whether there is a failure.
     failed: AtomicBool,
     caller: Thread,
-    /// What [`FORKS`] was in the process in which this job was begun.
+    /// [`FORKS`] of the process that began this job.
     forks: usize,
 }
 
-// SAFETY: the task may be shared (`Sync`), and is called only while the caller keeps it, as said above.
+// SAFETY: the task is `Sync`, and is called only while the caller keeps it alive (see above).
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
 
 impl Job {
-    /// Make the job; the caller must close it and wait before `task` ends.
-    pub fn new(task: &Task<'_>, count: usize, helpers: usize) -> Arc<Job> {
-        // SAFETY: only the lifetime changes; what is said above sees to it.
+    /// Make the job; the caller must close it and wait before the lifetime of `task` ends.
+    pub fn new(task: &Task<'_>, count: usize, workers: usize) -> Arc<Job> {
+        // SAFETY: only the lifetime changes, and the task is not called after it (see above).
         let task = unsafe { std::mem::transmute::<*const Task<'_>, *const Task<'static>>(task) };
         Arc::new(Job {
             task,
             count,
             next: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
-            helpers,
+            workers,
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
             caller: std::thread::current(),
@@ -75,37 +75,37 @@ impl Job {
         })
     }
 
-    /// Draw a task and carry it out; return whether there may be another.
+    /// Take the next task and run it; return whether there may be another.
     ///
-    /// For the caller of `run` before the job is closed, and for helpers that have entered.
+    /// For the caller of `run` before it closes the job, and for workers that have entered.
     pub fn work_once(&self) -> bool {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         if index >= self.count {
             return false;
         }
-        // SAFETY: the task lives as long as a caller who has not closed the job, or a helper inside, needs it.
+        // SAFETY: the task lives until the caller has closed the job and no worker is inside.
         if let Err(error) = call(unsafe { &*self.task }, index) {
             self.fail(error);
         }
         true
     }
 
-    /// Return whether tasks are left.
-    pub fn wanting(&self) -> bool {
+    /// Return whether there are tasks left.
+    pub fn has_tasks(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.count
     }
 
-    /// Draw no more tasks.
+    /// Start no more tasks.
     pub fn stop(&self) {
         self.next.store(self.count, Ordering::Relaxed);
     }
 
-    /// Stop because of an error; the first one is kept.
+    /// Stop because of an error; `outcome` returns the first one.
     pub fn fail(&self, error: Error) {
         self.stop();
         self.failed.store(true, Ordering::Relaxed);
-        if self.orphaned() {
-            // The lock may be held by a thread that does not exist any more.
+        if self.is_forked() {
+            // A thread of the parent process may have held the lock.
             return;
         }
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,26 +114,26 @@ impl Job {
         }
     }
 
-    /// Enter as a helper, unless the job is closed.
-    pub fn enter(self: &Arc<Job>) -> Option<Guest> {
+    /// Enter as a worker, unless the job is closed.
+    pub fn enter(self: &Arc<Job>) -> Option<ActiveWorker> {
         let more = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
         let entered = self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, more);
-        entered.is_ok().then(|| Guest(Arc::clone(self)))
+        entered.is_ok().then(|| ActiveWorker(Arc::clone(self)))
     }
 
-    /// Let no helper in any more; return whether the pool may still offer the job.
+    /// Let no more workers enter; return whether the job may still be in the queue of the pool.
     pub fn close(&self) -> bool {
-        self.inside.fetch_or(CLOSED, Ordering::Acquire) & CLOSED == 0 && !self.orphaned()
+        self.inside.fetch_or(CLOSED, Ordering::Acquire) & CLOSED == 0 && !self.is_forked()
     }
 
-    /// Wait until no helper is inside.
+    /// Wait until no worker is inside.
     pub fn wait(&self, mut poll: impl FnMut() -> Result<()>) {
         let mut since = None;
         while self.inside.load(Ordering::Acquire) != CLOSED {
-            if self.orphaned() {
+            if self.is_forked() {
                 return;
             }
-            if since.get_or_insert_with(Instant::now).elapsed() < LOOK_OUT {
+            if since.get_or_insert_with(Instant::now).elapsed() < SPIN {
                 std::hint::spin_loop();
                 continue;
             }
@@ -144,15 +144,15 @@ impl Job {
         }
     }
 
-    /// Return whether this is a child process of the one in which the job was begun: nobody helps here.
-    fn orphaned(&self) -> bool {
+    /// Return whether this is a forked child of the process that began the job, where its workers do not exist.
+    fn is_forked(&self) -> bool {
         self.forks != FORKS.load(Ordering::Relaxed)
     }
 
-    /// Return what has become of the job.
+    /// Return the result of the job.
     pub fn outcome(&self) -> Result<()> {
-        if self.orphaned() {
-            return Err(Error::codec("kernel", "the process was forked within a call"));
+        if self.is_forked() {
+            return Err(Error::codec("kernel", "the process was forked during the call"));
         }
         match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),
@@ -161,19 +161,19 @@ impl Job {
     }
 }
 
-/// A helper inside of a job.
-pub(super) struct Guest(Arc<Job>);
+/// A worker inside a job.
+pub(super) struct ActiveWorker(Arc<Job>);
 
-impl Guest {
-    /// Carry out tasks until there are no more.
+impl ActiveWorker {
+    /// Run tasks until there are no more.
     pub fn work(&self) {
-        HELPED.set(Some(Arc::clone(&self.0)));
+        CURRENT_JOB.set(Some(Arc::clone(&self.0)));
         while self.0.work_once() {}
-        HELPED.set(None);
+        CURRENT_JOB.set(None);
     }
 }
 
-impl Drop for Guest {
+impl Drop for ActiveWorker {
     fn drop(&mut self) {
         if self.0.inside.fetch_sub(1, Ordering::Release) == CLOSED | 1 {
             self.0.caller.unpark();
@@ -181,26 +181,26 @@ impl Drop for Guest {
     }
 }
 
-/// Note that this is a child process, in which no job was begun yet.
-pub(super) fn leave_parent() {
+/// Note that this is a forked child process, so that jobs of the parent are recognised.
+pub(super) fn count_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether this thread helps with a job that has failed elsewhere, so that it is to wait for nothing any more.
+/// Return whether this thread works for a job that has failed on another thread, so that it must not wait any longer.
 pub fn given_up() -> bool {
-    HELPED.with_borrow(|job| job.as_ref().is_some_and(|job| job.failed.load(Ordering::Relaxed)))
+    CURRENT_JOB.with_borrow(|job| job.as_ref().is_some_and(|job| job.failed.load(Ordering::Relaxed)))
 }
 
-/// Call a task; make an error of its panic.
+/// Call a task, and convert a panic to an error.
 pub(super) fn call(task: &Task<'_>, index: usize) -> Result<()> {
     match catch_unwind(AssertUnwindSafe(|| task(index))) {
         Ok(result) => result,
-        Err(payload) => Err(Error::codec("kernel", format!("a task panicked: {}", message(&*payload)))),
+        Err(payload) => Err(Error::codec("kernel", format!("a task panicked: {}", panic_message(&*payload)))),
     }
 }
 
-/// Return what a panic said.
-fn message(payload: &(dyn Any + Send)) -> &str {
+/// Return the message of a panic.
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -1,4 +1,4 @@
-//! Reading: a plan carried out, each chunk decoded to where it belongs.
+//! Reading: goes through the chunks of a plan, and decodes each one into the work buffer. Called by the Python module.
 
 mod chunk;
 mod parts;
@@ -11,33 +11,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chunk::{Reading, fill};
 
-use crate::array::{Array, Chain};
-use crate::placing::{Work, content_size};
+use crate::array::Array;
+use crate::chain::Chain;
 use crate::plan::{Item, Plan};
 use crate::stores::{Store, Value};
+use crate::strided_copy::{WorkBuffer, content_size};
 use crate::{Error, Result, backoff, pool};
 
+/// The error message for a missing chunk of a dense array.
 pub(crate) const MISSING: &str = "the chunk is missing";
 
-/// Who asks, and how much may be done for it.
+/// Settings of one call of `read` or `write`.
 pub struct Call<'c> {
-    /// How many threads may be used.
+    /// Number of threads that may be used.
     pub threads: usize,
-    /// Whether chunks are stored that hold nothing but the fill value.
+    /// Whether to store chunks that hold only the fill value.
     pub keep_empty: bool,
-    /// Called by the calling thread now and then; its error ends the call.
+    /// The calling thread calls it from time to time; an error of it ends the call.
     pub poll: &'c mut dyn FnMut() -> Result<()>,
-    /// Set by a read that takes the fill value for a chunk because the store has none.
+    /// Set by a read that uses the fill value because a chunk is not stored.
     pub absent: &'c AtomicBool,
 }
 
-/// Read what `plan` selects of `array` into `work`.
+/// Read the elements of `array` that `plan` selects into `work`.
 ///
 /// # Safety
 ///
-/// Every place that the plan leads to lies within the work buffer's memory, which nobody else uses meanwhile, and its
-/// selections lie within the array's chunks.
-pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: Work, call: Call<'_>) -> Result<()> {
+/// Every place of the plan lies within the work buffer's memory, which no other code uses during the call, and every
+/// selected element within the array's chunks.
+pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let absent = call.absent;
     each_chunk(store, array, plan, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
@@ -45,7 +47,7 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: Work, ca
     })
 }
 
-/// Call `work` with each chunk that a plan touches, and with how many threads it may use for it.
+/// Call `work` with each chunk of a plan, and with the number of threads that it may use for this chunk.
 pub(crate) fn each_chunk(
     store: &dyn Store,
     array: &Array,
@@ -53,6 +55,7 @@ pub(crate) fn each_chunk(
     call: Call<'_>,
     work: &(dyn Fn(&Item<'_>, usize) -> Result<()> + Sync),
 ) -> Result<()> {
+    // many chunks are distributed over threads, few large ones use all threads each
     let count = plan.len();
     let shared = count > 1 && (array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
@@ -69,14 +72,17 @@ pub(crate) fn each_chunk(
     }
 }
 
-/// Whether the work is done before another thread would have woken up.
+/// Return whether the work takes less time than to wake another thread.
 fn is_small(array: &Array, plan: &Plan) -> bool {
-    let content = array.cuts.iter().fold(array.fill.len() as u64, |bytes, cut| bytes.saturating_mul(cut.length(0)));
+    let content = array
+        .chunk_axes
+        .iter()
+        .fold(array.fill.len() as u64, |bytes, chunk_axis| bytes.saturating_mul(chunk_axis.length(0)));
     let weight = if array.chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
     (plan.len() as u64).saturating_mul(8192 + content.saturating_mul(weight)) < 120_000
 }
 
-/// Do something at a key: again where somebody else came between, and the store's own way where that is needed.
+/// Call `work` for a key: again after a conflict, and with the store's general implementation where the key needs it.
 pub(crate) fn at_key(store: &dyn Store, key: &str, work: &dyn Fn(&dyn Store) -> Result<()>) -> Result<()> {
     for attempt in 0..backoff::ATTEMPTS {
         match work(store) {
@@ -96,7 +102,7 @@ fn read_key(
     array: &Array,
     key: &str,
     item: &Item<'_>,
-    work: Work,
+    work: WorkBuffer,
     threads: usize,
     absent: &AtomicBool,
 ) -> Result<()> {
@@ -122,12 +128,16 @@ fn read_key(
     reading.value(value.as_ref(), &stored, item)
 }
 
-/// How many rows of a chunk of `shape` the array has, and so have to be stored.
+/// Return the number of rows of a chunk of `shape` that the array has, all of which have to be stored.
 pub(crate) fn least_rows(array: &Array, shape: &[u64], item: &Item<'_>) -> u64 {
     shape[0].min(array.shape[0].saturating_sub(item.coords[0].saturating_mul(shape[0])))
 }
 
-/// How many rows are stored of a chunk of up to `shape`, as the codec outermost tells; no less than the array has.
+/// Return the number of stored rows of a chunk of up to `shape`, according to the outermost codec.
+///
+/// # Errors
+///
+/// `Codec` if the array has more rows.
 pub(crate) fn stored_rows(array: &Array, value: &dyn Value, shape: &[u64], item: &Item<'_>) -> Result<u64> {
     let least = least_rows(array, shape, item);
     let row = content_size(&shape[1..], array.fill.len())?;

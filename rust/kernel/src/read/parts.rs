@@ -1,20 +1,20 @@
-//! Parts of a chunk: the ranges or blocks that are asked for, and no more.
+//! Reads parts of a chunk: only the byte ranges or the compressed blocks that hold selected elements.
 
 use super::chunk::{Reading, SMALL};
-use crate::array::Elements;
+use crate::chain::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
-use crate::memory::{gathered, push, with_scratch};
-use crate::placing::{Needed, Placing};
+use crate::memory::{try_collect, try_push, with_scratch};
 use crate::stores::{Parts, Value, Within};
+use crate::strided_copy::{Needed, StridedCopy};
 use crate::{Error, Result, pool, strided};
 
 impl Reading<'_> {
-    /// Read only the ranges that are asked for of a chunk that is not compressed.
+    /// Read only the needed byte ranges of an uncompressed chunk.
     pub(super) fn by_ranges(
         &self,
         value: &dyn Value,
         content: usize,
-        placing: &Placing<'_>,
+        copy: &StridedCopy<'_>,
         depth: usize,
         elements: &Elements,
     ) -> Result<()> {
@@ -22,48 +22,57 @@ impl Reading<'_> {
         if size != content as u64 {
             return Err(Error::wrong_size("bytes", usize::try_from(size).unwrap_or(usize::MAX), content));
         }
-        let inner = placing.inner(depth, elements.size);
+        let inner = copy.inner_span(depth, elements.size);
         with_scratch(inner.span, |data| {
-            placing.for_each_outer(depth, &mut |source, target| {
-                let start = (placing.source as i64 + source + inner.low) as u64;
+            copy.for_each_outer(depth, &mut |source, target| {
+                let start = (copy.source as i64 + source + inner.low) as u64;
                 let found = value.read_at(start, data)?;
                 if found != inner.span {
                     return Err(Error::wrong_size("bytes", found, inner.span));
                 }
                 let source = data.as_ptr().wrapping_offset(self.work.offset as isize - inner.low as isize);
-                // SAFETY: what the inner dimensions lead to from `source` on is the span that `data` holds; for the
-                // work buffer the caller of `read` vouches.
+                // SAFETY: `data` holds the span of the inner dimensions from `source` on; for the work buffer the caller of
+                // `read` vouches.
                 unsafe {
-                    let target = self.work.start.offset(placing.target + target);
-                    strided::copy(source, target, &placing.dims[depth..], self.work.size, elements.swap, self.work.far);
+                    let target = self.work.start.offset(copy.target + target);
+                    strided::copy(
+                        source,
+                        target,
+                        &copy.dims[depth..],
+                        self.work.size,
+                        elements.swap,
+                        self.work.bypass_cache,
+                    );
                 }
                 Ok(())
             })
         })
     }
 
-    /// Read and decode only the blocks that are asked for; all of them by several threads, if there are many.
+    /// Read and decode only the needed blocks, with several threads if there are many.
     pub(super) fn by_blocks(
         &self,
         codec: &dyn Blocks,
         value: &dyn Value,
         content: usize,
-        placing: &Placing<'_>,
+        copy: &StridedCopy<'_>,
         elements: &Elements,
     ) -> Result<()> {
+        // a small value, or one in memory, is read as a whole
         let Some(parts) = value.parts().filter(|_| content > SMALL) else {
             return value.with_all(&mut |data| match codec.layout(data, data.len() as u64, content)? {
                 Layout::Blocks(table) => {
-                    let needed = placing.blocks(table.block, table.ranges.len(), elements.size)?;
-                    if self.rather_whole(&table, &needed) {
-                        return self.whole(data, content, placing, elements);
+                    let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
+                    if self.prefers_whole(&table, &needed) {
+                        return self.whole(data, content, copy, elements);
                     }
                     let decode = |out: &mut [u8]| decode_each(codec, data, &table, &needed, self.threads, out);
-                    self.land(&decode, &table, &needed, placing, elements)
+                    self.decode_needed(&decode, &table, &needed, copy, elements)
                 }
-                _ => self.whole(data, content, placing, elements),
+                _ => self.whole(data, content, copy, elements),
             });
         };
+        // read the head, as much as it takes to locate the blocks
         let total = value.size()?;
         let mut head = codec.head_size(content);
         let layout = loop {
@@ -76,36 +85,37 @@ impl Reading<'_> {
                 layout => break layout,
             }
         };
+        // read the needed blocks, the needed ranges of stored content, or everything
         match layout {
             Layout::Blocks(table) => {
-                let needed = placing.blocks(table.block, table.ranges.len(), elements.size)?;
-                if self.rather_whole(&table, &needed) {
-                    return value.with_all(&mut |data| self.whole(data, content, placing, elements));
+                let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
+                if self.prefers_whole(&table, &needed) {
+                    return value.with_all(&mut |data| self.whole(data, content, copy, elements));
                 }
                 let decode = |out: &mut [u8]| decode_runs(codec, value, &table, &needed, (self.threads, parts), out);
-                self.land(&decode, &table, &needed, placing, elements)
+                self.decode_needed(&decode, &table, &needed, copy, elements)
             }
             Layout::Plain(start) if elements.text.is_none() && start.checked_add(content as u64) == Some(total) => {
                 let plain = Within { value, start, length: content as u64 };
-                match placing.depth(content, elements.size, parts) {
-                    Some(depth) => self.by_ranges(&plain, content, placing, depth, elements),
-                    None => value.with_all(&mut |data| self.whole(data, content, placing, elements)),
+                match copy.range_depth(content, elements.size, parts) {
+                    Some(depth) => self.by_ranges(&plain, content, copy, depth, elements),
+                    None => value.with_all(&mut |data| self.whole(data, content, copy, elements)),
                 }
             }
-            _ => value.with_all(&mut |data| self.whole(data, content, placing, elements)),
+            _ => value.with_all(&mut |data| self.whole(data, content, copy, elements)),
         }
     }
 
-    /// Have the needed blocks decoded into memory for the whole content, and what is asked for put to its place.
-    fn land(
+    /// Call `decode` with memory for the whole content, and copy the selected elements to the work buffer.
+    fn decode_needed(
         &self,
         decode: &dyn Fn(&mut [u8]) -> Result<()>,
         table: &BlockTable,
         needed: &[Needed],
-        placing: &Placing<'_>,
+        copy: &StridedCopy<'_>,
         elements: &Elements,
     ) -> Result<()> {
-        if let Some(out) = self.in_one_piece(table.content, placing) {
+        if let Some(out) = self.direct_target(table.content, copy) {
             decode(out)?;
             return elements.to_memory(out);
         }
@@ -114,20 +124,20 @@ impl Reading<'_> {
             if elements.text.is_some() {
                 check_blocks(chunk, table, needed, elements)?;
             }
-            // SAFETY: `chunk` holds all of the content, of which what `placing` leads to has been decoded.
-            unsafe { self.copy(chunk, placing, elements.swap) };
+            // SAFETY: `chunk` has the size of the whole content, and the elements of `copy` in it have been decoded.
+            unsafe { self.copy_out(chunk, copy, elements.swap) };
             Ok(())
         })
     }
 
-    /// Whether it costs less to decode all of a chunk than these blocks one by one.
-    fn rather_whole(&self, table: &BlockTable, needed: &[Needed]) -> bool {
+    /// Return whether decoding the whole chunk is cheaper than decoding these blocks one by one.
+    fn prefers_whole(&self, table: &BlockTable, needed: &[Needed]) -> bool {
         let bytes: usize = needed.iter().map(|needed| needed.high - needed.low).sum();
         bytes >= table.content - table.content / 4 && self.threads == 1
     }
 }
 
-/// Decode what is needed of blocks to their places in `out`, which has room for all of the content.
+/// Decode the needed parts of blocks to their places in `out`, which has the size of the whole content.
 pub(crate) fn decode_each(
     codec: &dyn Blocks,
     data: &[u8],
@@ -136,19 +146,19 @@ pub(crate) fn decode_each(
     threads: usize,
     out: &mut [u8],
 ) -> Result<()> {
-    let out = SharedOut::of(out, table)?;
+    let out = SharedBuffer::of(out, table)?;
     let task = |index: usize| {
         let needed = &needed[index];
         let (start, stop) = table.ranges[needed.block];
         let data = &data[start as usize..stop as usize];
-        // SAFETY: each block is needed once.
+        // SAFETY: each block occurs once in `needed`.
         codec
             .decode_block(table, needed.block, data, needed.low..needed.high, unsafe { out.block(table, needed.block) })
     };
-    share(threads, needed.len(), table.block, &task)
+    run_tasks(threads, needed.len(), table.block, &task)
 }
 
-/// As `decode_each`, for blocks that have to be read first; those that lie close together are read at once.
+/// Read and decode blocks as `decode_each` does; blocks close to each other are read with one request.
 fn decode_runs(
     codec: &dyn Blocks,
     value: &dyn Value,
@@ -157,7 +167,7 @@ fn decode_runs(
     (threads, parts): (usize, Parts),
     out: &mut [u8],
 ) -> Result<()> {
-    let out = SharedOut::of(out, table)?;
+    let out = SharedBuffer::of(out, table)?;
     let runs = runs_of_blocks(table, needed, parts, threads)?;
     let task = |index: usize| {
         let run = &runs[index];
@@ -169,16 +179,16 @@ fn decode_runs(
             run.blocks.iter().try_for_each(|&Needed { block, low, high }| {
                 let (start, stop) = table.ranges[block];
                 let data = &data[(start - run.start) as usize..(stop - run.start) as usize];
-                // SAFETY: each block is in one run only, and there once.
+                // SAFETY: each block occurs once, in one run.
                 codec.decode_block(table, block, data, low..high, unsafe { out.block(table, block) })
             })
         })
     };
-    share(threads, runs.len(), table.block.saturating_mul(needed.len() / runs.len().max(1)), &task)
+    run_tasks(threads, runs.len(), table.block.saturating_mul(needed.len() / runs.len().max(1)), &task)
 }
 
-/// Do tasks one after the other, or by several threads if there are some, each about so many bytes.
-fn share(threads: usize, count: usize, bytes: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+/// Run tasks of about `bytes` bytes each, with several threads if that pays.
+fn run_tasks(threads: usize, count: usize, bytes: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     if threads > 1 && count > 1 && bytes.saturating_mul(count) > SMALL {
         pool::run(threads, count, task, &mut || Ok(()))
     } else {
@@ -186,7 +196,7 @@ fn share(threads: usize, count: usize, bytes: usize, task: &(dyn Fn(usize) -> Re
     }
 }
 
-/// Refuse text in what has been decoded of blocks that is none.
+/// Check that the decoded parts of blocks hold valid text.
 pub(crate) fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[Needed], elements: &Elements) -> Result<()> {
     let joined =
         |one: &Needed, next: &Needed| one.block + 1 == next.block && one.high == table.len(one.block) && next.low == 0;
@@ -198,45 +208,46 @@ pub(crate) fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[Needed], 
     })
 }
 
-/// The start of memory that several threads write to, each to a part of its own.
+/// The address of memory of which several threads write disjoint parts.
 #[derive(Clone, Copy)]
-struct SharedOut(*mut u8);
+struct SharedBuffer(*mut u8);
 
-// SAFETY: see where it is used: no two threads write to the same place.
-unsafe impl Sync for SharedOut {}
+// SAFETY: no two threads write to the same block; see `block`.
+unsafe impl Sync for SharedBuffer {}
 // SAFETY: as above.
-unsafe impl Send for SharedOut {}
+unsafe impl Send for SharedBuffer {}
 
-impl SharedOut {
-    fn of(out: &mut [u8], table: &BlockTable) -> Result<SharedOut> {
+impl SharedBuffer {
+    fn of(out: &mut [u8], table: &BlockTable) -> Result<SharedBuffer> {
         if out.len() != table.content {
             return Err(Error::wrong_size("blosc", table.content, out.len()));
         }
-        Ok(SharedOut(out.as_mut_ptr()))
+        Ok(SharedBuffer(out.as_mut_ptr()))
     }
 
-    /// The memory for a block.
+    /// Return the memory of a block.
     ///
     /// # Safety
     ///
-    /// Nobody else has that of the same block meanwhile.
+    /// No other reference to the memory of the same block is alive.
     unsafe fn block<'o>(self, table: &BlockTable, block: usize) -> &'o mut [u8] {
-        // SAFETY: the memory is as long as the content, blocks of which do not overlap.
+        // SAFETY: the memory is as long as the content, and blocks do not overlap.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(block * table.block), table.len(block)) }
     }
 }
 
-/// Blocks that are read at once.
+/// Blocks that are read with one request.
 struct BlockRun {
     start: u64,
     stop: u64,
     blocks: Vec<Needed>,
 }
 
+/// Group blocks that lie close to each other in the encoded data.
 fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Parts, threads: usize) -> Result<Vec<BlockRun>> {
     let Parts { gap, span } = parts;
     let span = if threads > 1 { span.min(1 << 18) } else { span };
-    let mut sorted = gathered(needed.iter().copied())?;
+    let mut sorted = try_collect(needed.iter().copied())?;
     sorted.sort_unstable_by_key(|needed| table.ranges[needed.block]);
     let mut runs: Vec<BlockRun> = Vec::new();
     for needed in sorted {
@@ -244,9 +255,9 @@ fn runs_of_blocks(table: &BlockTable, needed: &[Needed], parts: Parts, threads: 
         match runs.last_mut() {
             Some(run) if start <= run.stop.saturating_add(gap) && stop.saturating_sub(run.start) <= span => {
                 run.stop = run.stop.max(stop);
-                push(&mut run.blocks, needed)?;
+                try_push(&mut run.blocks, needed)?;
             }
-            _ => push(&mut runs, BlockRun { start, stop, blocks: vec![needed] })?,
+            _ => try_push(&mut runs, BlockRun { start, stop, blocks: vec![needed] })?,
         }
     }
     Ok(runs)

@@ -1,15 +1,16 @@
-//! Parts of a shard: the inner chunks that are asked for.
+//! Reads the selected inner chunks of a shard. Called by `chunk` for shards.
 
 use super::chunk::{Reading, fill};
-use crate::array::{EMPTY, Sharding};
-use crate::memory::{push, reserved, with_scratch};
+use crate::chain::{EMPTY, Sharding};
+use crate::memory::{try_push, try_with_capacity, with_scratch};
 use crate::plan::{Item, Plan};
 use crate::stores::{Parts, Slice, Value, Within};
 use crate::{Error, Result, pool};
 
 impl Reading<'_> {
-    /// Read part of a shard: its index, and the inner chunks that are asked for, close ones together.
+    /// Read the index of a shard and the selected inner chunks; chunks close to each other with one request.
     pub(super) fn shard(&self, sharding: &Sharding, value: &dyn Value, stored: &[u64], item: &Item<'_>) -> Result<()> {
+        // the index
         let grid = sharding.grid(stored);
         let size = sharding.index_size(&grid)?;
         let (index, total) = with_scratch(size, |data| {
@@ -23,13 +24,14 @@ impl Reading<'_> {
             }
             Ok((sharding.decode_index(data, &grid, None)?, total))
         })?;
+        // the inner chunks, a bounded number at a time
         let plan = item.refine(self.chain.order.as_deref(), &sharding.inner_shape)?;
         let inner = Reading { chain: &sharding.inner, threads: 1, ..*self };
         let count = plan.len();
-        let mut wanted = reserved(count.min(AT_ONCE))?;
-        for first in (0..count).step_by(AT_ONCE) {
+        let mut wanted = try_with_capacity(count.min(BATCH))?;
+        for first in (0..count).step_by(BATCH) {
             wanted.clear();
-            for number in first..count.min(first.saturating_add(AT_ONCE)) {
+            for number in first..count.min(first.saturating_add(BATCH)) {
                 let part = plan.item(number);
                 let flat = grid.iter().zip(&part.coords).fold(0_u64, |flat, (count, coord)| flat * count + coord);
                 let (offset, length) = index[flat as usize];
@@ -38,7 +40,7 @@ impl Reading<'_> {
                 } else if total.is_some_and(|total| offset + length > total) {
                     return Err(outside());
                 } else {
-                    push(&mut wanted, (offset, length, number))?;
+                    try_push(&mut wanted, (offset, length, number))?;
                 }
             }
             wanted.sort_unstable();
@@ -54,7 +56,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Read inner chunks that lie close together.
+    /// Read inner chunks that lie close to each other.
     fn run(&self, sharding: &Sharding, value: &dyn Value, plan: &Plan, run: &[Wanted]) -> Result<()> {
         let start = run[0].0;
         if let [(_, length, number)] = *run {
@@ -72,25 +74,25 @@ impl Reading<'_> {
     }
 }
 
-/// An inner chunk that is asked for: its offset and length in the shard, and its number in the plan.
+/// A selected inner chunk: its offset and length in the shard, and its number in the plan.
 ///
-/// Offset and length together are at most `i64::MAX`: the index has been checked.
+/// The sum of offset and length is at most `i64::MAX`, as `decode_index` has checked.
 type Wanted = (u64, u64, usize);
 
-/// How many inner chunks are looked up before they are read, so that what is noted of them takes little memory.
-const AT_ONCE: usize = 1 << 15;
+/// Number of inner chunks that are looked up before they are read, which bounds the memory for the list.
+const BATCH: usize = 1 << 15;
 
-/// How inner chunks are joined that are in memory already.
+/// How to join inner chunks that are in memory already.
 const IN_MEMORY: Parts = Parts { gap: 0, span: 1 << 17 };
 
-/// How inner chunks are joined that are shards themselves: not at all, since only parts of them are needed.
+/// How to join inner chunks that are shards themselves: not at all, since only parts of them are needed.
 const ALONE: Parts = Parts { gap: 0, span: 0 };
 
 fn outside() -> Error {
     Error::codec("sharding_indexed", "an inner chunk lies outside its shard")
 }
 
-/// Join inner chunks that lie close together in the shard, so that each run is one request.
+/// Group inner chunks that lie close to each other in the shard, so that each run is one request.
 fn join(wanted: &[Wanted], parts: Parts) -> Result<Vec<&[Wanted]>> {
     let mut runs = Vec::new();
     let (mut begin, mut start, mut stop) = (0, 0, 0_u64);
@@ -99,14 +101,14 @@ fn join(wanted: &[Wanted], parts: Parts) -> Result<Vec<&[Wanted]>> {
         let joins = position > begin && offset <= stop.saturating_add(parts.gap) && end - start <= parts.span;
         if !joins {
             if position > begin {
-                push(&mut runs, &wanted[begin..position])?;
+                try_push(&mut runs, &wanted[begin..position])?;
             }
             (begin, start, stop) = (position, offset, end);
         }
         stop = stop.max(end);
     }
     if begin < wanted.len() {
-        push(&mut runs, &wanted[begin..])?;
+        try_push(&mut runs, &wanted[begin..])?;
     }
     Ok(runs)
 }

@@ -1,11 +1,11 @@
-//! Where bytes are kept. Local files are known here; every other store is behind the same trait, outside.
+//! Stores of bytes. Local files are implemented here; every other store implements the same trait elsewhere.
 
 #[cfg(target_os = "linux")]
 pub mod local;
 
 use crate::{Error, Result, memory};
 
-/// Ranges up to this length are made room for without a look at how long the value is.
+/// Ranges up to this length are allocated without a look at the size of the value.
 const BELIEVED: u64 = 1 << 16;
 
 /// The state of a value, to be compared with `==`: inode number, time of the last change, size.
@@ -26,24 +26,24 @@ impl Generation {
 
 /// A key-value store.
 pub trait Store: Send + Sync {
-    /// Open the value of `key`, at the state that it has now; `None` if there is none, and nothing else in its place either.
+    /// Open the value of `key` in its present state; `None` if there is neither a value nor anything else in its place.
     ///
     /// # Errors
     ///
-    /// `Unusual` where only the store's own, slower way can tell; anything else is final.
+    /// `Unusual` if only the store's own, slower way can answer; any other error is final.
     fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>>;
 
-    /// As `open`, for a value that is about to be replaced: where the store can, others who ask for it this way wait
+    /// As `open`, for a value that is about to be replaced. Where the store has locks, other writers that ask this way wait
     /// until the answer is dropped, so that they do not all change the same old value in vain.
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.open(key)
     }
 
-    /// Store `parts`, one after the other, under `key` in one step. With `expected` given, only if that is still the state.
+    /// Store `parts`, one after the other, under `key` in one step; if `expected` is given, only if the state is still that one.
     ///
     /// # Errors
     ///
-    /// `Conflict` if it is not. After any error the old value stands.
+    /// `Conflict` if it is not. After any error the old value is unchanged.
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()>;
 
     /// Remove the value of `key` if there is one; conditions and errors as for `set`.
@@ -54,24 +54,24 @@ pub trait Store: Send + Sync {
         0
     }
 
-    /// The store's own, slower way, to be tried after `Error::Unusual`.
+    /// The store's own, slower way, which is tried after `Error::Unusual`.
     fn slow(&self) -> Option<&dyn Store> {
         None
     }
 }
 
-/// The state that a value must still have for it to be changed.
+/// The state that a value must still have when it is changed.
 #[derive(Debug)]
 pub enum Expected {
-    /// None at all.
+    /// No value.
     Absent,
-    /// That of a local file.
+    /// The state of a local file.
     File(Generation),
-    /// That of another store, which knows what it means.
+    /// The state of a value in another store, which alone can read it.
     Foreign(Box<dyn std::any::Any + Send + Sync>),
 }
 
-/// A value at one state: what is read from it belongs together, whoever replaces it meanwhile.
+/// A value in one state: all reads see the same state, even if other writers replace the value between them.
 ///
 /// Where a store can't keep the state, reading fails with `Conflict` once it has changed.
 pub trait Value: Send + Sync {
@@ -83,7 +83,7 @@ pub trait Value: Send + Sync {
 
     /// Read `length` bytes from `start` on, fewer if it ends before, and hand them to `work`.
     fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // whoever asks may go by numbers that are damaged: no room is made for what is not there
+        // the numbers may come from a damaged index: allocate no more than the value has
         let length = if length > BELIEVED { length.min(self.size()?.saturating_sub(start)) } else { length };
         let length = usize::try_from(length).map_err(|_| Error::Memory { bytes: usize::MAX })?;
         memory::with_scratch(length, |data| {
@@ -104,7 +104,7 @@ pub trait Value: Send + Sync {
     /// How long it is.
     fn size(&self) -> Result<u64>;
 
-    /// The state it was opened at.
+    /// The state in which it was opened.
     fn generation(&self) -> Result<Expected>;
 
     /// How a value is best read by parts; `None` if it is best read as a whole.
@@ -114,9 +114,9 @@ pub trait Value: Send + Sync {
 /// How a value is best read by parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
-    /// Up to so many bytes are rather read in vain than asked for with one more request.
+    /// Reading up to so many unneeded bytes is cheaper than one more request.
     pub gap: u64,
-    /// About so many bytes are read at once.
+    /// So many bytes, more or less, are read at once.
     pub span: u64,
 }
 
@@ -159,7 +159,7 @@ impl Value for Slice<'_> {
     }
 }
 
-/// A range of another value as a value; it is an error to read all of it where the other value ends before.
+/// A range of another value as a value; reading all of it is an error if the other value ends before.
 pub struct Within<'v> {
     /// The other value.
     pub value: &'v dyn Value,

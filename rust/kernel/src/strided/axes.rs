@@ -1,27 +1,27 @@
-//! The dimensions of a copy, brought into the order and the number that suits the machine.
+//! The dimensions of a copy, sorted and merged for fast memory access.
 
-/// How one dimension of a copy walks through memory, in bytes.
+/// The memory offsets of the elements along one dimension, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub enum Walk<'a> {
-    /// The same distance each time; negative where it runs backwards, zero where one element is for all.
-    Even(isize),
-    /// Element `i` lies at `list[i] * stride`.
-    Listed(&'a [i64], isize),
+pub enum Offsets<'a> {
+    /// A constant stride: negative to run backwards, zero to repeat one element.
+    Strided(isize),
+    /// Element `i` has the offset `list[i] * stride`.
+    Indexed(&'a [i64], isize),
 }
 
 /// One dimension of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Dim<'a> {
-    /// How many elements.
+    /// Number of elements.
     pub count: usize,
-    /// The way through the source.
-    pub source: Walk<'a>,
-    /// The way through the target.
-    pub target: Walk<'a>,
+    /// Offsets in the source.
+    pub source: Offsets<'a>,
+    /// Offsets in the target.
+    pub target: Offsets<'a>,
 }
 
-/// How many axes find room without an allocation.
-const ROOM: usize = 8;
+/// Number of axes that need no heap allocation.
+const INLINE_AXES: usize = 8;
 
 /// One side of an axis.
 #[derive(Clone, Copy)]
@@ -31,17 +31,17 @@ pub(super) struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(walk: Walk<'a>, count: usize) -> Side<'a> {
-        match walk {
-            Walk::Even(stride) => Side { stride, list: None },
-            Walk::Listed(list, stride) => match progression(&list[..count]) {
+    fn new(offsets: Offsets<'a>, count: usize) -> Side<'a> {
+        match offsets {
+            Offsets::Strided(stride) => Side { stride, list: None },
+            Offsets::Indexed(list, stride) => match progression(&list[..count]) {
                 Some(step) => Side { stride: stride.wrapping_mul(step as isize), list: None },
                 None => Side { stride, list: Some(&list[..count]) },
             },
         }
     }
 
-    /// Return where element `i` lies.
+    /// Return the offset of element `i`.
     #[inline(always)]
     pub fn at(&self, i: usize) -> isize {
         match self.list {
@@ -51,14 +51,14 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Return the step of a list of numbers that are evenly apart.
+/// Return the step of a list that is an arithmetic progression, otherwise `None`.
 fn progression(list: &[i64]) -> Option<i64> {
     let [first, second, ..] = *list else { return None };
     let step = second.wrapping_sub(first);
     list.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == step).then_some(step)
 }
 
-/// One axis: at least two elements.
+/// One axis of at least two elements.
 #[derive(Clone, Copy)]
 pub(super) struct Axis<'a> {
     pub count: usize,
@@ -70,12 +70,12 @@ impl Axis<'_> {
     const NONE: Axis<'static> =
         Axis { count: 0, source: Side { stride: 0, list: None }, target: Side { stride: 0, list: None } };
 
-    /// Return whether neither side needs a list.
+    /// Return whether both sides have a constant stride.
     pub fn even(&self) -> bool {
         self.source.list.is_none() && self.target.list.is_none()
     }
 
-    /// Return whether this axis, around `inner`, is but its continuation.
+    /// Return whether this axis and `inner` form a single axis on both sides.
     fn continues(&self, inner: &Axis<'_>) -> bool {
         let whole = inner.count as isize;
         self.even()
@@ -87,32 +87,33 @@ impl Axis<'_> {
 
 /// All axes of a copy, outermost first.
 pub(super) struct Axes<'a> {
-    stack: [Axis<'a>; ROOM],
+    stack: [Axis<'a>; INLINE_AXES],
     heap: Vec<Axis<'a>>,
     used: usize,
-    /// Where the first element lies.
+    /// Offset of the first element in the source, and in the target.
     pub source: isize,
     pub target: isize,
     /// Bytes of an element.
     pub size: usize,
-    /// Whether the bytes of each element are reversed.
+    /// Whether to reverse the bytes of each element.
     pub swap: bool,
 }
 
 impl<'a> Axes<'a> {
-    /// Make the axes of `dims`; nothing if there is nothing to copy.
+    /// Make the axes of `dims`; `None` if there is nothing to copy.
     pub fn new(dims: &[Dim<'a>], size: usize, swap: usize) -> Option<Axes<'a>> {
         if size == 0 || dims.iter().any(|dim| dim.count == 0) {
             return None;
         }
-        let heap = if dims.len() < ROOM { Vec::new() } else { vec![Axis::NONE; dims.len() + 1] };
-        let mut axes = Axes { stack: [Axis::NONE; ROOM], heap, used: 0, source: 0, target: 0, size, swap: swap > 1 };
+        let heap = if dims.len() < INLINE_AXES { Vec::new() } else { vec![Axis::NONE; dims.len() + 1] };
+        let mut axes =
+            Axes { stack: [Axis::NONE; INLINE_AXES], heap, used: 0, source: 0, target: 0, size, swap: swap > 1 };
         for dim in dims {
             axes.add(dim);
         }
         if axes.swap && size != swap {
-            // An element of several units is one more axis, of units.
-            let step = Walk::Even(swap as isize);
+            // The units of an element form one more axis.
+            let step = Offsets::Strided(swap as isize);
             axes.add(&Dim { count: size / swap, source: step, target: step });
             axes.size = swap;
         }
@@ -125,7 +126,7 @@ impl<'a> Axes<'a> {
             self.target = self.target.wrapping_add(first(&dim.target));
             return;
         }
-        // A list that is a progression begins anywhere.
+        // An arithmetic progression becomes a stride, and its start moves to the offset.
         let mut axis = Axis {
             count: dim.count,
             source: Side::new(dim.source, dim.count),
@@ -138,7 +139,7 @@ impl<'a> Axes<'a> {
             self.target = self.target.wrapping_add(first(&dim.target));
         }
         if axis.even() && axis.target.stride < 0 {
-            // Forwards through the target: the order makes no difference.
+            // Traverse the target forwards: the order of elements does not matter.
             let last = dim.count - 1;
             self.source = self.source.wrapping_add(axis.source.at(last));
             self.target = self.target.wrapping_add(axis.target.at(last));
@@ -159,7 +160,7 @@ impl<'a> Axes<'a> {
         if self.heap.is_empty() { &self.stack[..self.used] } else { &self.heap[..self.used] }
     }
 
-    /// Order the axes as the target lies in memory, join what belongs together, and choose the two innermost.
+    /// Sort the axes by the strides of the target, merge adjacent ones, and choose the two innermost.
     pub fn arrange(&mut self) {
         let used = self.used;
         let axes = &mut self.all()[..used];
@@ -171,7 +172,7 @@ impl<'a> Axes<'a> {
         let used = self.used;
         let axes = &mut self.all()[..used];
         let Some((inner, outer)) = axes.split_last() else { return };
-        // Of the others, the one along which the source lies closest together goes next to the innermost.
+        // Move the outer axis with the smallest source stride next to the innermost one.
         let next = outer
             .iter()
             .enumerate()
@@ -186,7 +187,7 @@ impl<'a> Axes<'a> {
         }
     }
 
-    /// Join axes of which the outer continues the inner.
+    /// Merge each outer axis that continues the inner one.
     fn join(&mut self) {
         let used = self.used;
         let axes = &mut self.all()[..used];
@@ -203,7 +204,7 @@ impl<'a> Axes<'a> {
         self.used = kept;
     }
 
-    /// Make one element of the innermost axis where its elements lie next to each other on both sides.
+    /// Turn the innermost axis into one wide element where it is contiguous on both sides.
     fn widen(&mut self) {
         let size = self.size as isize;
         if let (false, Some(axis)) = (self.swap, self.list().last()) {
@@ -215,10 +216,10 @@ impl<'a> Axes<'a> {
     }
 }
 
-/// Return where the first element lies.
-fn first(walk: &Walk<'_>) -> isize {
-    match walk {
-        Walk::Even(_) => 0,
-        Walk::Listed(list, stride) => stride.wrapping_mul(list[0] as isize),
+/// Return the offset of the first element.
+fn first(offsets: &Offsets<'_>) -> isize {
+    match offsets {
+        Offsets::Strided(_) => 0,
+        Offsets::Indexed(list, stride) => stride.wrapping_mul(list[0] as isize),
     }
 }

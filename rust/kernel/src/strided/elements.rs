@@ -1,28 +1,28 @@
-//! Loops over single elements, made for each size of element.
+//! Copy loops over single elements, specialised by element size.
 
 use super::axes::Axis;
+use super::byteswap::Word;
 use super::job::Job;
-use super::swaps::Word;
-use super::{rows, swaps};
+use super::{byteswap, rows};
 
-/// How one element gets from one place to another.
+/// How to copy one element.
 pub(super) trait Mover: Copy {
     /// Copy one element.
     ///
     /// # Safety
     ///
-    /// The element may be read at `source`, written at `target`.
+    /// The element may be read at `source` and written at `target`.
     unsafe fn put(self, source: *const u8, target: *mut u8);
 }
 
-/// Elements of the size of a number, as they are or reversed.
+/// Elements of the size of a machine word, copied unchanged or byte-swapped.
 #[derive(Clone, Copy)]
 pub(super) struct Whole<W, const SWAP: bool>(pub std::marker::PhantomData<W>);
 
 impl<W: Word, const SWAP: bool> Mover for Whole<W, SWAP> {
     #[inline(always)]
     unsafe fn put(self, source: *const u8, target: *mut u8) {
-        // SAFETY: the caller's promise; nothing needs to be aligned.
+        // SAFETY: the caller vouches for the element; the access may be unaligned.
         unsafe {
             let word = source.cast::<W>().read_unaligned();
             target.cast::<W>().write_unaligned(if SWAP { word.reversed() } else { word });
@@ -37,12 +37,12 @@ pub(super) struct Bytes(pub usize);
 impl Mover for Bytes {
     #[inline(always)]
     unsafe fn put(self, source: *const u8, target: *mut u8) {
-        // SAFETY: the caller's promise, and the two do not overlap.
+        // SAFETY: the caller vouches for the element; the two do not overlap.
         unsafe { rows::short(source, target, self.0) }
     }
 }
 
-/// Elements of any size, reversed.
+/// Elements of any size, byte-swapped.
 #[derive(Clone, Copy)]
 pub(super) struct Reversed(pub usize);
 
@@ -50,13 +50,13 @@ impl Mover for Reversed {
     #[inline(always)]
     unsafe fn put(self, source: *const u8, target: *mut u8) {
         for i in 0..self.0 {
-            // SAFETY: within the element, as the caller promises.
+            // SAFETY: within the element, for which the caller vouches.
             unsafe { target.add(i).write(source.add(self.0 - 1 - i).read()) }
         }
     }
 }
 
-/// Call `$call` with `$mover` being what moves elements of `$size` bytes, for each kind code of its own.
+/// Evaluate `$call` with `$mover` bound to the `Mover` for elements of `$size` bytes: one instance for each kind.
 macro_rules! with_mover {
     ($size:expr, $swap:expr, $mover:ident => $call:expr) => {{
         use std::marker::PhantomData;
@@ -94,13 +94,13 @@ pub(super) use with_mover;
 ///
 /// # Safety
 ///
-/// It may be read at the source, written at the target.
+/// The element may be read at the source and written at the target.
 pub(super) unsafe fn one(job: Job) {
     if job.size > 16 && !job.swap {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for the element.
         return unsafe { rows::lines(job, 1, 0, 0) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller vouches for all elements.
     with_mover!(job.size, job.swap, mover => unsafe { mover.put(job.source, job.target) })
 }
 
@@ -108,11 +108,11 @@ pub(super) unsafe fn one(job: Job) {
 ///
 /// # Safety
 ///
-/// All of them may be read at the source, written at the target.
+/// All of them may be read at the source and written at the target.
 pub(super) unsafe fn line(job: Job, axis: &Axis<'_>) {
     let long = job.size > 16 && !job.swap;
     let (from, to) = (axis.source.stride, axis.target.stride);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller vouches for all elements.
     unsafe {
         if !axis.even() {
             if long {
@@ -124,23 +124,23 @@ pub(super) unsafe fn line(job: Job, axis: &Axis<'_>) {
             rows::lines(job, axis.count, from, to);
         } else if job.swap && matches!(job.size, 2 | 4 | 8 | 16) && (from, to) == (job.size as isize, job.size as isize)
         {
-            swaps::row(job, axis.count);
+            byteswap::row(job, axis.count);
         } else {
             with_mover!(job.size, job.swap, mover => even(mover, job, axis.count, from, to));
         }
     }
 }
 
-/// Call `put` with the places of each element of an axis with lists.
+/// Call `put` with the source and target of each element of an axis with indexed offsets.
 ///
 /// # Safety
 ///
-/// `put` may be called so.
+/// `put` may be called with every element of the axis.
 #[inline(always)]
 unsafe fn each(job: Job, axis: &Axis<'_>, put: impl Fn(*const u8, *mut u8)) {
     let (from, to) = (axis.source, axis.target);
     match (from.list, to.list) {
-        // The one that matters most gets a loop of its own: elements picked from the source.
+        // The most frequent case, elements gathered from the source, has a specialised loop.
         (Some(list), None) => {
             let mut target = job.target;
             for place in list {
@@ -156,16 +156,16 @@ unsafe fn each(job: Job, axis: &Axis<'_>, put: impl Fn(*const u8, *mut u8)) {
     }
 }
 
-/// Copy `count` elements that lie evenly apart.
+/// Copy `count` elements with constant strides.
 ///
 /// # Safety
 ///
-/// All of them may be read at the source, written at the target.
+/// All of them may be read at the source and written at the target.
 #[inline(always)]
 unsafe fn even<M: Mover>(mover: M, job: Job, count: usize, from: isize, to: isize) {
     let (mut source, mut target) = (job.source, job.target);
     for _ in 0..count {
-        // SAFETY: the caller's promise; the step beyond the last is never followed.
+        // SAFETY: the caller vouches for all elements; the address beyond the last is not accessed.
         unsafe { mover.put(source, target) };
         source = source.wrapping_offset(from);
         target = target.wrapping_offset(to);

@@ -1,13 +1,14 @@
-//! What a copy is about, apart from the axes.
+//! Parameters of a copy, apart from its axes.
 
-/// What stays the same on the way down through the axes.
+/// Addresses and element format of a copy, or of a part of it.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
     pub source: *const u8,
     pub target: *mut u8,
     /// Bytes of an element.
     pub size: usize,
-    /// Whether the bytes of each element are reversed.
+    /// Whether to reverse the bytes of each element.
     pub swap: bool,
-    pub far: bool,
+    /// Whether to write with streaming stores.
+    pub bypass_cache: bool,
 }

@@ -1,30 +1,30 @@
-//! Copies of rows: many bytes that lie next to each other on both sides.
+//! Copies of rows: many bytes that are contiguous on both sides.
 
 use super::job::Job;
 
-/// Rows shorter than this are not streamed: too little of them would be whole cache lines.
+/// Shorter rows are not streamed, since too few of their bytes are whole cache lines.
 #[cfg(target_arch = "x86_64")]
 const STREAMED: usize = 128;
-/// Rows up to this length are copied without a call.
+/// Rows up to this length are copied inline, in bytes.
 const INLINE: usize = 256;
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Copy `count` rows of `job.size` bytes that lie evenly apart.
+/// Copy `count` rows of `job.size` bytes with constant strides.
 ///
 /// # Safety
 ///
-/// All of them may be read at the source, written at the target.
+/// All of them may be read at the source and written at the target.
 #[inline]
 pub(super) unsafe fn lines(job: Job, count: usize, from: isize, to: isize) {
     #[cfg(target_arch = "x86_64")]
     {
-        if job.far && job.size >= STREAMED && is_x86_feature_detected!("avx") {
-            // SAFETY: the caller's promise, and the machine has AVX.
+        if job.bypass_cache && job.size >= STREAMED && is_x86_feature_detected!("avx") {
+            // SAFETY: the caller vouches for the rows, and the machine has AVX.
             return unsafe { streamed(job, count, from, to) };
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller vouches for the rows.
     unsafe {
         if job.size <= INLINE {
             each(job, count, from, to, |source, target| short(source, target, job.size));
@@ -38,7 +38,7 @@ pub(super) unsafe fn lines(job: Job, count: usize, from: isize, to: isize) {
 ///
 /// # Safety
 ///
-/// `put` may be called so.
+/// `put` may be called with every row.
 #[inline(always)]
 unsafe fn each(job: Job, count: usize, from: isize, to: isize, put: impl Fn(*const u8, *mut u8)) {
     let (mut source, mut target) = (job.source, job.target);
@@ -49,7 +49,7 @@ unsafe fn each(job: Job, count: usize, from: isize, to: isize, put: impl Fn(*con
     }
 }
 
-/// Copy rows past the caches, except for the parts of cache lines at their ends.
+/// Copy rows with streaming stores, except for partial cache lines at both ends.
 ///
 /// # Safety
 ///
@@ -64,7 +64,7 @@ unsafe fn streamed(job: Job, count: usize, from: isize, to: isize) {
         let head = target.align_offset(LINE).min(job.size);
         let body = (job.size - head) / LINE * LINE;
         let tail = job.size - head - body;
-        // SAFETY: head, body and tail are the row, which the caller allows to be copied; the body is aligned.
+        // SAFETY: head, body and tail make up the row, for which the caller vouches; the body is aligned.
         unsafe {
             if head > 0 {
                 short(source, target, head);
@@ -84,9 +84,9 @@ unsafe fn streamed(job: Job, count: usize, from: isize, to: isize) {
     }
 }
 
-/// See to it that what was streamed comes before whatever is stored from now on.
+/// Order all streaming stores before later stores.
 #[inline]
-pub(super) fn settle() {
+pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 machine has this instruction.
     unsafe {
@@ -98,10 +98,10 @@ pub(super) fn settle() {
 ///
 /// # Safety
 ///
-/// They may be read at `source`, written at `target`, which do not overlap.
+/// They may be read at `source` and written at `target`, which do not overlap.
 #[inline(always)]
 pub(super) unsafe fn short(source: *const u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller's promise; each pair of words covers `size` bytes and stays within them.
+    // SAFETY: the caller vouches for the bytes; each pair of words covers `size` bytes and stays within them.
     unsafe {
         match size {
             0 => {}
@@ -111,7 +111,7 @@ pub(super) unsafe fn short(source: *const u8, target: *mut u8, size: usize) {
             8..=15 => pair::<u64>(source, target, size),
             16..=31 => pair::<[u64; 2]>(source, target, size),
             _ => {
-                // Whole words, the last of which may overlap the one before.
+                // The last word may overlap the one before.
                 for place in (0..size - 31).step_by(32) {
                     word::<[u64; 4]>(source, target, place);
                 }
@@ -139,9 +139,9 @@ unsafe fn pair<W: Copy>(source: *const u8, target: *mut u8, size: usize) {
 ///
 /// # Safety
 ///
-/// It may be read at `place` bytes from `source`, written as far from `target`.
+/// It may be read `place` bytes after `source` and written `place` bytes after `target`.
 #[inline(always)]
 unsafe fn word<W: Copy>(source: *const u8, target: *mut u8, place: usize) {
-    // SAFETY: the caller's promise; nothing needs to be aligned.
+    // SAFETY: the caller vouches for the word; the access may be unaligned.
     unsafe { target.add(place).cast::<W>().write_unaligned(source.add(place).cast::<W>().read_unaligned()) }
 }

@@ -1,33 +1,33 @@
-//! Copies of planes: two axes at once, tile by tile where the source runs along one and the target along the other.
+//! Copies along two axes at once: tile by tile where the source is contiguous along one and the target along the other.
 
 use super::axes::Axis;
 use super::elements::{self, Mover, with_mover};
 use super::job::Job;
 use super::rows::LINE;
-use super::{rows, squares, swaps};
+use super::{byteswap, rows, transpose};
 
-/// Elements along each side of a tile that is copied from place to place.
+/// Side of a tile that is copied element by element, in elements.
 const SIDE: usize = 32;
-/// Bytes of a row of a tile that is put together first, and then copied row by row.
+/// Row length of a tile that is transposed in a buffer, in bytes.
 const WIDTH: usize = 256;
-/// The most rows of such a tile.
+/// Largest number of rows of such a tile.
 const ROWS: usize = 64;
 
 /// Copy the elements of two axes.
 ///
 /// # Safety
 ///
-/// All of them may be read at the source, written at the target.
+/// All of them may be read at the source and written at the target.
 pub(super) unsafe fn plane(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
     let small = job.swap || job.size <= 16;
     if small && outer.even() && outer.source.stride.unsigned_abs() < inner.source.stride.unsigned_abs() {
         let size = job.size as isize;
         let whole = matches!(job.size, 1 | 2 | 4 | 8 | 16);
         let along = inner.even() && inner.target.stride == size && outer.source.stride == size;
-        // SAFETY: the caller's promise; what the branches ask for besides is looked at.
+        // SAFETY: the caller vouches for the elements; `whole` and `along` are what `transpose_plane` requires.
         return unsafe {
-            if whole && along && outer.count >= squares::least(job.size) {
-                turn(job, outer, inner);
+            if whole && along && outer.count >= transpose::least_rows(job.size) {
+                transpose_plane(job, outer, inner);
             } else {
                 with_mover!(job.size, job.swap, mover => blocks(mover, job, outer, inner))
             }
@@ -36,12 +36,12 @@ pub(super) unsafe fn plane(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
     for i in 0..outer.count {
         let source = job.source.wrapping_offset(outer.source.at(i));
         let target = job.target.wrapping_offset(outer.target.at(i));
-        // SAFETY: index `i` of the outer axis is taken.
+        // SAFETY: the caller vouches for index `i` of the outer axis.
         unsafe { elements::line(Job { source, target, ..job }, inner) }
     }
 }
 
-/// Copy a plane block by block, element by element.
+/// Copy a plane tile by tile, element by element.
 ///
 /// # Safety
 ///
@@ -64,26 +64,26 @@ unsafe fn blocks<M: Mover>(mover: M, job: Job, outer: &Axis<'_>, inner: &Axis<'_
     }
 }
 
-/// A tile being put together.
+/// The buffer of a transposed tile.
 #[repr(align(64))]
 struct Tile {
-    _room: [u8; ROWS * WIDTH],
+    _bytes: [u8; ROWS * WIDTH],
 }
 
-/// Copy a plane whose source runs along the outer axis and whose target along the inner one.
+/// Copy a plane whose source is contiguous along the outer axis and whose target along the inner one.
 ///
-/// Tiles are turned in the nearest cache, and whole cache lines of the source are read and of the target written.
+/// Tiles are transposed in the first-level cache; the source is read and the target written in whole cache lines.
 ///
 /// # Safety
 ///
-/// As for [`plane`]; besides, both run without gaps, and `job.size` is 1, 2, 4, 8 or 16.
-unsafe fn turn(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
+/// As for [`plane`]; besides, both are contiguous, and `job.size` is 1, 2, 4, 8 or 16.
+unsafe fn transpose_plane(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
     let size = job.size;
-    let mut room = std::mem::MaybeUninit::<Tile>::uninit();
-    let tile = room.as_mut_ptr().cast::<u8>();
+    let mut buffer = std::mem::MaybeUninit::<Tile>::uninit();
+    let tile = buffer.as_mut_ptr().cast::<u8>();
     let height = (2 * LINE / size).clamp(16, ROWS);
     let mut left = 0;
-    // The first tile is as narrow as it takes for the others to begin with a cache line.
+    // Narrow the first tile so that the others begin at a cache line.
     let mut columns = (WIDTH - job.target as usize % LINE) / size;
     while left < inner.count {
         columns = columns.min(inner.count - left);
@@ -92,15 +92,15 @@ unsafe fn turn(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
             let source = job.source.wrapping_offset(outer.source.at(top)).wrapping_offset(inner.source.at(left));
             let target = job.target.wrapping_offset(outer.target.at(top)).wrapping_offset(inner.target.at(left));
             let used = columns * size;
-            // SAFETY: elements (top.., left..) of the plane; the tile has room for them.
+            // SAFETY: elements (top.., left..) of the plane, which fit into the tile.
             unsafe {
-                squares::turn(source, inner.source.stride, tile, WIDTH, count, columns, size);
+                transpose::transpose(source, inner.source.stride, tile, WIDTH, count, columns, size);
                 if job.swap {
                     for row in 0..count {
-                        swaps::in_place(tile.add(row * WIDTH), columns, size);
+                        byteswap::in_place(tile.add(row * WIDTH), columns, size);
                     }
                 }
-                let rows = Job { source: tile, target, size: used, swap: false, far: job.far };
+                let rows = Job { source: tile, target, size: used, swap: false, bypass_cache: job.bypass_cache };
                 rows::lines(rows, count, WIDTH as isize, outer.target.stride);
             }
         }

@@ -1,21 +1,21 @@
-//! Chunks of blocks that can be encoded on their own (Blosc): those that change are encoded, the others kept as they are.
+//! Writes part of a Blosc chunk: encodes the blocks that change, and keeps the bytes of the others. Called by `write`.
 
 use super::{Put, Writing, with_buffer};
-use crate::array::{Chain, Elements};
+use crate::chain::{Chain, Elements};
 use crate::codecs::{BlockTable, Layout};
-use crate::memory::{gathered, joined, with_scratch};
-use crate::placing::{Needed, Placing};
+use crate::memory::{try_collect, try_concat, with_scratch};
 use crate::read::{LARGE, check_blocks, decode_each};
-use crate::strided::{self, Walk};
+use crate::strided::{self, Offsets};
+use crate::strided_copy::{Needed, StridedCopy};
 use crate::{Error, Result};
 
 impl Writing<'_> {
-    /// Change the blocks of `old` that `placing` leads to; the answer is whether that could be done without the others.
+    /// Replace the blocks of `old` that `copy` touches; return `false` if the whole chunk has to be encoded instead.
     pub(super) fn replace(
         &self,
         chain: &Chain,
         elements: &Elements,
-        placing: &Placing<'_>,
+        copy: &StridedCopy<'_>,
         content: usize,
         (old, fill): (&[u8], &[u8]),
         put: &mut Put<'_>,
@@ -26,22 +26,24 @@ impl Writing<'_> {
         if count < 2 {
             return Ok(false);
         }
-        let changes = placing.blocks(table.block, count, elements.size)?;
+        let changes = copy.blocks(table.block, count, elements.size)?;
         if changes.is_empty() || changes.len() > count - count.div_ceil(4) {
             return Ok(false);
         }
-        let kept = self.kept(&table, &changes, placing, elements.size)?;
+        // decode the blocks that change, and put the new elements in
+        let kept = self.kept(&table, &changes, copy, elements.size)?;
         with_scratch(content, |chunk| {
             decode_each(blocks, old, &table, &kept, self.threads, chunk)?;
             if elements.text.is_some() {
                 check_blocks(chunk, &table, &kept, elements)?;
             }
-            // SAFETY: what `placing` leads to lies within the content of `chunk`, and by the caller's word in the buffer.
-            unsafe { self.copy_in(chunk, placing, elements) };
+            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` vouches for the work buffer.
+            unsafe { self.copy_in(chunk, copy, elements) };
             if !self.keep_empty && may_be_empty(chunk, &table, &changes, fill) {
                 return Ok(false);
             }
-            let changed = gathered(changes.iter().map(|needed| needed.block))?;
+            // encode these blocks
+            let changed = try_collect(changes.iter().map(|needed| needed.block))?;
             with_buffer(|out| match first.replace(old, &table, &changed, chunk, self.threads, out)? {
                 None => Ok(false),
                 Some(pieces) => {
@@ -52,33 +54,33 @@ impl Writing<'_> {
         })
     }
 
-    /// Find what has to be decoded of the blocks that change: all, but of those that are wholly replaced nothing.
-    fn kept(&self, table: &BlockTable, changes: &[Needed], placing: &Placing<'_>, size: usize) -> Result<Vec<Needed>> {
+    /// Return the changed blocks that have to be decoded first: a block that is replaced as a whole need not be.
+    fn kept(&self, table: &BlockTable, changes: &[Needed], copy: &StridedCopy<'_>, size: usize) -> Result<Vec<Needed>> {
         let bytes: usize = changes.iter().map(|needed| needed.high - needed.low).sum();
-        let once = placing.dims.iter().all(|dim| matches!(dim.source, Walk::Even(_)));
-        let dense = once && self.work.size == size && placing.count.checked_mul(size) == Some(bytes);
+        let once = copy.dims.iter().all(|dim| matches!(dim.source, Offsets::Strided(_)));
+        let dense = once && self.work.size == size && copy.count.checked_mul(size) == Some(bytes);
         let whole = |needed: &Needed| needed.high - needed.low == table.len(needed.block);
         let kept = changes.iter().filter(|needed| !(dense && whole(needed)));
-        gathered(kept.map(|needed| Needed { low: 0, high: table.len(needed.block), ..*needed }))
+        try_collect(kept.map(|needed| Needed { low: 0, high: table.len(needed.block), ..*needed }))
     }
 }
 
-/// Decode all of a chunk, by several threads if it is large and made of blocks.
+/// Decode a whole chunk, with several threads if it is large and consists of blocks.
 pub(super) fn decode(chain: &Chain, old: &[u8], threads: usize, chunk: &mut [u8]) -> Result<()> {
     if threads > 1 && chunk.len() > LARGE {
         if let Some(blocks) = chain.blocks() {
             if let Layout::Blocks(table) = blocks.layout(old, old.len() as u64, chunk.len())? {
                 let all = (0..table.ranges.len()).map(|block| Needed { block, low: 0, high: table.len(block) });
-                return decode_each(blocks, old, &table, &gathered(all)?, threads, chunk);
+                return decode_each(blocks, old, &table, &try_collect(all)?, threads, chunk);
             }
         }
     }
     chain.decode_buffers(old, chunk)
 }
 
-/// Whether nothing in the blocks that changed tells that the chunk holds anything but the fill value.
+/// Return whether the changed blocks hold only the fill value, so that the whole chunk may do so.
 fn may_be_empty(chunk: &[u8], table: &BlockTable, changes: &[Needed], fill: &[u8]) -> bool {
-    // elements that lie in two blocks are not looked at: in the worst case the chunk is encoded anew for nothing
+    // elements that straddle two blocks are ignored: at worst the chunk is encoded as a whole without need
     changes.iter().all(|needed| {
         let start = needed.block * table.block;
         let stop = start + table.len(needed.block);
@@ -87,14 +89,14 @@ fn may_be_empty(chunk: &[u8], table: &BlockTable, changes: &[Needed], fill: &[u8
     })
 }
 
-/// Put the pieces of what the first codec has encoded into the container around it, if there is one.
+/// Store the pieces that the first codec has encoded, inside the container of the second codec if there is one.
 fn wrap(chain: &Chain, pieces: &[&[u8]], put: &mut Put<'_>) -> Result<()> {
     match chain.buffers.as_slice() {
         [_] => put(Some(pieces)),
         [_, container] => with_buffer(|out| {
-            container.encode(&joined(pieces)?, out)?;
+            container.encode(&try_concat(pieces)?, out)?;
             put(Some(&[out]))
         }),
-        _ => Err(Error::unsupported("", "blocks of a chunk are replaced inside of one container at most")),
+        _ => Err(Error::unsupported("", "blocks are replaced inside at most one container")),
     }
 }

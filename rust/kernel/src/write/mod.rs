@@ -1,28 +1,30 @@
-//! Writing: a plan carried out, each chunk encoded and put in the place of the old one in one step.
+//! Writing: goes through the chunks of a plan, encodes each one and replaces the stored one in one step. Called by the
+//! Python module.
 //!
-//! A chunk that is wholly replaced is written at once. Of the others the old value is read, changed and written on
-//! condition that nobody else wrote it in between, until that holds.
+//! A chunk that the plan covers is written unconditionally. For any other the old value is read, changed and written on
+//! condition that it has not changed in between, again until that succeeds.
 
 mod blocks;
 mod shards;
 
 use std::cell::RefCell;
 
-use crate::array::{Array, Chain, Elements};
-use crate::memory::{joined, with_scratch};
-use crate::placing::{Placing, Work, content_size};
+use crate::array::Array;
+use crate::chain::{Chain, Elements};
+use crate::memory::{try_concat, with_scratch};
 use crate::plan::{Item, Plan};
 use crate::read::{Call, MISSING, at_key, decode_shard, each_chunk, least_rows, stored_rows};
 use crate::stores::{Expected, Store};
+use crate::strided_copy::{StridedCopy, WorkBuffer, content_size};
 use crate::{Error, Result, strided};
 
-/// Write what is in `work` where `plan` says.
+/// Write the elements in `work` to the elements of `array` that `plan` selects.
 ///
 /// # Safety
 ///
-/// Every place that the plan leads to lies within the work buffer's memory, which nobody changes meanwhile, and its
-/// selections lie within the array's chunks.
-pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: Work, call: Call<'_>) -> Result<()> {
+/// Every place of the plan lies within the work buffer's memory, which no other code changes during the call, and every
+/// selected element within the array's chunks.
+pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let keep_empty = call.keep_empty || array.dense;
     each_chunk(store, array, plan, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
@@ -34,8 +36,10 @@ pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: Work, c
     })
 }
 
+/// Write one chunk: unconditionally, or on condition that the old value has not changed.
 fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writing: Writing<'_>) -> Result<()> {
     let shape = array.chunk_shape(&item.coords);
+    // a chunk that is replaced as a whole
     let covers = item.covers() && writing.work.size == array.fill.len();
     if covers && !array.overhangs(&item.coords) {
         return writing.encode(&array.chain, &shape, item, true, None, &mut |parts| match parts {
@@ -43,6 +47,7 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
             None => store.delete(key, None),
         });
     }
+    // a chunk of which something is kept, or whose length depends on what is stored
     let old = store.open_for_change(key)?;
     let mut stored = shape;
     if array.dense {
@@ -51,18 +56,20 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
             None if covers => least,
             None => return Err(Error::Store { message: MISSING.into() }),
             Some(value) => match stored_rows(array, value.as_ref(), &stored, item) {
-                // its content is not of that length either, and so not kept
+                // a damaged chunk is replaced as a whole, so that its length does not matter
                 Err(Error::Codec { .. }) if covers => least,
                 rows => rows?,
             },
         };
     }
+    // a chunk that is not stored yet
     let Some(old) = old else {
         return writing.encode(&array.chain, &stored, item, false, None, &mut |parts| match parts {
             Some(parts) => store.set(key, parts, Some(&Expected::Absent)),
             None => Ok(()),
         });
     };
+    // a stored chunk
     let expected = old.generation()?;
     let mut put = |parts: Option<&[&[u8]]>| match parts {
         Some(parts) => store.set(key, parts, Some(&expected)),
@@ -70,7 +77,7 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
     };
     let merged = old.with_all(&mut |data| writing.encode(&array.chain, &stored, item, false, Some(data), &mut put));
     match merged {
-        // what is damaged is an error only where something of it would have been kept
+        // damage is an error only where part of the old chunk would have been kept
         Err(Error::Codec { .. }) if covers => {
             if array.dense {
                 stored[0] = least_rows(array, &array.chunk_shape(&item.coords), item);
@@ -81,14 +88,15 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
     }
 }
 
-/// Called with the new bytes of a chunk, in pieces; with `None` if it need not be stored.
+/// Stores the new bytes of a chunk, which come in parts; `None` if the chunk need not be stored.
 type Put<'p> = dyn FnMut(Option<&[&[u8]]>) -> Result<()> + 'p;
 
 #[derive(Clone, Copy)]
+/// The parameters of a write that are the same for all (inner) chunks of a value.
 struct Writing<'w> {
     fill: &'w [u8],
     keep_empty: bool,
-    work: Work,
+    work: WorkBuffer,
     threads: usize,
 }
 
@@ -96,9 +104,10 @@ thread_local! {
     static ENCODED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Larger buffers are not cached, in bytes.
 const KEPT: usize = 1 << 26;
 
-/// Call `work` with an empty buffer of this thread.
+/// Call `work` with a buffer for encoded data, which this thread caches; its content is undefined.
 fn with_buffer<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut buffer = ENCODED.with_borrow_mut(Vec::pop).unwrap_or_default();
     let result = work(&mut buffer);
@@ -109,7 +118,7 @@ fn with_buffer<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 impl Writing<'_> {
-    /// Make the new bytes of a chunk of `shape` of which `item` is replaced: all of it, or part of `old` or of nothing.
+    /// Encode a chunk of `shape` in which `item` is replaced: all of it if `covers`, or part of `old` or of a missing chunk.
     fn encode(
         &self,
         chain: &Chain,
@@ -119,6 +128,7 @@ impl Writing<'_> {
         old: Option<&[u8]>,
         put: &mut Put<'_>,
     ) -> Result<()> {
+        // a shard, perhaps inside other codecs
         let stored = chain.stored_shape(shape);
         if let Some(sharding) = chain.sharding() {
             if chain.buffers.is_empty() {
@@ -132,60 +142,63 @@ impl Writing<'_> {
             return self.shard(chain, sharding, &stored, item, old, &mut |parts| match parts {
                 None => put(None),
                 Some(parts) => with_buffer(|out| {
-                    chain.encode_buffers(&joined(parts)?, self.threads, out)?;
+                    chain.encode_buffers(&try_concat(parts)?, self.threads, out)?;
                     put(Some(&[out]))
                 }),
             });
         }
+        // a whole chunk that lies in the work buffer as it is encoded
         let Some(elements) = chain.elements() else { return Ok(()) };
         let content = content_size(&stored, elements.size)?;
         let mut points = Vec::new();
-        let placing = Placing::new(item, chain.order.as_deref(), &stored, elements.size, &mut points)?;
-        if covers && placing.in_one_piece && elements.swap < 2 && self.work.size == elements.size {
-            // SAFETY: the caller of `write` vouches for the work buffer's places, which are these.
-            let chunk = unsafe { std::slice::from_raw_parts(self.work.start.offset(placing.target), content) };
+        let copy = StridedCopy::new(item, chain.order.as_deref(), &stored, elements.size, &mut points)?;
+        if covers && copy.is_contiguous && elements.swap < 2 && self.work.size == elements.size {
+            // SAFETY: the caller of `write` vouches for the places in the work buffer, which are these.
+            let chunk = unsafe { std::slice::from_raw_parts(self.work.start.offset(copy.target), content) };
             return self.put(chain, chunk, self.fill, put);
         }
+        // part of a chunk of which only some blocks change
         let mut fill = self.fill.to_vec();
         if elements.swap > 1 {
             strided::swap_in_place(&mut fill, elements.swap);
         }
         if let Some(old) = old.filter(|_| !covers) {
-            // of text all is checked
-            if elements.text.is_none() && self.replace(chain, elements, &placing, content, (old, &fill), put)? {
+            // all of a chunk of text has to be checked
+            if elements.text.is_none() && self.replace(chain, elements, &copy, content, (old, &fill), put)? {
                 return Ok(());
             }
         }
+        // any other chunk: the old content or the fill value, with the new elements copied in
         with_scratch(content, |chunk| {
             match old.filter(|_| !covers) {
                 Some(old) => {
                     blocks::decode(chain, old, self.threads, chunk)?;
                     elements.check_stored(chunk)?;
                 }
-                None if covers && placing.count.saturating_mul(elements.size) >= content => {}
+                None if covers && copy.count.saturating_mul(elements.size) >= content => {}
                 None => fill_all(chunk, &fill),
             }
-            // SAFETY: what `placing` leads to lies within the content of `chunk`, and by the caller's word in the buffer.
-            unsafe { self.copy_in(chunk, &placing, elements) };
+            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` vouches for the work buffer.
+            unsafe { self.copy_in(chunk, &copy, elements) };
             self.put(chain, chunk, &fill, put)
         })
     }
 
-    /// Copy what is written to its places in a chunk.
+    /// Copy elements from the work buffer to their places in a chunk.
     ///
     /// # Safety
     ///
-    /// All that `placing` leads to lies within `chunk` and within the work buffer.
-    unsafe fn copy_in(&self, chunk: &mut [u8], placing: &Placing<'_>, elements: &Elements) {
-        // SAFETY: as above.
+    /// All elements of `copy` lie within `chunk` and within the work buffer.
+    unsafe fn copy_in(&self, chunk: &mut [u8], copy: &StridedCopy<'_>, elements: &Elements) {
+        // SAFETY: the caller vouches for the elements.
         unsafe {
-            let source = self.work.start.offset(placing.target);
-            let target = chunk.as_mut_ptr().add(placing.source + self.work.offset);
-            strided::copy(source, target, &placing.backwards(), self.work.size, elements.swap, false);
+            let source = self.work.start.offset(copy.target);
+            let target = chunk.as_mut_ptr().add(copy.source + self.work.offset);
+            strided::copy(source, target, &copy.reversed(), self.work.size, elements.swap, false);
         }
     }
 
-    /// Encode a chunk's content, unless it is nothing but the fill value.
+    /// Encode the content of a chunk, unless it holds only the fill value.
     fn put(&self, chain: &Chain, chunk: &[u8], fill: &[u8], put: &mut Put<'_>) -> Result<()> {
         if !self.keep_empty && strided::all_equal(chunk, fill) {
             return put(None);
@@ -200,15 +213,16 @@ impl Writing<'_> {
     }
 }
 
+/// Fill a whole chunk with one element.
 fn fill_all(chunk: &mut [u8], fill: &[u8]) {
     if fill.is_empty() || chunk.is_empty() {
         return;
     }
     let dim = strided::Dim {
         count: chunk.len() / fill.len(),
-        source: strided::Walk::Even(0),
-        target: strided::Walk::Even(fill.len() as isize),
+        source: strided::Offsets::Strided(0),
+        target: strided::Offsets::Strided(fill.len() as isize),
     };
-    // SAFETY: so many elements lie within the chunk.
+    // SAFETY: the elements lie within the chunk.
     unsafe { strided::fill(chunk.as_mut_ptr(), &[dim], fill) }
 }

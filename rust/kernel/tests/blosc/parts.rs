@@ -18,9 +18,9 @@ fn check_parts(codec: &dyn Codec, frame: &[u8], content: &[u8], what: &str) -> u
     for (index, whole) in content.chunks(table.block).enumerate() {
         let (start, end) = table.ranges[index];
         let (data, length) = (&frame[start as usize..end as usize], whole.len());
-        let mut cuts = vec![0, 1, 17, length / 9, length / 2, length / 2 + 300, length - 1, length];
-        cuts.retain(|&cut| cut <= length);
-        for (first, stop) in cuts.iter().flat_map(|&first| cuts.iter().map(move |&stop| (first, stop))) {
+        let mut ends = vec![0, 1, 17, length / 9, length / 2, length / 2 + 300, length - 1, length];
+        ends.retain(|&end| end <= length);
+        for (first, stop) in ends.iter().flat_map(|&first| ends.iter().map(move |&stop| (first, stop))) {
             if first > stop {
                 continue;
             }

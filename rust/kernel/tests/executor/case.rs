@@ -1,8 +1,9 @@
 //! Arrays by chance, and what is in them.
 
-use tegula_kernel::array::{Array, Chain, Elements, Keys, Serializer, Sharding};
-use tegula_kernel::codecs::{Codec, Value, build};
-use tegula_kernel::plan::Cut;
+use tegula_kernel::array::{Array, Keys};
+use tegula_kernel::chain::{Chain, Elements, Serializer, Sharding};
+use tegula_kernel::codecs::{BloscOptions, Codec, Options, build};
+use tegula_kernel::plan::ChunkAxis;
 
 use crate::naive::{self, Style, flat, indices};
 use crate::random::Random;
@@ -18,29 +19,27 @@ pub struct Case {
     pub size: usize,
 }
 
-fn text(name: &str) -> Value {
-    Value::Text(name.to_owned())
+pub fn blosc_options(name: &str, [level, shuffle, blocksize, typesize]: [i64; 4]) -> Options {
+    Options::Blosc(BloscOptions { compressor: name.into(), level, shuffle, blocksize, typesize })
 }
 
 pub fn blosc(random: &mut Random, size: usize) -> Box<dyn Codec> {
     let name = random.pick(&["lz4", "blosclz", "zstd", "zlib", "snappy", "lz4hc"]);
     let block = random.pick(&[0, 0, 128, 250, 1024, 5000]);
     let level = random.pick(&[0, 1, 5]);
-    let options =
-        [text(name), Value::Int(level), Value::Int(random.below(3) as i64), Value::Int(block), Value::Int(size as i64)];
-    build("blosc", &options).unwrap()
+    codec(&blosc_options(name, [level, random.below(3) as i64, block, size as i64]))
 }
 
-pub fn codec(name: &str, options: &[Value]) -> Box<dyn Codec> {
-    build(name, options).unwrap()
+pub fn codec(options: &Options) -> Box<dyn Codec> {
+    build(options).unwrap()
 }
 
 fn any_codec(random: &mut Random, size: usize) -> Box<dyn Codec> {
     match random.below(6) {
         0..=2 => blosc(random, size),
-        3 => codec("zstd", &[Value::Int(1), Value::Bool(random.once_in(2))]),
-        4 => codec("crc32c", &[Value::Bool(random.once_in(2))]),
-        _ => codec("gzip", &[Value::Int(1)]),
+        3 => codec(&Options::Zstd { level: 1, checksum: random.once_in(2) }),
+        4 => codec(&Options::Crc32c { at_start: random.once_in(2) }),
+        _ => codec(&Options::Gzip { level: 1 }),
     }
 }
 
@@ -64,7 +63,7 @@ fn order(random: &mut Random, ndim: usize) -> Option<Vec<usize>> {
 fn index_chain(random: &mut Random) -> Chain {
     let swap = if random.once_in(3) { 8 } else { 0 };
     let elements = Elements { size: 8, swap, text: None };
-    let buffers = if random.once_in(2) { vec![codec("crc32c", &[Value::Bool(false)])] } else { Vec::new() };
+    let buffers = if random.once_in(2) { vec![codec(&Options::Crc32c { at_start: false })] } else { Vec::new() };
     Chain { order: None, serializer: Serializer::Elements(elements), buffers }
 }
 
@@ -124,7 +123,7 @@ impl Case {
         let shape: Vec<usize> = (0..ndim).map(|_| 1 + random.below(most)).collect();
         let size = random.pick(&[1, 2, 3, 4, 8, 16, 12]);
         let depth = if ndim == 0 { 0 } else { random.pick(&[0, 0, 0, 1, 1, 2]) };
-        let mut cuts = Vec::new();
+        let mut chunk_axes = Vec::new();
         let mut longest = Vec::new();
         for &length in &shape {
             let chunk = 1 + random.below(length + 3);
@@ -137,30 +136,32 @@ impl Case {
                     let next = if depth > 0 { chunk * times } else { 1 + random.below(chunk) };
                     starts.push(starts[starts.len() - 1] + next as u64);
                 }
-                cuts.push(Cut::Varying(starts.into()));
+                chunk_axes.push(ChunkAxis::Varying(starts.into()));
             } else {
-                cuts.push(Cut::Regular(chunk as u64));
+                chunk_axes.push(ChunkAxis::Regular(chunk as u64));
             }
         }
         let chain = chain(random, &longest, size, depth);
-        Case::of(random, shape, cuts, chain, size)
+        Case::of(random, shape, chunk_axes, chain, size)
     }
 
     /// An array of a given form that holds anything.
-    pub fn of(random: &mut Random, shape: Vec<usize>, cuts: Vec<Cut>, chain: Chain, size: usize) -> Case {
+    pub fn of(random: &mut Random, shape: Vec<usize>, chunk_axes: Vec<ChunkAxis>, chain: Chain, size: usize) -> Case {
         let fill: Vec<u8> = (0..size).map(|_| random.below(2) as u8).collect();
-        let edges: Vec<Vec<usize>> = cuts
+        let edges: Vec<Vec<usize>> = chunk_axes
             .iter()
             .zip(&shape)
-            .map(|(cut, &length)| match cut {
-                Cut::Regular(chunk) => (0..=length.div_ceil(*chunk as usize)).map(|n| n * *chunk as usize).collect(),
-                Cut::Varying(starts) => starts.iter().map(|&start| start as usize).collect(),
+            .map(|(chunk_axis, &length)| match chunk_axis {
+                ChunkAxis::Regular(chunk) => {
+                    (0..=length.div_ceil(*chunk as usize)).map(|n| n * *chunk as usize).collect()
+                }
+                ChunkAxis::Varying(starts) => starts.iter().map(|&start| start as usize).collect(),
             })
             .collect();
         let padded: Vec<usize> = edges.iter().map(|edges| edges[edges.len() - 1]).collect();
         let model = content(random, padded.iter().product(), &fill);
         let shape = shape.into_iter().map(|length| length as u64).collect();
-        let array = Array { shape, cuts, keys: keys(random, false), chain, fill, dense: false };
+        let array = Array { shape, chunk_axes, keys: keys(random, false), chain, fill, dense: false };
         Case { array, edges, padded, model, size }
     }
 

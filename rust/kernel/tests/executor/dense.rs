@@ -1,8 +1,9 @@
 //! bcolz: every chunk is there, and the last holds only the rows that the array has, or some more.
 
 use tegula_kernel::Error;
-use tegula_kernel::array::{Chain, Elements, Serializer};
-use tegula_kernel::plan::Cut;
+use tegula_kernel::chain::{Chain, Elements, Serializer};
+use tegula_kernel::codecs::Options;
+use tegula_kernel::plan::ChunkAxis;
 
 use crate::case::{Case, blosc, codec};
 use crate::naive::{self, Style};
@@ -15,14 +16,14 @@ fn array(random: &mut Random) -> Case {
     let shape: Vec<usize> = (0..1 + random.below(3)).map(|axis| 1 + random.below([900, 6, 4][axis])).collect();
     let size = random.pick(&[1, 2, 4, 8, 12]);
     let chunk = 1 + random.below(shape[0] + 20);
-    let mut cuts = vec![Cut::Regular(chunk as u64)];
-    cuts.extend(shape[1..].iter().map(|&length| Cut::Regular(length as u64)));
+    let mut chunk_axes = vec![ChunkAxis::Regular(chunk as u64)];
+    chunk_axes.extend(shape[1..].iter().map(|&length| ChunkAxis::Regular(length as u64)));
     let chain = Chain {
         order: None,
         serializer: Serializer::Elements(Elements { size, swap: 0, text: None }),
-        buffers: vec![blosc(random, size), codec("blpk", &[])],
+        buffers: vec![blosc(random, size), codec(&Options::Blpk)],
     };
-    let mut case = Case::of(random, shape, cuts, chain, size);
+    let mut case = Case::of(random, shape, chunk_axes, chain, size);
     case.array.dense = true;
     case.array.keys.first_only = true;
     case
@@ -154,9 +155,9 @@ fn a_chunk_that_says_it_has_more_rows_is_replaced_by_those_of_the_array() {
     let chain = Chain {
         order: None,
         serializer: Serializer::Elements(Elements { size: 1, swap: 0, text: None }),
-        buffers: vec![blosc(&mut random, 1), codec("blpk", &[])],
+        buffers: vec![blosc(&mut random, 1), codec(&Options::Blpk)],
     };
-    let mut case = Case::of(&mut random, vec![500], vec![Cut::Regular(800)], chain, 1);
+    let mut case = Case::of(&mut random, vec![500], vec![ChunkAxis::Regular(800)], chain, 1);
     case.array.dense = true;
     let memory = Memory::new(Reading::Whole);
     let mut data = encoded(&case, &[0], 500, &mut random);

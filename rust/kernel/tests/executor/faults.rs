@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tegula_kernel::Error;
-use tegula_kernel::array::Serializer;
+use tegula_kernel::chain::Serializer;
 
 use crate::case::{Case, content};
 use crate::naive::{self, Style};
@@ -28,8 +28,8 @@ fn a_store_that_fails_ends_the_call_with_its_error() {
                 let store = whole.other(way);
                 store.fails.store(nth, Ordering::Relaxed);
                 let error = get(&store, &case, &selection, &plan, random.pick(&[1, 3])).unwrap_err();
-                let told = matches!(&error, Error::At(_, inner) if matches!(&**inner, Error::Store { .. }));
-                assert!(told, "seed {seed}, {way:?}: {error}");
+                let reported = matches!(&error, Error::At(_, inner) if matches!(&**inner, Error::Store { .. }));
+                assert!(reported, "seed {seed}, {way:?}: {error}");
             }
         }
     }

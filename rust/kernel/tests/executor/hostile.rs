@@ -1,8 +1,8 @@
-//! Bytes that nobody should store: whatever they are, a call ends in `Ok` or `Err`, and writes where it may.
+//! Damaged and hostile chunks: every call ends in `Ok` or `Err`, and writes only within its buffer.
 
 use std::time::{Duration, Instant};
 
-use tegula_kernel::array::EMPTY;
+use tegula_kernel::chain::EMPTY;
 
 use crate::case::Case;
 use crate::random::{Random, seeds};

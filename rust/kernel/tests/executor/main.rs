@@ -162,7 +162,7 @@ fn check_presence(case: &Case, store: &Memory, coords: &[usize], keep_empty: boo
 }
 
 #[test]
-fn shards_leave_out_what_is_empty_and_keep_it_when_told_to() {
+fn shards_leave_out_empty_chunks_unless_keep_empty_is_set() {
     for seed in seeds(200) {
         let mut random = Random::new(seed);
         let case = Case::new(&mut random);

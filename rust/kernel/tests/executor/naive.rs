@@ -1,6 +1,6 @@
 //! Chunks as they are stored, made and taken apart element by element.
 
-use tegula_kernel::array::{Chain, EMPTY, Serializer};
+use tegula_kernel::chain::{Chain, EMPTY, Serializer};
 
 use crate::random::Random;
 
@@ -128,7 +128,7 @@ fn unwrap(chain: &Chain, data: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Decode a chunk; `seen` is told of each inner chunk, whether it is there and what it holds.
+/// Decode a chunk; call `seen` with each inner chunk: whether it is stored, and its content.
 pub fn decode(
     chain: &Chain,
     shape: &[usize],

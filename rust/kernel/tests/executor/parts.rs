@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use tegula_kernel::array::{Chain, Elements, Serializer};
-use tegula_kernel::codecs::{Codec, Layout, Value};
-use tegula_kernel::plan::Cut;
+use tegula_kernel::chain::{Chain, Elements, Serializer};
+use tegula_kernel::codecs::{Codec, Layout, Options};
+use tegula_kernel::plan::ChunkAxis;
 
-use crate::case::{Case, blosc, codec, elements};
+use crate::case::{Case, blosc, blosc_options, codec, elements};
 use crate::random::{Random, seeds};
 use crate::selecting::{Pick, Selection};
 use crate::store::{Memory, Reading};
@@ -22,8 +22,8 @@ fn array(random: &mut Random, bytes: usize, buffers: Vec<Box<dyn Codec>>, elemen
     let chain =
         Chain { order: random.once_in(2).then_some(order), serializer: Serializer::Elements(elements), buffers };
     let shape = chunk.iter().map(|&length| length + random.below(length / 8 + 1)).collect();
-    let cuts = chunk.iter().map(|&length| Cut::Regular(length as u64)).collect();
-    Case::of(random, shape, cuts, chain, size)
+    let chunk_axes = chunk.iter().map(|&length| ChunkAxis::Regular(length as u64)).collect();
+    Case::of(random, shape, chunk_axes, chain, size)
 }
 
 fn large(random: &mut Random, bytes: usize) -> Case {
@@ -31,7 +31,7 @@ fn large(random: &mut Random, bytes: usize) -> Case {
     let elements = elements(random, size);
     let buffers = match random.below(5) {
         0 => vec![],
-        1 => vec![codec("zstd", &[Value::Int(1), Value::Bool(false)])],
+        1 => vec![codec(&Options::Zstd { level: 1, checksum: false })],
         _ => vec![blosc(random, size)],
     };
     array(random, bytes, buffers, elements)
@@ -90,7 +90,7 @@ fn few_bytes_are_read_for_few_elements() {
     for buffers in [vec![], vec![blosc_of_noise()]] {
         let elements = Elements { size: 4, swap: 0, text: None };
         let chain = Chain { order: None, serializer: Serializer::Elements(elements), buffers };
-        let mut case = Case::of(&mut random, vec![1 << 18], vec![Cut::Regular(1 << 18)], chain, 4);
+        let mut case = Case::of(&mut random, vec![1 << 18], vec![ChunkAxis::Regular(1 << 18)], chain, 4);
         case.model.iter_mut().for_each(|byte| *byte = random.next() as u8);
         for way in [Reading::Parts(1 << 14, 1 << 18), Reading::Ranges(1 << 14, 1 << 18)] {
             let store = Memory::new(way);
@@ -107,8 +107,8 @@ fn few_bytes_are_read_for_few_elements() {
 }
 
 fn blosc_of_noise() -> Box<dyn Codec> {
-    let options = [Value::Text("lz4".into()), Value::Int(1), Value::Int(1), Value::Int(16384), Value::Int(4)];
-    codec("blosc", &options)
+    let options = blosc_options("lz4", [1, 1, 16384, 4]);
+    codec(&options)
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn text_is_checked_where_it_is_read() {
         let swap = random.pick(&[0, 4]);
         let big = random.once_in(2);
         // blocks that end within a character
-        let options = [Value::Text("zstd".into()), Value::Int(1), Value::Int(0), Value::Int(250), Value::Int(1)];
-        let buffers = if random.once_in(3) { vec![] } else { vec![codec("blosc", &options)] };
+        let options = blosc_options("zstd", [1, 0, 250, 1]);
+        let buffers = if random.once_in(3) { vec![] } else { vec![codec(&options)] };
         let mut case = array(&mut random, 80_000, buffers, Elements { size, swap, text: Some(big) });
         // characters below 256
         for unit in case.model.chunks_exact_mut(4) {
@@ -193,15 +193,15 @@ fn locate(case: &Case, axis: usize, element: usize) -> usize {
 
 /// An array of one chunk of 20 blocks, its content a slow walk.
 fn of_blocks(random: &mut Random, contained: bool) -> Case {
-    let options = [Value::Text("lz4".into()), Value::Int(5), Value::Int(1), Value::Int(16384), Value::Int(4)];
-    let mut buffers = vec![codec("blosc", &options)];
+    let options = blosc_options("lz4", [5, 1, 16384, 4]);
+    let mut buffers = vec![codec(&options)];
     if contained {
-        buffers.push(codec("blpk", &[]));
+        buffers.push(codec(&Options::Blpk));
     }
     let count = 20 * (1 << 14);
     let elements = Elements { size: 4, swap: 0, text: None };
     let chain = Chain { order: None, serializer: Serializer::Elements(elements), buffers };
-    let mut case = Case::of(random, vec![count], vec![Cut::Regular(count as u64)], chain, 4);
+    let mut case = Case::of(random, vec![count], vec![ChunkAxis::Regular(count as u64)], chain, 4);
     case.array.fill = vec![3, 0, 0, 0];
     let mut value = 0_u32;
     for element in case.model.chunks_exact_mut(4) {

@@ -1,7 +1,7 @@
 //! Selections by chance, and what they mean element by element.
 
-use tegula_kernel::placing::Work;
-use tegula_kernel::plan::{List, Plan, Points, Run, Table, fills};
+use tegula_kernel::plan::{List, Plan, Points, Run, Table, covers_box};
+use tegula_kernel::strided_copy::WorkBuffer;
 
 use crate::case::Case;
 use crate::naive::indices;
@@ -127,9 +127,14 @@ impl Selection {
         Selection { picks, strides, points, base, bytes: end, offset: 0, size }
     }
 
-    pub fn work(&self, buffer: &mut [u8]) -> Work {
+    pub fn work(&self, buffer: &mut [u8]) -> WorkBuffer {
         assert_eq!(buffer.len(), self.bytes);
-        Work { start: buffer[self.base..].as_mut_ptr(), offset: self.offset, size: self.size, far: false }
+        WorkBuffer {
+            start: buffer[self.base..].as_mut_ptr(),
+            offset: self.offset,
+            size: self.size,
+            bypass_cache: false,
+        }
     }
 
     /// Call `visit` with each element's index in the array and its place in the work buffer, in C order.
@@ -161,12 +166,14 @@ impl Selection {
         let mut plan = Plan::default();
         let mut axes = Vec::new();
         for (axis, pick) in self.picks.iter().enumerate() {
-            let (cut, size, stride) = (&case.array.cuts[axis], case.array.shape[axis], self.strides[axis]);
+            let (chunk_axis, size, stride) = (&case.array.chunk_axes[axis], case.array.shape[axis], self.strides[axis]);
             plan.axes.push(match pick {
-                Pick::Index(index) => Some(Table::Run(Run::new((*index as u64, 1, 1), (0, 0), cut, size).unwrap())),
+                Pick::Index(index) => {
+                    Some(Table::Run(Run::new((*index as u64, 1, 1), (0, 0), chunk_axis, size).unwrap()))
+                }
                 Pick::Run { first, step, count } => {
                     let run = (*first as u64, *step, *count as u64);
-                    Some(Table::Run(Run::new(run, (0, stride), cut, size).unwrap()))
+                    Some(Table::Run(Run::new(run, (0, stride), chunk_axis, size).unwrap()))
                 }
                 Pick::List(list) => Some(Table::List(listed(random, list, case, axis, stride))),
                 Pick::Points(_) => {
@@ -206,7 +213,7 @@ impl Selection {
             }
             let extents: Vec<u64> = (0..axes.len()).map(|at| extent(case, axes[at], numbers[at])).collect();
             let here: Vec<&[i64]> = here.iter().map(Vec::as_slice).collect();
-            points.whole.push(fills(&here, &extents).unwrap());
+            points.whole.push(covers_box(&here, &extents).unwrap());
             points.numbers.extend(numbers.iter().map(|&number| number as u64));
             points.bounds.push(points.offsets[0].len());
         }
@@ -249,7 +256,7 @@ fn listed(random: &mut Random, list: &[usize], case: &Case, axis: usize, stride:
     for run in order.chunk_by(|&a, &b| locate(edges, list[a]) == locate(edges, list[b])) {
         let number = locate(edges, list[run[0]]);
         let offsets: Vec<i64> = run.iter().map(|&i| (list[i] - edges[number]) as i64).collect();
-        let whole = fills(&[&offsets], &[extent(case, axis, number)]).unwrap();
+        let whole = covers_box(&[&offsets], &[extent(case, axis, number)]).unwrap();
         let consecutive = offsets.windows(2).all(|pair| pair[0] + 1 == pair[1]);
         table.numbers.push(number as u64);
         table.traits.push((consecutive, whole));

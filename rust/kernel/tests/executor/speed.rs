@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tegula_kernel::array::{Chain, Elements, Serializer};
-use tegula_kernel::codecs::Value;
-use tegula_kernel::plan::Cut;
+use tegula_kernel::chain::{Chain, Elements, Serializer};
+use tegula_kernel::plan::ChunkAxis;
 
-use crate::case::{Case, codec};
+use crate::case::{Case, blosc_options, codec};
 use crate::random::Random;
 use crate::selecting::{Pick, Selection};
 use crate::store::{Memory, Reading};
@@ -15,11 +14,9 @@ use crate::{get, put};
 /// An array of one chunk of 16-bit numbers that walk up and down a little.
 fn array(random: &mut Random, count: usize, (name, level, shuffle): (&str, i64, i64), slow: bool) -> Case {
     let elements = Elements { size: 2, swap: 0, text: None };
-    let numbers = [level, shuffle, 0, 2].map(Value::Int);
-    let options: Vec<Value> = std::iter::once(Value::Text(name.into())).chain(numbers).collect();
-    let chain =
-        Chain { order: None, serializer: Serializer::Elements(elements), buffers: vec![codec("blosc", &options)] };
-    let mut case = Case::of(random, vec![count], vec![Cut::Regular(count as u64)], chain, 2);
+    let options = blosc_options(name, [level, shuffle, 0, 2]);
+    let chain = Chain { order: None, serializer: Serializer::Elements(elements), buffers: vec![codec(&options)] };
+    let mut case = Case::of(random, vec![count], vec![ChunkAxis::Regular(count as u64)], chain, 2);
     let mut value = 1000_u16;
     for element in case.model.chunks_exact_mut(2) {
         if !slow || random.once_in(50) {

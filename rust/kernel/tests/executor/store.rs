@@ -1,4 +1,4 @@
-//! A store in memory that counts, fails and changes when told to.
+//! A store in memory that counts requests, and fails or changes values on request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ pub struct Memory {
     /// Added to the size of values, and bytes missing at the end of ranges, as if they had shrunk.
     pub lie: u64,
     pub shrunk: usize,
-    /// How long those who are about to change a value think about it.
+    /// How long a writer waits between reading and changing a value.
     pub pause: std::time::Duration,
 }
 
@@ -86,7 +86,7 @@ impl Memory {
     fn tick(&self) -> Result<()> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if call == self.fails.load(Ordering::Relaxed) {
-            return Err(Error::Store { message: "told to fail".into() });
+            return Err(Error::Store { message: "failure on request".into() });
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 """Hard and soft constraints on one grid of chunks: `Grid`, and how two constraints on the same thing are merged.
 
-A hard constraint must hold, a soft one is a wish. Hard beats soft in any order, the first of two soft ones wins,
-and two hard ones must agree. That holds for each dimension of a shape or an aspect ratio, and for a number of elements.
+A hard constraint must hold, a soft one is a preference. A hard one overrides a soft one in any order, the first of two
+soft ones wins, and two hard ones must agree. This applies to each dimension of a shape or an aspect ratio, and to
+numbers of elements.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.constraints.constraints import Constraints
+from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.json.arguments import (
     MAX_RANK,
     check_rank,
     instance,
     naming,
-    only_json,
     read_indices,
     read_int64,
     read_ratios,
     same_rank,
 )
-from tegula.tensorstore.json.binding import MISSING, array_of, int64, known_only, member, number, obj
-from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.json.binding import array_of, int64, known_only, member, number, obj, optional
 
 __all__ = ["MAX_INDEX", "Count", "Grid", "Vector", "bind_grid", "check_values", "merged"]
 
@@ -34,23 +34,20 @@ N = TypeVar("N", int, float)
 
 
 class Count(NamedTuple):
-    """A number of elements and whether it must be kept."""
+    """A number of elements, and whether it is a hard constraint."""
 
     value: int
     hard: bool
 
     def merged(self, new: Count) -> Count:
-        """Return what both together ask for."""
+        """Return the constraint that merges both."""
         if self.hard and new.hard and self.value != new.value:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"New hard constraint ({new.value}) does not match existing hard constraint ({self.value})",
-            )
+            raise invalid(f"New hard constraint ({new.value}) does not match existing hard constraint ({self.value})")
         return new if new.hard and not self.hard else self
 
 
 class Vector(NamedTuple, Generic[N]):
-    """One number for each dimension, None where there is no constraint, and whether each must be kept."""
+    """One number for each dimension, None without a constraint, and whether each is a hard constraint."""
 
     values: tuple[N | None, ...]
     hard: tuple[bool, ...]
@@ -61,13 +58,12 @@ class Vector(NamedTuple, Generic[N]):
         return Vector((None,) * rank, (False,) * rank)
 
     def merged(self, new: Vector[N]) -> Vector[N]:
-        """Return what both together ask for."""
+        """Return the constraint that merges both."""
         for axis, (old, value) in enumerate(zip(self.values, new.values, strict=True)):
             if self.hard[axis] and new.hard[axis] and old != value:
-                raise status(
-                    "INVALID_ARGUMENT",
+                raise invalid(
                     f"New hard constraint ({_shown(value)}) for dimension {axis} does not match existing hard "
-                    f"constraint ({_shown(old)})",
+                    f"constraint ({_shown(old)})"
                 )
         values = tuple(
             value if value is not None and (hard or old is None) else old
@@ -80,7 +76,7 @@ class Vector(NamedTuple, Generic[N]):
         return tuple(value if bit == hard else None for value, bit in zip(self.values, self.hard, strict=True))
 
 
-class Grid:
+class Grid(Constraints):
     """Constraints on the shape of the chunks of a regular grid.
 
     Parameters
@@ -107,6 +103,7 @@ class Grid:
     """
 
     __slots__ = ("_aspect_ratio", "_elements", "_rank", "_shape")
+    _name: ClassVar[str] = "ChunkLayout.Grid"
 
     _rank: int | None
     _shape: Vector[int] | None
@@ -115,13 +112,8 @@ class Grid:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._rank = self._shape = self._aspect_ratio = self._elements = None
-        if not args and not kwargs:
-            return
-        json = only_json("ChunkLayout.Grid", args, kwargs)
-        if json is MISSING:
-            self.update(**kwargs)
-        else:
-            bind_grid(to_json_value(json), self.set_part)
+        if args or kwargs:
+            self._take(args, kwargs)
 
     def update(
         self,
@@ -136,11 +128,11 @@ class Grid:
         grid: Grid | None = None,
         grid_soft_constraint: Grid | None = None,
     ) -> None:
-        """Add constraints; the parameters are those of the class. When they contradict, nothing is changed."""
+        """Add constraints; the parameters are those of the class. If they contradict, nothing is changed."""
         new = self.copy()
         if rank is not None and rank != -1:
             with naming("rank"):
-                new.set_rank(check_rank(rank))
+                new._set_rank(check_rank(rank))
         given: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
             ("shape", (shape, shape_soft_constraint), read_indices),
             ("aspect_ratio", (aspect_ratio, aspect_ratio_soft_constraint), read_ratios),
@@ -150,18 +142,15 @@ class Grid:
             for value, suffix in zip(values, ("", "_soft_constraint"), strict=True):
                 if value is not None:
                     with naming(part + suffix):
-                        new.set_part(part, read(value), not suffix)
+                        new._set_part(part, read(value), not suffix)
         for name, other in (("grid", grid), ("grid_soft_constraint", grid_soft_constraint)):
             if other is not None:
                 with naming(name):
-                    new.merge(instance(other, Grid))
+                    new._merge(instance(other, Grid))
         self._become(new)
 
-    def copy(self) -> Grid:
-        """Return a grid of the same constraints."""
-        new = Grid.__new__(type(self))
-        new._become(self)
-        return new
+    def _bind(self, value: Any) -> None:
+        bind_grid(value, self._set_part)
 
     def _become(self, other: Grid) -> None:
         self._rank, self._shape = other._rank, other._shape
@@ -169,17 +158,15 @@ class Grid:
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, None if it is open."""
+        """Number of dimensions; None if it is unknown."""
         return self._rank
 
-    @property
-    def ndim(self) -> int | None:
-        """Number of dimensions, None if it is open."""
-        return self._rank
+    ndim = rank
+    """Number of dimensions; None if it is unknown."""
 
     @property
     def shape(self) -> tuple[int | None, ...] | None:
-        """Hard constraints on the shape; None if the rank is open."""
+        """Hard constraints on the shape; None if the rank is unknown."""
         return self._kept(self._shape, True)
 
     @property
@@ -212,49 +199,49 @@ class Grid:
             return None
         return (None,) * self._rank if vector is None else vector.kept(hard)
 
-    def shape_vector(self, rank: int) -> Vector[int]:
+    def _shape_vector(self, rank: int) -> Vector[int]:
         """Return the constraints on the shape, hard and soft."""
         return self._shape or Vector.empty(rank)
 
-    def aspect_ratio_vector(self, rank: int) -> Vector[float]:
+    def _aspect_ratio_vector(self, rank: int) -> Vector[float]:
         """Return the constraints on the aspect ratio, hard and soft."""
         return self._aspect_ratio or Vector.empty(rank)
 
     @property
-    def count(self) -> Count | None:
+    def _count(self) -> Count | None:
         """The constraint on the number of elements."""
         return self._elements
 
-    def set_rank(self, rank: int) -> None:
-        """Fix the rank."""
+    def _set_rank(self, rank: int) -> None:
+        """Set the rank."""
         self._rank = same_rank(self._rank, rank)
 
-    def set_shape(self, values: Sequence[int | None], hard: bool) -> None:
-        """Merge in a shape; sizes of -1 are soft in any case."""
+    def _set_shape(self, values: Sequence[int | None], hard: bool) -> None:
+        """Merge in a shape; a size of -1 is always a soft constraint."""
         if values := self._sized(values):
             check_values(values, lambda size: -1 <= size <= MAX_INDEX)
             new = tuple(size or None for size in values)
             bits = tuple(hard and size is not None and size != -1 for size in new)
             self._shape = merged(self._shape, Vector(new, bits))
 
-    def set_aspect_ratio(self, values: Sequence[float | None], hard: bool) -> None:
+    def _set_aspect_ratio(self, values: Sequence[float | None], hard: bool) -> None:
         """Merge in an aspect ratio."""
         if values := self._sized(values):
             check_values(values, lambda ratio: ratio >= 0 and math.isfinite(ratio))
             new = tuple(ratio or None for ratio in values)
             self._aspect_ratio = merged(self._aspect_ratio, Vector(new, tuple(hard and x is not None for x in new)))
 
-    def set_elements(self, value: int, hard: bool) -> None:
+    def _set_elements(self, value: int, hard: bool) -> None:
         """Merge in a number of elements."""
         if not 0 <= value <= MAX_INDEX:
-            raise status("INVALID_ARGUMENT", f"Invalid value: {value}")
+            raise invalid(f"Invalid value: {value}")
         new = Count(value, hard)
         self._elements = new if self._elements is None else self._elements.merged(new)
 
-    def merge(self, other: Grid, parts: Iterable[str] = ("shape", "aspect_ratio", "elements")) -> None:
-        """Merge in another grid's constraints, those on some parts only if named."""
+    def _merge(self, other: Grid, parts: Iterable[str] = ("shape", "aspect_ratio", "elements")) -> None:
+        """Merge in the constraints of another grid on these parts."""
         if other._rank is not None:
-            self.set_rank(other._rank)
+            self._set_rank(other._rank)
         if "shape" in parts and other._shape:
             self._shape = merged(self._shape, other._shape)
         if "aspect_ratio" in parts and other._aspect_ratio:
@@ -262,8 +249,8 @@ class Grid:
         if "elements" in parts and other._elements:
             self._elements = other._elements if self._elements is None else self._elements.merged(other._elements)
 
-    def harden(self, *, keep_soft: bool = False) -> None:
-        """Drop all but the constraints on the shape; soft ones too, or else make them hard."""
+    def _harden(self, *, keep_soft: bool = False) -> None:
+        """Keep constraints on the shape only. Drop soft ones, or make them hard with `keep_soft`."""
         if self._shape is not None:
             values = self._shape.values if keep_soft else self._shape.kept(True)
             self._shape = Vector(values, tuple(value is not None for value in values))
@@ -273,20 +260,20 @@ class Grid:
         if len(values) > MAX_RANK:
             check_rank(len(values))
         if values:
-            self.set_rank(len(values))
+            self._set_rank(len(values))
         return values
 
-    def set_part(self, part: str, value: Any, hard: bool) -> None:
-        """Merge in a constraint on the part so named."""
+    def _set_part(self, part: str, value: Any, hard: bool) -> None:
+        """Merge in a constraint on ``"shape"``, ``"aspect_ratio"`` or ``"elements"``."""
         if part == "shape":
-            self.set_shape(value, hard)
+            self._set_shape(value, hard)
         elif part == "aspect_ratio":
-            self.set_aspect_ratio(value, hard)
+            self._set_aspect_ratio(value, hard)
         else:
-            self.set_elements(value, hard)
+            self._set_elements(value, hard)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; nothing has a default."""
+        """Return the JSON representation; there are no defaults."""
         json: dict[str, Any] = {}
         for part in ("aspect_ratio", "elements", "shape"):
             for suffix in ("", "_soft_constraint"):
@@ -295,61 +282,42 @@ class Grid:
                     json[part + suffix] = list(found) if isinstance(found, tuple) else found
         return json
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Grid):
-            return NotImplemented
-        return self._state() == other._state()
-
     def _state(self) -> tuple[Any, ...]:
         rank = self._rank or 0
-        return (self._rank, self.shape_vector(rank), self.aspect_ratio_vector(rank), self._elements)
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'ChunkLayout.Grid'")
+        return (self._rank, self._shape_vector(rank), self._aspect_ratio_vector(rank), self._elements)
 
     def __repr__(self) -> str:
         return f"ChunkLayout.Grid({self.to_json()})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (type(self), self._rank, self.to_json()))
-
-
-def _restore(kind: type[Grid], rank: int | None, json: dict[str, Any]) -> Grid:
-    grid = kind(json)
-    if rank is not None:
-        grid.set_rank(rank)
-    return grid
-
 
 def bind_grid(value: Any, target: Callable[[str, Any, bool], None]) -> None:
-    """Read the JSON representation of a grid, handing each member to a function of (part, value, hard)."""
+    """Read the JSON of a grid, and pass each member to a function of (part, value, hard)."""
     members = obj(value)
     for part, read in _JSON_READERS.items():
-        for suffix in ("", "_soft_constraint"):
-            found = members.pop(part + suffix, MISSING)
-            if found is not MISSING:
-                with member(part + suffix):
-                    target(part, read(found), not suffix)
+        for name, hard in ((part, True), (f"{part}_soft_constraint", False)):
+            if name in members:
+                with member(name):
+                    target(part, read(members.pop(name)), hard)
     known_only(members)
 
 
 _JSON_READERS: dict[str, Callable[[Any], Any]] = {
-    "shape": array_of(int64),
-    "aspect_ratio": array_of(number),
+    "shape": lambda value: array_of(value, optional(int64)),
+    "aspect_ratio": lambda value: array_of(value, optional(number)),
     "elements": int64,
 }
 
 
 def check_values(values: Sequence[Any], valid: Callable[[Any], bool], absent: int = 0) -> None:
-    """Refuse numbers that can't be constraints."""
+    """Refuse invalid constraints."""
     for axis, value in enumerate(values):
         if value is not None and not valid(value):
             shown = ", ".join(_shown(absent if other is None else other) for other in values)
-            raise status("INVALID_ARGUMENT", f"Invalid value for dimension {axis}: {{{shown}}}")
+            raise invalid(f"Invalid value for dimension {axis}: {{{shown}}}")
 
 
 def merged(old: Vector[N] | None, new: Vector[N]) -> Vector[N]:
-    """Return what both together ask for; None asks for nothing."""
+    """Return the constraints that merge both; None is no constraint."""
     return new if old is None else old.merged(new)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 from tegula.tensorstore.constraints.chunk_grid import MAX_INDEX, Vector, bind_grid, check_values, merged
 from tegula.tensorstore.constraints.chunk_grid import Grid as ChunkGrid
-from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.constraints.constraints import Constraints
+from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.arguments import (
@@ -16,14 +18,13 @@ from tegula.tensorstore.json.arguments import (
     check_rank,
     instance,
     naming,
-    only_json,
     read_indices,
     read_int64,
     read_ratios,
     same_rank,
 )
-from tegula.tensorstore.json.binding import MISSING, array, array_of, at, int64, integer, known_only, member, obj
-from tegula.tensorstore.json.values import pretty, to_json_value
+from tegula.tensorstore.json.binding import array_of, int64, integer, known_only, obj, optional, take
+from tegula.tensorstore.json.values import pretty
 
 __all__ = ["ChunkLayout"]
 
@@ -32,14 +33,14 @@ _PARTS: dict[str, Callable[[Any], Any]] = {"shape": read_indices, "aspect_ratio"
 
 
 def _usages(prefix: str, part: str) -> tuple[str, ...]:
-    """Return which grids a constraint is for: ``chunk`` is all of them, but the codec's for its proportions only."""
+    """Return the grids that a constraint is for: ``chunk`` means all; that of the codec for aspect ratios only."""
     if prefix != "chunk":
         return (prefix.removesuffix("_chunk"),)
     return USAGES if part == "aspect_ratio" else USAGES[:2]
 
 
-class ChunkLayout:
-    """Constraints on a chunk layout, or a finished one.
+class ChunkLayout(Constraints):
+    """Constraints on a chunk layout, or a complete one.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class ChunkLayout:
     inner_order, inner_order_soft_constraint : sequence of int, optional
         A permutation: the dimensions from the outermost to the innermost in memory.
     grid_origin, grid_origin_soft_constraint : sequence of (int or None), optional
-        Where a chunk begins.
+        The origin of the chunk grid.
     chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
         Constraints on a grid; ``chunk`` is for reading and writing.
     chunk_shape, write_chunk_aspect_ratio, read_chunk_elements, ... : optional
@@ -71,6 +72,7 @@ class ChunkLayout:
     """
 
     __slots__ = ("_codec", "_inner_hard", "_inner_order", "_origin", "_rank", "_read", "_write")
+    _name: ClassVar[str] = "ChunkLayout"
 
     Grid: TypeAlias = ChunkGrid
 
@@ -86,13 +88,8 @@ class ChunkLayout:
         self._rank = self._inner_order = self._origin = None
         self._inner_hard = False
         self._write, self._read, self._codec = ChunkGrid(), ChunkGrid(), ChunkGrid()
-        if not args and not kwargs:
-            return
-        json = only_json("ChunkLayout", args, kwargs)
-        if json is MISSING:
-            self.update(**kwargs)
-        else:
-            self._bind(to_json_value(json))
+        if args or kwargs:
+            self._take(args, kwargs)
 
     def update(
         self,
@@ -105,45 +102,39 @@ class ChunkLayout:
         finalize: bool | None = None,
         **grids: Any,
     ) -> None:
-        """Add constraints; the parameters are those of the class. When they contradict, nothing is changed."""
+        """Add constraints; the parameters are those of the class. If they contradict, nothing is changed."""
         if unknown := grids.keys() - _GRID_KEYWORDS.keys():
             raise type_error(f"ChunkLayout has no keyword argument {min(unknown)!r}")
         new = self.copy()
         if rank is not None and rank != -1:
             with naming("rank"):
-                new.set_rank(check_rank(rank))
+                new._set_rank(check_rank(rank))
         for suffix, order in (("", inner_order), ("_soft_constraint", inner_order_soft_constraint)):
             if order is not None:
                 with naming("inner_order" + suffix), setting("inner_order"):
-                    new.set_inner_order([read_int64(axis) for axis in order], not suffix)
+                    new._set_inner_order([read_int64(axis) for axis in order], not suffix)
         for suffix, origin in (("", grid_origin), ("_soft_constraint", grid_origin_soft_constraint)):
             if origin is not None:
                 with naming("grid_origin" + suffix), setting("grid_origin"):
-                    new.set_grid_origin(read_indices(origin), not suffix)
+                    new._set_grid_origin(read_indices(origin), not suffix)
         for name in sorted(grids, key=_GRID_ORDER.__getitem__) if grids else ():
             if grids[name] is not None:
                 new._update_grid(name, grids[name])
         if finalize:
             with naming("finalize"):
-                new.finalize()
+                new._finalize()
         self._become(new)
 
     def _update_grid(self, name: str, value: Any) -> None:
         prefix, part, hard = _GRID_KEYWORDS[name]
         with naming(name):
             if not part:
-                self.merge_grid(prefix, instance(value, ChunkGrid))
+                self._merge_grid(prefix, instance(value, ChunkGrid))
                 return
             read = _PARTS[part](value)
             for usage in _usages(prefix, part):
                 with setting(f"{usage}_chunk {part}"):
-                    self.set_part(usage, part, read, hard)
-
-    def copy(self) -> ChunkLayout:
-        """Return a layout of the same constraints."""
-        new = ChunkLayout.__new__(type(self))
-        new._become(self)
-        return new
+                    self._set_part(usage, part, read, hard)
 
     def _become(self, other: ChunkLayout) -> None:
         self._rank, self._inner_order, self._inner_hard = other._rank, other._inner_order, other._inner_hard
@@ -152,13 +143,11 @@ class ChunkLayout:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions, -1 if it is open."""
+        """Number of dimensions; -1 if it is unknown."""
         return -1 if self._rank is None else self._rank
 
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions, -1 if it is open."""
-        return self.rank
+    ndim = rank
+    """Number of dimensions; -1 if it is unknown."""
 
     @property
     def inner_order(self) -> tuple[int, ...] | None:
@@ -174,13 +163,13 @@ class ChunkLayout:
 
     @property
     def grid_origin(self) -> tuple[int | None, ...] | None:
-        """Hard constraints on where a chunk begins."""
-        return None if self._rank is None else self.origin_vector().kept(True)
+        """Hard constraints on the origin of the grid."""
+        return None if self._rank is None else self._origin_vector().kept(True)
 
     @property
     def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
-        """Soft constraints on where a chunk begins."""
-        return None if self._rank is None else self.origin_vector().kept(False)
+        """Soft constraints on the origin of the grid."""
+        return None if self._rank is None else self._origin_vector().kept(False)
 
     @property
     def write_chunk(self) -> ChunkGrid:
@@ -197,29 +186,28 @@ class ChunkLayout:
         """Constraints on the blocks inside the codec; a copy."""
         return self._codec.copy()
 
-    def grid(self, usage: str) -> ChunkGrid:
-        """Return the grid for ``"write"``, ``"read"`` or ``"codec"`` itself."""
+    def _grid(self, usage: str) -> ChunkGrid:
+        """Return the grid for ``"write"``, ``"read"`` or ``"codec"``, not a copy."""
         return {"write": self._write, "read": self._read, "codec": self._codec}[usage]
 
-    def origin_vector(self) -> Vector[int]:
+    def _origin_vector(self) -> Vector[int]:
         """Return the constraints on the origin, hard and soft."""
         return self._origin or Vector.empty(self._rank or 0)
 
-    def chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
-        """Return origin and size of a chunk in each dimension as far as both are fixed, for reading or for writing."""
+    def _chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
+        """Return origin and size of a chunk in each dimension; None without hard constraints on both."""
         if self._rank is None:
-            raise status("INVALID_ARGUMENT", "Rank of chunk layout is unspecified")
+            raise invalid("Rank of chunk layout is unspecified")
         template: list[tuple[int, int] | None] = []
-        sizes = self.grid(usage).shape_vector(self._rank).kept(True)
-        for axis, (origin, size) in enumerate(zip(self.origin_vector().kept(True), sizes, strict=True)):
+        sizes = self._grid(usage)._shape_vector(self._rank).kept(True)
+        for axis, (origin, size) in enumerate(zip(self._origin_vector().kept(True), sizes, strict=True)):
             if origin is None or size is None:
                 template.append(None)
                 continue
             if origin + size > MAX_INDEX + 2:
-                raise status(
-                    "INVALID_ARGUMENT",
+                raise invalid(
                     f"Incompatible grid origin/chunk shape for dimension {axis}: ({origin}, {size}) do not specify a "
-                    "valid sized index interval",
+                    "valid sized index interval"
                 )
             template.append((origin, size))
         return template
@@ -227,100 +215,95 @@ class ChunkLayout:
     @property
     def write_chunk_template(self) -> IndexDomain:
         """The chunk to write whole that lies at the grid's origin; unbounded where no hard constraint fixes it."""
-        return _template_domain(self.chunk_template("write"))
+        return _template_domain(self._chunk_template("write"))
 
     @property
     def read_chunk_template(self) -> IndexDomain:
         """The chunk to read whole that lies at the grid's origin; unbounded where no hard constraint fixes it."""
-        return _template_domain(self.chunk_template("read"))
+        return _template_domain(self._chunk_template("read"))
 
-    def set_rank(self, rank: int) -> None:
-        """Fix the rank."""
+    def _set_rank(self, rank: int) -> None:
+        """Set the rank."""
         self._rank = same_rank(self._rank, rank)
         if rank:
             for usage in USAGES:
-                self.grid(usage).set_rank(rank)
+                self._grid(usage)._set_rank(rank)
 
-    def set_inner_order(self, order: Sequence[int], hard: bool) -> None:
+    def _set_inner_order(self, order: Sequence[int], hard: bool) -> None:
         """Merge in an order of the dimensions."""
         if not order:
             return
         check_rank(len(order))
         shown = braces(order)
         if sorted(order) != list(range(len(order))):
-            raise status("INVALID_ARGUMENT", f"Invalid permutation: {shown}")
-        self.set_rank(len(order))
+            raise invalid(f"Invalid permutation: {shown}")
+        self._set_rank(len(order))
         if self._inner_hard and hard and self._inner_order != tuple(order):
             old = braces(self._inner_order or ())
-            raise status(
-                "INVALID_ARGUMENT",
-                f"New hard constraint ({shown}) does not match existing hard constraint ({old})",
-            )
+            raise invalid(f"New hard constraint ({shown}) does not match existing hard constraint ({old})")
         if self._inner_order is None or (hard and not self._inner_hard):
             self._inner_order, self._inner_hard = tuple(order), hard
 
-    def set_grid_origin(self, values: Sequence[int | None], hard: bool) -> None:
-        """Merge in where a chunk begins."""
+    def _set_grid_origin(self, values: Sequence[int | None], hard: bool) -> None:
+        """Merge in the origin of the grid."""
         if not values:
             return
         check_rank(len(values))
-        self.set_rank(len(values))
+        self._set_rank(len(values))
         check_values(values, lambda origin: abs(origin) <= MAX_INDEX, -(2**63))
         bits = tuple(hard and value is not None for value in values)
         self._origin = merged(self._origin, Vector(tuple(values), bits))
 
-    def set_part(self, usage: str, part: str, value: Any, hard: bool) -> None:
+    def _set_part(self, usage: str, part: str, value: Any, hard: bool) -> None:
         """Merge in a constraint on the part of one grid."""
         if part != "elements" and value:
-            self.set_rank(check_rank(len(value)))
-        self.grid(usage).set_part(part, value, hard)
+            self._set_rank(check_rank(len(value)))
+        self._grid(usage)._set_part(part, value, hard)
 
-    def merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
-        """Merge in a grid under the name of an argument."""
+    def _merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
+        """Merge in a grid, given as an argument of this name."""
         if grid.rank:
-            self.set_rank(grid.rank)
+            self._set_rank(grid.rank)
         for part in _PARTS:
             for usage in _usages(prefix, part):
                 with setting(f"{usage}_chunk {part}"):
-                    self.grid(usage).merge(grid, (part,))
+                    self._grid(usage)._merge(grid, (part,))
 
-    def merge(self, other: ChunkLayout) -> None:
-        """Merge in another layout's constraints."""
+    def _merge(self, other: ChunkLayout) -> None:
+        """Merge in the constraints of another layout."""
         if other._rank is not None:
-            self.set_rank(other._rank)
+            self._set_rank(other._rank)
         if other._inner_order is not None:
             with setting("inner_order"):
-                self.set_inner_order(other._inner_order, other._inner_hard)
+                self._set_inner_order(other._inner_order, other._inner_hard)
         if other._origin is not None:
             with setting("grid_origin"):
                 self._origin = merged(self._origin, other._origin)
         for usage in USAGES:
-            self.merge_grid(f"{usage}_chunk", other.grid(usage))
+            self._merge_grid(f"{usage}_chunk", other._grid(usage))
 
-    def finalize(self) -> None:
-        """Keep hard constraints only, and refuse a layout without rank or origin, or whose chunks don't fit."""
+    def _finalize(self) -> None:
+        """Keep hard constraints only; refuse a layout without rank or origin, or with chunks that do not fit."""
         if self._rank is None:
-            raise status("INVALID_ARGUMENT", "rank must be specified")
-        for axis, value in enumerate(self.origin_vector().kept(True)):
+            raise invalid("rank must be specified")
+        for axis, value in enumerate(self._origin_vector().kept(True)):
             if value is None:
-                raise status("INVALID_ARGUMENT", f"No grid_origin hard constraint for dimension {axis}")
+                raise invalid(f"No grid_origin hard constraint for dimension {axis}")
         for usage in USAGES:
-            self.grid(usage).harden()
-        write = self._write.shape_vector(self._rank)
-        self._read.set_shape(write.values, False)
-        self._read.harden(keep_soft=True)
-        sizes = [[size or 0 for size in self.grid(usage).shape_vector(self._rank).values] for usage in USAGES]
-        origin = [value or 0 for value in self.origin_vector().values]
+            self._grid(usage)._harden()
+        write = self._write._shape_vector(self._rank)
+        self._read._set_shape(write.values, False)
+        self._read._harden(keep_soft=True)
+        sizes = [[size or 0 for size in self._grid(usage)._shape_vector(self._rank).values] for usage in USAGES]
+        origin = [value or 0 for value in self._origin_vector().values]
         for usage, shape in zip(USAGES, sizes, strict=True):
             if any(start + size > MAX_INDEX for start, size in zip(origin, shape, strict=True)):
-                raise status(
-                    "INVALID_ARGUMENT",
-                    f"Invalid {usage} chunk grid: Invalid origin/shape: origin={braces(origin)}, shape={braces(shape)}",
+                raise invalid(
+                    f"Invalid {usage} chunk grid: Invalid origin/shape: origin={braces(origin)}, shape={braces(shape)}"
                 )
         if any(small and large % small for large, small in zip(sizes[0], sizes[1], strict=True)):
-            raise status(
-                "INVALID_ARGUMENT",
-                f"write chunk shape {braces(sizes[0])} is not a multiple of read chunk shape {braces(sizes[1])}",
+            raise invalid(
+                f"write chunk shape {braces(sizes[0])} is not a multiple of read chunk shape {braces(sizes[1])}"
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -334,67 +317,51 @@ class ChunkLayout:
             if any(value is not None for value in values):
                 json[name] = list(values)
         for usage in USAGES:
-            if grid := self.grid(usage).to_json():
+            if grid := self._grid(usage).to_json():
                 json[f"{usage}_chunk"] = grid
-        if self._rank is not None and not self._tells_rank(json):
-            json["rank"] = self._rank
+        parts = [part for value in json.values() for part in (value.values() if isinstance(value, dict) else [value])]
+        if self._rank is not None and not any(isinstance(part, list) for part in parts):
+            json["rank"] = self._rank  # no vector shows the rank
         return dict(sorted(json.items()))
-
-    def _tells_rank(self, json: dict[str, Any]) -> bool:
-        for value in json.values():
-            if isinstance(value, list) or any(isinstance(part, list) for part in value.values()):
-                return True
-        return False
 
     def _bind(self, value: Any) -> None:
         members = obj(value)
-        if (rank := members.pop("rank", MISSING)) is not MISSING:
-            with member("rank"):
-                self.set_rank(integer(rank, 0, MAX_RANK))
-        for suffix in ("", "_soft_constraint"):
-            if (order := members.pop("inner_order" + suffix, None)) is not None:
-                with member("inner_order" + suffix):
-                    axes = _json_axes(order)
-                    self.set_inner_order(axes, not suffix)
-                    self.set_rank(len(axes))
-        for suffix in ("", "_soft_constraint"):
-            if (origin := members.pop("grid_origin" + suffix, MISSING)) is not MISSING:
-                with member("grid_origin" + suffix):
-                    values = array_of(int64)(origin)
-                    self.set_grid_origin(values, not suffix)
-                    self.set_rank(len(values))
+        take(members, "rank", lambda rank: self._set_rank(integer(rank, 0, MAX_RANK)))
+        take(members, "inner_order", lambda order: self._bind_order(order, True))
+        take(members, "inner_order_soft_constraint", lambda order: self._bind_order(order, False))
+        take(members, "grid_origin", lambda origin: self._bind_origin(origin, True))
+        take(members, "grid_origin_soft_constraint", lambda origin: self._bind_origin(origin, False))
         for prefix in ("chunk", "write_chunk", "read_chunk", "codec_chunk"):
-            if (grid := members.pop(prefix, MISSING)) is not MISSING:
-                with member(prefix):
-                    bind_grid(grid, self._grid_setter(prefix))
+            take(members, prefix, partial(bind_grid, target=self._grid_setter(prefix)))
         known_only(members)
+
+    def _bind_order(self, value: Any, hard: bool) -> None:
+        if value is None:
+            return
+        axes = array_of(value, lambda axis: integer(axis, 0, MAX_RANK - 1))
+        self._set_inner_order(axes, hard)
+        self._set_rank(len(axes))
+
+    def _bind_origin(self, value: Any, hard: bool) -> None:
+        values = array_of(value, optional(int64))
+        self._set_grid_origin(values, hard)
+        self._set_rank(len(values))
 
     def _grid_setter(self, prefix: str) -> Callable[[str, Any, bool], None]:
         def put(part: str, value: Any, hard: bool) -> None:
             if part != "elements":
-                self.set_rank(check_rank(len(value)))
+                self._set_rank(check_rank(len(value)))
             for usage in _usages(prefix, part):
-                self.set_part(usage, part, value, hard)
+                self._set_part(usage, part, value, hard)
 
         return put
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ChunkLayout):
-            return NotImplemented
-        return self._state() == other._state()
-
     def _state(self) -> tuple[Any, ...]:
-        grids = tuple(self.grid(usage) for usage in USAGES)
-        return (self._rank, self._inner_order, self._inner_hard, self.origin_vector(), grids)
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'ChunkLayout'")
+        grids = tuple(self._grid(usage) for usage in USAGES)
+        return (self._rank, self._inner_order, self._inner_hard, self._origin_vector(), grids)
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "ChunkLayout(", ")")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.to_json(),))
 
 
 def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
@@ -404,7 +371,7 @@ def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
 
 
 class setting:
-    """For ``with``: says which part of a layout an error is about."""
+    """A context manager that adds the part of a layout to errors."""
 
     __slots__ = ("_what",)
 
@@ -419,24 +386,15 @@ class setting:
             raise annotate(error, f"Error setting {self._what}") from None
 
 
-def _json_axes(value: Any) -> list[int]:
-    axes = []
-    for position, item in enumerate(array(value)):
-        with at(position):
-            axes.append(integer(item, 0, MAX_RANK - 1))
-    return axes
-
-
-def _grid_keywords() -> dict[str, tuple[str, str, bool]]:
-    """Return each keyword argument on grids, in the order they take effect, with (which, part, whether hard)."""
-    prefixes = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
-    keywords = {prefix: (prefix, "", True) for prefix in prefixes}
-    for part in _PARTS:
-        for prefix in prefixes:
-            keywords[f"{prefix}_{part}"] = (prefix, part, True)
-            keywords[f"{prefix}_{part}_soft_constraint"] = (prefix, part, False)
-    return keywords
-
-
-_GRID_KEYWORDS = _grid_keywords()
+_GRIDS = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
+_GRID_KEYWORDS: dict[str, tuple[str, str, bool]] = {
+    **{prefix: (prefix, "", True) for prefix in _GRIDS},
+    **{
+        f"{prefix}_{part}{'' if hard else '_soft_constraint'}": (prefix, part, hard)
+        for part in _PARTS
+        for prefix in _GRIDS
+        for hard in (True, False)
+    },
+}
+"""Each keyword argument on grids, in the order in which they take effect: which grid, which part, whether hard."""
 _GRID_ORDER = {name: place for place, name in enumerate(_GRID_KEYWORDS)}

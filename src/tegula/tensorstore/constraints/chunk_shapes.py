@@ -1,8 +1,8 @@
-"""The arithmetic of choosing chunk shapes: from constraints and extents to a shape, as TensorStore chooses it.
+"""The choice of chunk shapes from constraints and extents, with the results of TensorStore.
 
-Everything here works on plain numbers. A size of 0 is one that is not given, a size of -1 stands for the whole extent,
-an extent of None is unbounded. The search is a bisection over one common factor ``f``: each open dimension gets
-``aspect_ratio * f`` elements, at most its extent. The path of the bisection shows in the result, so it is part of the
+Everything here works on plain numbers. A size of 0 is not given, a size of -1 stands for the whole extent, an extent of
+None is unbounded. The search is a bisection over one common factor ``f``: each size that is not given becomes
+``aspect_ratio * f``, at most the extent. The result depends on the path of the bisection, so that is part of the
 definition.
 """
 
@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.errors import invalid
 
 __all__ = ["DEFAULT_ELEMENTS", "choose_shape", "choose_shard_shapes", "nearest_divisor", "nearest_multiple"]
 
@@ -31,18 +31,18 @@ def choose_shape(
     Parameters
     ----------
     shape : sequence of int
-        The size of each dimension, 0 where it is to be chosen, -1 for the whole extent.
+        The size of each dimension: 0 to choose it, -1 for the whole extent.
     aspect_ratio : sequence of float
-        How the sizes to be chosen relate to each other; 0 means 1.
+        The ratios between the sizes to choose; 0 means 1.
     elements : int, optional
-        The number of elements not to exceed; by default about a million.
+        The maximal number of elements; by default about a million.
     extents : sequence of (int or None)
         The shape of the array; None where it is unbounded.
 
     Raises
     ------
     ValueError
-        When a dimension without bounds is to be covered by one chunk.
+        If one chunk would have to cover an unbounded dimension.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def choose_shard_shapes(
     extents: Extents,
     hard: tuple[Sequence[bool], Sequence[bool]],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose the shape of the chunks that are read and that of the shards that are written, a multiple of the former.
+    """Choose the shapes of read chunks and of write chunks (shards), which are multiples of them.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def choose_shard_shapes(
     extents : sequence of (int or None)
         The shape of the array.
     hard : (sequence of bool, sequence of bool)
-        For each dimension whether the read and the write size must be kept; the other one yields.
+        For each dimension, whether the read size and the write size are hard constraints; a soft one is adjusted.
 
     Raises
     ------
     ValueError
-        When two hard sizes don't divide, or an unbounded dimension is to be covered by one chunk.
+        If two hard sizes do not divide, or one chunk would have to cover an unbounded dimension.
 
     Examples
     --------
@@ -93,12 +93,10 @@ def choose_shard_shapes(
         elif not hard[1][axis]:
             outer[axis] = nearest_multiple(small, large)
         else:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Incompatible chunk size constraints for dimension {axis}: "
-                f"read size of {small}, write size of {large}",
+            raise invalid(
+                f"Incompatible chunk size constraints for dimension {axis}: read size of {small}, write size of {large}"
             )
-    # a size depends on its axis only through the other shape, so each adjustment is a function of both
+    # adjust each size to the other shape: divisors of the shard, then multiples of the chunk
     chosen = _complete(
         inner, read[1], read[2], extents, lambda axis, size: nearest_divisor(outer[axis], size) if outer[axis] else size
     )
@@ -143,9 +141,7 @@ def _begin(shape: Sequence[int], extents: Extents) -> list[int]:
     begun = []
     for axis, (size, extent) in enumerate(zip(shape, extents, strict=True)):
         if size == -1 and extent is None:
-            raise status(
-                "INVALID_ARGUMENT", f"Cannot match chunk size for dimension {axis} to unbounded domain (-inf, +inf)"
-            )
+            raise invalid(f"Cannot match chunk size for dimension {axis} to unbounded domain (-inf, +inf)")
         begun.append(max(1, extent) if size == -1 and extent is not None else size)
     return begun
 
@@ -163,7 +159,7 @@ def _complete(
     fixed = math.prod(size for size in shape if size)
     still_open = [axis for axis, size in enumerate(shape) if not size]
     ratios = [float(aspect_ratio[axis] or 1) for axis in still_open]
-    # only how they relate matters, but what overflows decides about extreme ones
+    # scale the ratios to at most 1, so that extreme ones do not overflow
     unit = max(ratios)
     searched = [
         (axis, ratio / unit, min(float(target), _largest(extents[axis])))
@@ -191,7 +187,7 @@ def _bisect(searched: list[tuple[int, float, float]], total: Callable[[float], i
     high = min(high, sys.float_info.max)
     high_total = total(high)
     while low + least_step < high:
-        # halving the exponent first keeps extreme ratios from taking a thousand steps
+        # bisect the exponent first: extreme ratios would take a thousand steps otherwise
         middle = math.sqrt(low * high) if high > 4 * low else low + (high - low) / 2
         if middle <= low or middle >= high:
             break

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.tensorstore.constraints.zarr2_codecs import compressor_from_json, filters_from_json
 from tegula.tensorstore.constraints.zarr3_codecs import Chain, chain_from_json, merge_chains
-from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.errors import StatusError, annotate, invalid, status, type_error
 from tegula.tensorstore.json.arguments import only_json
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string, take
 from tegula.tensorstore.json.values import pretty, to_json_value
 
 if TYPE_CHECKING:
@@ -20,19 +20,12 @@ _ALIASES = {"zarr2": "zarr"}
 
 
 class CodecSpec:
-    """Constraints on the codec; what is not mentioned is free.
+    """Constraints on the codec; members that are not given are unconstrained.
 
     Parameters
     ----------
     json : object
-        The JSON representation: a member ``driver`` and what that driver calls its codecs.
-
-    Attributes
-    ----------
-    driver : str
-        The driver that the codec is for.
-    members : dict
-        What is given: ``compressor`` and ``filters`` in JSON for ``zarr``, the `Chain` ``codecs`` for ``zarr3``.
+        The JSON representation: ``driver``, and the members for codecs of that driver.
 
     Examples
     --------
@@ -40,10 +33,11 @@ class CodecSpec:
     CodecSpec({'compressor': {'id': 'zlib', 'level': 1}, 'driver': 'zarr', 'filters': None})
     """
 
-    __slots__ = ("driver", "members")
+    __slots__ = ("_driver", "_members")
 
-    driver: str
-    members: dict[str, Any]
+    _driver: str
+    _members: dict[str, Any]
+    """The members that are given: JSON, and for ``codecs`` of ``zarr3`` a `Chain`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         json = only_json("CodecSpec", args, kwargs)
@@ -53,24 +47,21 @@ class CodecSpec:
         with member("driver"):
             name = string(members.pop("driver", MISSING))
             if name not in _READERS:
-                raise status("INVALID_ARGUMENT", f"{dump(name)} is not registered")
-        self.driver = _ALIASES.get(name, name)
-        self.members = {}
-        for part, read in _READERS[name].items():
-            if part in members:
-                with member(part):
-                    self.members[part] = read(members.pop(part))
+                raise invalid(f"{dump(name)} is not registered")
+        self._driver = _ALIASES.get(name, name)
+        given = [(part, read) for part, read in _READERS[name].items() if part in members]
+        self._members = {part: take(members, part, read) for part, read in given}
         known_only(members)
 
     @classmethod
-    def of(cls, driver: str, **members: Any) -> CodecSpec:
-        """Make a spec of parts that are known to be valid."""
+    def _of(cls, driver: str, **members: Any) -> CodecSpec:
+        """Return a spec with members that are valid already."""
         self = cls.__new__(cls)
-        self.driver, self.members = driver, members
+        self._driver, self._members = driver, members
         return self
 
-    def merged(self, other: CodecSpec) -> CodecSpec:
-        """Return what both together ask for.
+    def _merged(self, other: CodecSpec) -> CodecSpec:
+        """Return the constraints that merge both.
 
         Raises
         ------
@@ -78,22 +69,22 @@ class CodecSpec:
             If they disagree, or are for different drivers.
         """
         try:
-            if self.driver != other.driver:
-                raise status("INVALID_ARGUMENT", "")
-            members = dict(self.members)
-            for name, value in other.members.items():
+            if self._driver != other._driver:
+                raise invalid("")
+            members = dict(self._members)
+            for name, value in other._members.items():
                 members[name] = _merge_member(name, members.get(name, MISSING), value)
         except StatusError as error:
             text = f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"
             raise annotate(error, text) if error.sentence else status(error.code, text) from None
-        return CodecSpec.of(self.driver, **members)
+        return CodecSpec._of(self._driver, **members)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; nothing has a default."""
-        json: dict[str, Any] = {"driver": self.driver}
-        for name, value in self.members.items():
+        """Return the JSON representation; there are no defaults."""
+        json: dict[str, Any] = {"driver": self._driver}
+        for name, value in self._members.items():
             json[name] = value.to_json() if isinstance(value, Chain) else to_json_value(value)
-        if self.driver == "zarr":
+        if self._driver == "zarr":
             json.setdefault("filters", None)
         return dict(sorted(json.items()))
 
@@ -106,19 +97,16 @@ class CodecSpec:
     def __repr__(self) -> str:
         return pretty(self.to_json(), "CodecSpec(", ")")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (CodecSpec, (self.to_json(),))
-
 
 def _merge_member(name: str, first: Any, second: Any) -> Any:
     if first is MISSING or first == second:
         return second
     if isinstance(first, Chain):
         return merge_chains(first, second)
-    # null is printed for filters that are not mentioned, so it can't mean more than that
+    # null is also the JSON of filters that are not given
     if name == "filters" and (first is None or second is None):
         return second if first is None else first
-    raise status("INVALID_ARGUMENT", f"{dump(name)} does not match")
+    raise invalid(f"{dump(name)} does not match")
 
 
 def _anything(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Data types by TensorStore's names, and which NumPy dtype holds their elements."""
+"""Data types with TensorStore's names, and the NumPy dtypes of their elements."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.binding import string as text
 from tegula.tensorstore.json.values import to_json_value
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_json",
     "int2",
     "int4",
     "int8",
@@ -55,8 +57,8 @@ class dtype:
     Parameters
     ----------
     dtype : str, numpy.dtype, type or dtype
-        A name such as ``"int32"``, or something NumPy knows. Byte order is no part of a data type. Beyond the named
-        types, NumPy's dates, times, strings of characters and structures are carried as they are.
+        A name such as ``"int32"``, or a dtype of NumPy. Byte order is not part of a data type. Dates, times,
+        strings of characters and structures of NumPy, which have no name here, are accepted as they are.
 
     Examples
     --------
@@ -85,7 +87,7 @@ class dtype:
 
     @property
     def name(self) -> str:
-        """The name, as JSON has it."""
+        """The name, as in JSON."""
         return self._name
 
     @property
@@ -95,7 +97,7 @@ class dtype:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The same as ``numpy_dtype``: where NumPy looks when it is given this object for a dtype."""
+        """The same as ``numpy_dtype``; NumPy looks here if this object is passed as a dtype."""
         return self._numpy
 
     @property
@@ -189,11 +191,26 @@ def _by_name(name: str) -> dtype:
             return _carried(np.dtype(name))
     except (TypeError, ValueError):
         pass
-    raise status("INVALID_ARGUMENT", f"No TensorStore data type with name: {dump(name)}")
+    raise invalid(f"No TensorStore data type with name: {dump(name)}")
+
+
+def from_json(value: Any) -> dtype:
+    """Return the data type with the name that JSON gives.
+
+    Raises
+    ------
+    ValueError
+        If there is no data type of that name.
+    """
+    name = text(value)
+    try:
+        return dtype(name)
+    except StatusError:
+        raise invalid(f"Unsupported data type: {dump(name)}") from None
 
 
 def _fields(items: list[Any]) -> list[Any]:
-    """Turn the JSON form of a structure's fields into NumPy's."""
+    """Convert the fields of a structure from JSON to NumPy's form."""
     return [
         (name, _fields(kind) if isinstance(kind, list) else kind, *map(tuple, shape)) for name, kind, *shape in items
     ]
@@ -215,11 +232,11 @@ def _by_numpy(given: np.dtype[Any] | type) -> dtype:
         return byte
     if numpy_dtype.names or (numpy_dtype.kind in "mMU" and numpy_dtype.itemsize):
         return _carried(numpy_dtype)
-    raise status("INVALID_ARGUMENT", f"No TensorStore data type corresponding to NumPy dtype: {numpy_dtype!r}")
+    raise invalid(f"No TensorStore data type corresponding to NumPy dtype: {numpy_dtype!r}")
 
 
 def _carried(numpy_dtype: np.dtype[Any]) -> dtype:
-    """Return the type for a NumPy dtype that has no name of its own; a structure's name is its list of fields."""
+    """Return the type for a NumPy dtype that has no name here; the name of a structure is its list of fields."""
     if numpy_dtype.names is None:
         numpy_dtype = numpy_dtype.newbyteorder("=")
     return _new(dump(numpy_dtype.descr) if numpy_dtype.names else numpy_dtype.str, numpy_dtype)

@@ -1,4 +1,4 @@
-"""Fill values: arrays that are spread over a domain, as arguments, as JSON, and in the data type of the schema."""
+"""Fill values: arrays that broadcast to a domain, from arguments and JSON, in the data type of the schema."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.constraints.casting import convert, convertible
+from tegula.tensorstore.constraints.casting import convert, convertible, each
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.json.arguments import braces
-from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.nested import nested_array, nested_shape
 from tegula.tensorstore.json.values import NumberRangeError, to_json_value
 
-__all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "shown", "stripped", "to_json"]
+__all__ = [
+    "as_dtype",
+    "check_broadcast",
+    "equal",
+    "from_argument",
+    "from_json",
+    "read_elements",
+    "shown",
+    "stripped",
+    "to_json",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -40,12 +50,12 @@ def from_argument(value: Any, wanted: dtype | None) -> Array:
         try:
             array = np.array(value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise status("INVALID_ARGUMENT", str(error)) from None
+            raise invalid(str(error)) from None
     array = stripped(array)
     if array.dtype == _OBJECT and (wanted is None or wanted.name == "json"):
-        return _each_json(array)
+        return each(array, to_json_value, _OBJECT)
     if wanted is None:
-        dtype(array.dtype)  # refuses what has no data type here
+        dtype(array.dtype)  # raises for dtypes without a data type
         return array.copy()
     return as_dtype(array, wanted)
 
@@ -59,12 +69,8 @@ def from_json(value: Any, wanted: dtype | None) -> Array:
     >>> from_json([[1, 2], [3, 4]], uint8).tolist()
     [[1, 2], [3, 4]]
     """
-    items, shape = _nested(value)
-    array = np.empty(shape, object)
-    flat = array.reshape(-1)
-    for number, item in enumerate(items):
-        flat[number] = item
-    return stripped(array if wanted is None else _read(array, wanted))
+    array = nested_array(value, nested_shape(value))
+    return stripped(array if wanted is None else read_elements(array, wanted))
 
 
 def to_json(array: Array, kind: dtype) -> Any:
@@ -87,12 +93,12 @@ def to_json(array: Array, kind: dtype) -> Any:
     if kind.numpy_dtype.names:
         return np.vectorize(_record_text, otypes=[object])(array).tolist() if array.ndim else _record_text(array)
     if not convertible(kind.name, "json"):
-        raise status("INVALID_ARGUMENT", f"Conversion from {kind.name} to JSON is not implemented")
+        raise invalid(f"Conversion from {kind.name} to JSON is not implemented")
     return convert(array, kind.name, "json", _OBJECT).tolist()
 
 
 def stripped(array: Array) -> Array:
-    """Return a fill value without the leading dimensions that only repeat it.
+    """Return a fill value without leading dimensions along which it repeats.
 
     Examples
     --------
@@ -113,7 +119,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
     Raises
     ------
     ValueError
-        If a value would become another one. A float that is rounded to a shorter one is still the same.
+        If a value would change. Rounding to a narrower float type does not count.
 
     Examples
     --------
@@ -123,7 +129,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
     """
     target = wanted.numpy_dtype
     if array.dtype == _OBJECT and target != _OBJECT:
-        return _read(array, wanted)
+        return read_elements(array, wanted)
     if wanted.name == "json":
         return array if array.dtype == _OBJECT else convert(array, dtype(array.dtype).name, "json", target)
     if array.dtype == target and array.dtype != _OBJECT:
@@ -142,7 +148,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
             try:
                 converted = np.asarray(plain).astype(target)
             except (TypeError, ValueError, OverflowError) as error:
-                raise status("INVALID_ARGUMENT", str(error)) from None
+                raise invalid(str(error)) from None
         rounded = target.kind in "fc" or "float" in target.name
         if rounded or array.dtype.kind not in "iufcb" or plain.tolist() == converted.tolist():
             return converted
@@ -150,20 +156,17 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
 
 
 def check_broadcast(array: Array, shape: Sequence[int]) -> None:
-    """Refuse a fill value that can't be spread over a shape."""
+    """Refuse a fill value that does not broadcast to a shape."""
     extra = max(0, array.ndim - len(shape))
     sizes = (1,) * (len(shape) - array.ndim) + array.shape
     if any(size != 1 for size in sizes[:extra]) or any(
         size not in (1, wanted) for size, wanted in zip(sizes[extra:], shape, strict=True)
     ):
-        raise status(
-            "INVALID_ARGUMENT",
-            f"Cannot broadcast array of shape {braces(array.shape)} to target shape {braces(shape)}",
-        )
+        raise invalid(f"Cannot broadcast array of shape {braces(array.shape)} to target shape {braces(shape)}")
 
 
 def equal(first: Array, second: Array) -> bool:
-    """Say whether two fill values are the same; one NaN is as good as another.
+    """Return whether two fill values are the same; NaNs are equal.
 
     Examples
     --------
@@ -191,114 +194,84 @@ def shown(array: Array) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _nested(value: Any) -> tuple[list[Any], tuple[int, ...]]:
-    """Return the items of nested lists one after the other, and their shape."""
-    shape: list[int] = []
-    inner = value
-    while isinstance(inner, list):
-        shape.append(len(inner))
-        if not inner:
-            break
-        inner = inner[0]
-    items: list[Any] = []
+def read_elements(array: Array, wanted: dtype) -> Array:
+    """Convert an array of JSON values to a data type.
 
-    def walk(part: Any, position: tuple[int, ...]) -> None:
-        if len(position) == len(shape):
-            items.append(part)
-            return
-        if not isinstance(part, list):
-            raise _ragged(shape, position, dump(part))
-        if len(part) != shape[len(position)]:
-            raise _ragged(shape, position, f"{dump(part)} of length {len(part)}")
-        for number, item in enumerate(part):
-            walk(item, (*position, number))
+    Raises
+    ------
+    ValueError
+        If there is no such conversion, or a value cannot be converted; the message gives its position.
 
-    walk(value, ())
-    return items, tuple(shape)
-
-
-def _ragged(shape: Sequence[int], position: Sequence[int], what: str) -> StatusError:
-    where = f"at position {braces(position)}."
-    return status(
-        "INVALID_ARGUMENT", f"Expected array of shape {braces(shape)}, but found array element {what} {where}"
-    )
-
-
-def _read(array: Array, wanted: dtype) -> Array:
-    """Convert JSON values, saying which one is wrong."""
+    Examples
+    --------
+    >>> from tegula.tensorstore.constraints.dtypes import uint8
+    >>> read_elements(np.array([3, "4"], object), uint8)
+    array([3, 4], dtype=uint8)
+    """
     target = wanted.numpy_dtype
     if wanted.name == "json":
         return array
-    if wanted.name in _OPAQUE or target.kind in "mM" or target.names:
-        return _read_odd(array, wanted)
-    if not convertible("json", wanted.name) and target.kind != "c":
-        raise status("INVALID_ARGUMENT", f"Conversion from JSON to {wanted.name} is not implemented")
     if target.kind == "c":
         array = _pairs(array, wanted)
+    elif not _is_odd(wanted) and not convertible("json", wanted.name):
+        raise invalid(f"Conversion from JSON to {wanted.name} is not implemented")
     converted = np.empty(array.shape, target)
-    for position in np.ndindex(array.shape):
-        item = np.empty((), object)
-        item[()] = array[position]
-        try:
-            with np.errstate(over="ignore"):
-                converted[position] = item[()] if target.kind == "c" else convert(item, "json", wanted.name, target)[()]
-        except StatusError as error:
-            raise annotate(error, f"Error parsing array element at position {braces(position)}") from None
-        except OverflowError:
-            converted[position] = np.inf
+    with np.errstate(over="ignore"):
+        for position in np.ndindex(array.shape):
+            try:
+                converted[position] = _read_element(array[position], wanted)
+            except OverflowError:
+                converted[position] = np.inf
+            except (TypeError, ValueError, IndexError) as error:
+                reason = error if isinstance(error, StatusError) else invalid(str(error))
+                raise annotate(reason, f"Error parsing array element at position {braces(position)}") from None
     return converted
 
 
+def _is_odd(wanted: dtype) -> bool:
+    """Return whether values of a type have a form of their own in JSON."""
+    target = wanted.numpy_dtype
+    return wanted.name in _OPAQUE or target.kind in "mM" or target.names is not None
+
+
+def _read_element(value: Any, wanted: dtype) -> Any:
+    target = wanted.numpy_dtype
+    if target.kind == "c":
+        return value
+    if target.names:
+        return np.frombuffer(base64.b64decode(value), target)[0]
+    if wanted.name in _OPAQUE:
+        return bytes([value]) if isinstance(value, int) else str(value).encode("latin-1")
+    if target.kind in "mM":
+        return np.array(value).astype(target)
+    item = np.empty((), object)
+    item[()] = value
+    return convert(item, "json", wanted.name, target)[()]
+
+
 def _pairs(array: Array, wanted: dtype) -> Array:
-    """Join pairs of real and imaginary part in the last dimension."""
+    """Join pairs of real and imaginary part along the last dimension."""
     part = np.dtype("f4" if wanted.numpy_dtype.itemsize == 8 else "f8")
     kind = dtype(part)
     if all(isinstance(item, complex) for item in array.reshape(-1)):
         return array
     if not array.ndim or array.shape[-1] != 2:
-        raise status("INVALID_ARGUMENT", f"Expected pairs of numbers for {wanted.name}")
-    numbers = _read(array, kind)
+        raise invalid(f"Expected pairs of numbers for {wanted.name}")
+    numbers = read_elements(array, kind)
     joined = np.empty(numbers.shape[:-1], object)
     for position in np.ndindex(joined.shape):
         joined[position] = complex(*numbers[position].tolist())
     return stripped(joined)
 
 
-def _read_odd(array: Array, wanted: dtype) -> Array:
-    converted = np.empty(array.shape, wanted.numpy_dtype)
-    for position in np.ndindex(array.shape):
-        value: Any = array[position]
-        try:
-            if converted.dtype.names:
-                converted[position] = np.frombuffer(base64.b64decode(value), converted.dtype)[0]
-            elif wanted.name not in _OPAQUE:
-                converted[position] = np.array(value).astype(converted.dtype)
-            elif isinstance(value, int):
-                converted[position] = bytes([value])
-            else:
-                converted[position] = str(value).encode("latin-1")
-        except (TypeError, ValueError, IndexError) as error:
-            raise status(
-                "INVALID_ARGUMENT", f"Error parsing array element at position {braces(position)}: {error}"
-            ) from None
-    return converted
-
-
 def _record_text(record: Array) -> str:
-    """Return the bytes of a record as metadata have them."""
+    """Return the bytes of a record in base 64, as in metadata."""
     return base64.b64encode(record.tobytes()).decode()
 
 
 def _unpacked(array: Array) -> Array:
-    """Return strings of several bytes as single bytes in one more dimension."""
+    """Return strings of several bytes as single bytes along one more dimension."""
     size = array.dtype.itemsize
     if size == 1:
         return array
     return np.frombuffer(array.tobytes(), np.dtype((array.dtype.type, 1))).reshape(*array.shape, size)
-
-
-def _each_json(array: Array) -> Array:
-    checked = np.empty(array.shape, object)
-    for position in np.ndindex(array.shape):
-        checked[position] = to_json_value(array[position])
-    return checked

@@ -1,24 +1,24 @@
-"""`Schema`: what an array should be, or is, apart from where and how it is stored."""
+"""`Schema`: constraints on an array, or its properties, independent of where it is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.constraints import dtypes, fill_values
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.constraints import Constraints
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
-from tegula.tensorstore.errors import StatusError, annotate, index_error, status, type_error
+from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid, type_error
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
-from tegula.tensorstore.json.arguments import MAX_RANK, braces, check_rank, instance, naming, only_json, read_int64
-from tegula.tensorstore.json.binding import MISSING, array, at, dump, integer, known_only, member, obj, string
-from tegula.tensorstore.json.values import pretty, to_json_value
+from tegula.tensorstore.json.arguments import MAX_RANK, braces, check_rank, instance, naming, read_int64
+from tegula.tensorstore.json.binding import array_of, dump, integer, known_only, obj, optional, take
+from tegula.tensorstore.json.values import pretty
 
 __all__ = ["Schema"]
 
@@ -27,8 +27,8 @@ Units: TypeAlias = "tuple[Unit | None, ...]"
 _NO_LAYOUT = ChunkLayout()
 
 
-class Schema(Indexable):
-    """Constraints on an array: whatever is not given is free.
+class Schema(Constraints, Indexable):
+    """Constraints on an array; everything that is not given is unconstrained.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Schema(Indexable):
     dtype : dtype or str or numpy.dtype, optional
         Data type.
     domain : IndexDomain, optional
-        The domain; merged with what is known of it, as implicit infinite bounds and empty labels agree with any.
+        The domain; merged with the existing one. Implicit infinite bounds and empty labels agree with any.
     shape : sequence of int, optional
         A domain of this shape with its origin at 0.
     chunk_layout : ChunkLayout, optional
@@ -47,16 +47,16 @@ class Schema(Indexable):
     codec : CodecSpec, optional
         Constraints on how chunks are encoded.
     fill_value : array_like, optional
-        Value of elements that were never written; it is broadcast to the domain.
+        Value of elements that were never written; it broadcasts to the domain.
     dimension_units : sequence of (Unit or str or number or (number, str) or None), optional
-        The physical quantity that one step along each dimension is.
+        The physical unit of one step along each dimension.
     schema : Schema, optional
         Further constraints.
 
     Raises
     ------
     ValueError
-        When constraints contradict.
+        If constraints contradict.
 
     Examples
     --------
@@ -72,6 +72,7 @@ class Schema(Indexable):
     """
 
     __slots__ = ("_codec", "_domain", "_dtype", "_fill_value", "_layout", "_rank", "_units")
+    _name: ClassVar[str] = "Schema"
 
     _rank: int | None
     _dtype: dtypes.dtype | None
@@ -84,16 +85,11 @@ class Schema(Indexable):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._rank = self._dtype = self._domain = self._codec = self._fill_value = self._units = None
         self._layout = _NO_LAYOUT
-        if not args and not kwargs:
-            return
-        json = only_json("Schema", args, kwargs)
-        if json is MISSING:
-            self.update(**kwargs)
-        else:
-            self._bind(to_json_value(json))
+        if args or kwargs:
+            self._take(args, kwargs)
 
     @property
-    def is_empty(self) -> bool:
+    def _is_empty(self) -> bool:
         """Whether there are no constraints."""
         return (
             self._layout is _NO_LAYOUT
@@ -118,106 +114,107 @@ class Schema(Indexable):
         fill_value: Any = None,
         dimension_units: Iterable[Any] | None = None,
     ) -> None:
-        """Add constraints; the parameters are those of the class. When they contradict, nothing is changed."""
+        """Add constraints; the parameters are those of the class. If they contradict, nothing is changed."""
+        # add the constraints to a copy, so that an error leaves the schema as it is
         new = self.copy()
         if rank is not None and rank != -1:
             with naming("rank"):
-                new.set_rank(check_rank(rank), "rank")
+                new._set_rank(check_rank(rank), "rank")
+        # data type, domain and shape
         if dtype is not None:
-            found = _dtype_argument(dtype)
+            try:
+                found = dtypes.dtype(dtype)
+            except TypeError:
+                raise type_error("Invalid dtype") from None
             with naming("dtype"):
-                new.set_dtype(found)
+                new._set_dtype(found)
         if domain is not None:
             with naming("domain"):
-                new.set_domain(instance(domain, IndexDomain), "domain")
+                new._set_domain(instance(domain, IndexDomain), "domain")
         if shape is not None:
             with naming("shape"):
-                new.set_shape([read_int64(size) for size in shape])
+                new._set_shape([read_int64(size) for size in shape])
+
+        # how elements are stored
         if chunk_layout is not None:
             with naming("chunk_layout"):
-                new.set_chunk_layout(instance(chunk_layout, ChunkLayout))
+                new._set_chunk_layout(instance(chunk_layout, ChunkLayout))
         if codec is not None:
             with naming("codec"):
-                new.set_codec(instance(codec, CodecSpec))
+                new._set_codec(instance(codec, CodecSpec))
         if fill_value is not None:
             with naming("fill_value"):
-                new.set_fill_value(fill_values.from_argument(fill_value, new._dtype))
+                new._set_fill_value(fill_values.from_argument(fill_value, new._dtype))
+
+        # units, and the constraints of another schema
         if dimension_units is not None:
             with naming("dimension_units"):
-                new.set_dimension_units(_units_argument(dimension_units))
+                new._set_dimension_units(_units_argument(dimension_units))
         if schema is not None:
             with naming("schema"):
-                new.merge(instance(schema, Schema))
+                new._merge(instance(schema, Schema))
         self._become(new)
 
-    def merge(self, other: Schema) -> None:
-        """Add another schema's constraints."""
+    def _merge(self, other: Schema) -> None:
+        """Add the constraints of another schema."""
         if other._rank is not None:
-            self.set_rank(other._rank, "rank")
+            self._set_rank(other._rank, "rank")
         if other._dtype is not None:
-            self.set_dtype(other._dtype)
+            self._set_dtype(other._dtype)
         if other._domain is not None:
-            self.set_domain(other._domain, "domain")
+            self._set_domain(other._domain, "domain")
         if other._layout is not _NO_LAYOUT:
-            self.set_chunk_layout(other._layout)
+            self._set_chunk_layout(other._layout)
         if other._codec is not None:
-            self.set_codec(other._codec)
+            self._set_codec(other._codec)
         if other._fill_value is not None:
-            self.set_fill_value(other._fill_value)
+            self._set_fill_value(other._fill_value)
         if other._units is not None:
-            self.set_dimension_units(other._units)
-
-    def copy(self) -> Schema:
-        """Return a schema of the same constraints."""
-        new = Schema.__new__(Schema)
-        new._become(self)
-        return new
+            self._set_dimension_units(other._units)
 
     def _become(self, other: Schema) -> None:
         self._rank, self._dtype, self._domain = other._rank, other._dtype, other._domain
-        self._layout = other._layout  # which is never changed
+        self._layout = other._layout  # layouts of schemas are never changed
         self._codec, self._fill_value, self._units = other._codec, other._fill_value, other._units
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, None if it is open."""
+        """Number of dimensions; None if it is unknown."""
         return self._rank
 
-    @property
-    def ndim(self) -> int | None:
-        """Number of dimensions, None if it is open."""
-        return self._rank
+    ndim = rank
+    """Number of dimensions; None if it is unknown."""
 
     @property
     def dtype(self) -> dtypes.dtype | None:
-        """Data type, None if it is open."""
+        """Data type; None if it is unconstrained."""
         return self._dtype
 
     @property
     def domain(self) -> IndexDomain | None:
-        """The domain, None if it is open."""
+        """The domain; None if it is unconstrained."""
         return self._domain
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The domain's shape; None if even the rank is open."""
+        """The domain's shape; None if the rank is unknown."""
         return None if self._rank is None else self._any_domain().shape
 
     @property
     def origin(self) -> tuple[int, ...] | None:
-        """The domain's lower bounds; None if even the rank is open."""
+        """The domain's lower bounds; None if the rank is unknown."""
         return None if self._rank is None else self._any_domain().origin
 
     @property
     def size(self) -> int | None:
-        """The number of elements; None if even the rank is open."""
+        """The number of elements; None if the rank is unknown."""
         return None if self._rank is None else self._any_domain().size
 
     def _any_domain(self) -> IndexDomain:
         return IndexDomain(self._rank) if self._domain is None else self._domain
 
     @property
-    def has_chunk_layout(self) -> bool:
+    def _has_chunk_layout(self) -> bool:
         """Whether there are constraints on the chunks."""
         return self._layout is not _NO_LAYOUT
 
@@ -238,7 +235,7 @@ class Schema(Indexable):
 
     @property
     def dimension_units(self) -> Units | None:
-        """The physical quantity that one step along each dimension is; None if the rank is open."""
+        """The physical unit of one step along each dimension; None if the rank is unknown."""
         return (None,) * self._rank if self._units is None and self._rank is not None else self._units
 
     def _transform(self) -> IndexTransform:
@@ -247,9 +244,12 @@ class Schema(Indexable):
         return identity(self._any_domain())
 
     def _with_transform(self, transform: IndexTransform) -> Schema:
+        return self._through(transform, None if self._domain is None else transform.domain)
+
+    def _through(self, transform: IndexTransform, domain: IndexDomain | None) -> Schema:
+        """Return the schema of a view of the array, which has this domain."""
         new = Schema()
-        new._rank, new._dtype, new._codec = transform.input_rank, self._dtype, self._codec
-        new._domain = None if self._domain is None else transform.domain
+        new._rank, new._dtype, new._codec, new._domain = transform.input_rank, self._dtype, self._codec, domain
         new._layout = layout_through(self._layout, transform)
         if self._fill_value is not None:
             new._fill_value = fill_through(self._fill_value, self._domain, transform)
@@ -257,61 +257,56 @@ class Schema(Indexable):
             new._units = units_through(self._units, transform)
         return new
 
-    def set_rank(self, rank: int, name: str) -> None:
-        """Fix the rank; ``name`` is what tells it."""
+    def _set_rank(self, rank: int, name: str) -> None:
+        """Set the rank; errors name the argument that gives it."""
         if self._rank is not None and self._rank != rank:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Rank specified by {name} ({rank}) does not match existing rank specified by schema ({self._rank})",
+            raise invalid(
+                f"Rank specified by {name} ({rank}) does not match existing rank specified by schema ({self._rank})"
             )
         if self._fill_value is not None and self._fill_value.ndim > rank:
-            raise status(
-                "INVALID_ARGUMENT",
+            raise invalid(
                 f"Rank specified by {name} ({rank}) is incompatible with existing fill_value of shape "
-                f"{braces(self._fill_value.shape)}",
+                f"{braces(self._fill_value.shape)}"
             )
         self._rank = rank
 
-    def set_dtype(self, dtype: dtypes.dtype) -> None:
-        """Fix the data type."""
+    def _set_dtype(self, dtype: dtypes.dtype) -> None:
+        """Set the data type."""
         if self._dtype is not None and self._dtype != dtype:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})",
-            )
+            raise invalid(f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})")
         self._dtype = dtype
         if self._fill_value is not None:
             self._fill_value = fill_values.as_dtype(self._fill_value, dtype)
 
-    def set_domain(self, domain: IndexDomain, name: str) -> None:
+    def _set_domain(self, domain: IndexDomain, name: str) -> None:
         """Merge in a domain."""
-        self.set_rank(domain.rank, name)
+        self._set_rank(domain.rank, name)
         merged = domain if self._domain is None else merge_domains(self._domain, domain)
         if self._fill_value is not None:
             _check_fill(self._fill_value, merged)
         self._domain = merged
 
-    def set_shape(self, shape: list[int]) -> None:
-        """Fix the shape, and the origin to 0."""
+    def _set_shape(self, shape: list[int]) -> None:
+        """Merge in a domain of this shape with its origin at 0."""
         check_rank(len(shape))
-        self.set_domain(IndexDomain(shape=shape), "shape")
+        self._set_domain(IndexDomain(shape=shape), "shape")
 
-    def set_chunk_layout(self, layout: ChunkLayout) -> None:
+    def _set_chunk_layout(self, layout: ChunkLayout) -> None:
         """Merge in constraints on the chunks."""
         if layout.rank != -1:
-            self.set_rank(layout.rank, "chunk_layout")
+            self._set_rank(layout.rank, "chunk_layout")
         merged = layout.copy()
         if self._layout is not _NO_LAYOUT:
             merged = self._layout.copy()
-            merged.merge(layout)
+            merged._merge(layout)
         self._layout = merged
 
-    def set_codec(self, codec: CodecSpec) -> None:
+    def _set_codec(self, codec: CodecSpec) -> None:
         """Merge in constraints on how chunks are encoded."""
-        self._codec = codec if self._codec is None else self._codec.merged(codec)
+        self._codec = codec if self._codec is None else self._codec._merged(codec)
 
-    def set_fill_value(self, value: npt.NDArray[Any]) -> None:
-        """Fix the fill value."""
+    def _set_fill_value(self, value: npt.NDArray[Any]) -> None:
+        """Set the fill value."""
         value = fill_values.stripped(value)
         if self._dtype is not None:
             value = fill_values.as_dtype(value, self._dtype)
@@ -319,33 +314,28 @@ class Schema(Indexable):
             _check_fill(value, self._domain)
         elif self._rank is not None and value.ndim > self._rank:
             shown = fill_values.shown(value)
-            raise status("INVALID_ARGUMENT", f"Invalid fill_value for rank {self._rank}: {shown}")
+            raise invalid(f"Invalid fill_value for rank {self._rank}: {shown}")
         if self._fill_value is None:
             value.setflags(write=False)
             self._fill_value = value
         elif not fill_values.equal(self._fill_value, value):
             new, old = fill_values.shown(value), fill_values.shown(self._fill_value)
-            raise status(
-                "INVALID_ARGUMENT", f"Specified fill_value ({new}) does not match existing value in schema ({old})"
-            )
+            raise invalid(f"Specified fill_value ({new}) does not match existing value in schema ({old})")
 
-    def set_dimension_units(self, units: Units) -> None:
+    def _set_dimension_units(self, units: Units) -> None:
         """Merge in units."""
         if not units:
             return
         check_rank(len(units))
-        self.set_rank(len(units), "dimension_units")
+        self._set_rank(len(units), "dimension_units")
         if self._units is not None:
             if any(a != b for a, b in zip(self._units, units, strict=True) if a is not None and b is not None):
-                raise status(
-                    "INVALID_ARGUMENT",
-                    f"Cannot merge dimension units {_units_text(units)} and {_units_text(self._units)}",
-                )
+                raise invalid(f"Cannot merge dimension units {_units_text(units)} and {_units_text(self._units)}")
             units = tuple(b if a is None else a for a, b in zip(self._units, units, strict=True))
         self._units = units
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; nothing has a default."""
+        """Return the JSON representation; there are no defaults."""
         json: dict[str, Any] = {}
         layout = self._layout.to_json()
         layout.pop("rank", None)
@@ -360,7 +350,9 @@ class Schema(Indexable):
         if self._dtype is not None:
             json["dtype"] = self._dtype.to_json()
         if self._fill_value is not None:
-            json["fill_value"] = fill_values.to_json(self._fill_value, self._dtype or _kind_of(self._fill_value))
+            fill = self._fill_value
+            kind = self._dtype or (dtypes.json if fill.dtype.kind == "O" else dtypes.dtype(fill.dtype))
+            json["fill_value"] = fill_values.to_json(fill, kind)
         if self._rank is not None:
             json["rank"] = self._rank
         return json
@@ -368,18 +360,18 @@ class Schema(Indexable):
     def _bind(self, value: Any) -> None:
         members = obj(value)
         readers: dict[str, Any] = {
-            "rank": lambda found: self.set_rank(integer(found, 0, MAX_RANK), "rank"),
-            "dtype": lambda found: self.set_dtype(_json_dtype(found)),
-            "domain": lambda found: self.set_domain(IndexDomain(json=found), "domain"),
-            "chunk_layout": lambda found: self.set_chunk_layout(ChunkLayout(found)),
-            "codec": lambda found: self.set_codec(CodecSpec(found)),
-            "fill_value": lambda found: self.set_fill_value(fill_values.from_json(found, self._dtype)),
-            "dimension_units": lambda found: self.set_dimension_units(_json_units(found)),
+            "rank": lambda found: self._set_rank(integer(found, 0, MAX_RANK), "rank"),
+            "dtype": lambda found: self._set_dtype(dtypes.from_json(found)),
+            "domain": lambda found: self._set_domain(IndexDomain(json=found), "domain"),
+            "chunk_layout": lambda found: self._set_chunk_layout(ChunkLayout(found)),
+            "codec": lambda found: self._set_codec(CodecSpec(found)),
+            "fill_value": lambda found: self._set_fill_value(fill_values.from_json(found, self._dtype)),
+            "dimension_units": lambda found: self._set_dimension_units(
+                tuple(array_of(found, optional(lambda unit: Unit(json=unit))))
+            ),
         }
         for name, read in readers.items():
-            if name in members:
-                with member(name):
-                    read(members.pop(name))
+            take(members, name, read)
         known_only(members)
 
     def __eq__(self, other: object) -> bool:
@@ -389,30 +381,13 @@ class Schema(Indexable):
         same_fill = first is second if first is None or second is None else fill_values.equal(first, second)
         return same_fill and self._state() == other._state()
 
-    def _state(self) -> tuple[Any, ...]:
-        return (self._rank, self._dtype, self._domain, self._layout.to_json(), self._codec, self.dimension_units)
+    __hash__ = Constraints.__hash__
 
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'Schema'")
+    def _state(self) -> tuple[Any, ...]:
+        return self._rank, self._dtype, self._domain, self._layout.to_json(), self._codec, self.dimension_units
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "Schema(", ")")
-
-    def __copy__(self) -> Schema:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Schema:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, tuple(getattr(self, name) for name in Schema.__slots__))
-
-
-def _restore(*state: Any) -> Schema:
-    schema = Schema.__new__(Schema)
-    for name, value in zip(Schema.__slots__, state, strict=True):
-        setattr(schema, name, value)
-    return schema
 
 
 def _check_fill(value: npt.NDArray[Any], domain: IndexDomain) -> None:
@@ -422,37 +397,10 @@ def _check_fill(value: npt.NDArray[Any], domain: IndexDomain) -> None:
         raise annotate(error, "fill_value is incompatible with domain") from None
 
 
-def _kind_of(value: npt.NDArray[Any]) -> dtypes.dtype:
-    return dtypes.json if value.dtype == np.dtype(object) else dtypes.dtype(value.dtype)
-
-
-def _dtype_argument(value: Any) -> dtypes.dtype:
-    try:
-        return value if isinstance(value, dtypes.dtype) else dtypes.dtype(value)
-    except TypeError:
-        raise type_error("Invalid dtype") from None
-
-
-def _json_dtype(value: Any) -> dtypes.dtype:
-    name = string(value)
-    try:
-        return dtypes.dtype(name)
-    except StatusError:
-        raise status("INVALID_ARGUMENT", f"Unsupported data type: {dump(name)}") from None
-
-
 def _units_argument(values: Any) -> Units:
     if isinstance(values, str):
         raise TypeError("one text")
     return tuple(None if value is None else value if isinstance(value, Unit) else Unit(value) for value in values)
-
-
-def _json_units(value: Any) -> Units:
-    units = []
-    for position, item in enumerate(array(value)):
-        with at(position):
-            units.append(None if item is None else Unit(json=item))
-    return tuple(units)
 
 
 def _units_text(units: Units) -> str:

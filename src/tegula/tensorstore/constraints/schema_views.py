@@ -1,7 +1,7 @@
-"""What becomes of chunks, units and fill value when an array is seen through an index transform.
+"""Chunk layouts, units and fill values of views, through index transforms.
 
-Each dimension of the view is a dimension of the array if one output index map, and only that one, takes it; strides and
-offsets move and shrink chunks with it. Nothing is known of any other dimension.
+A dimension of the view corresponds to a dimension of the array if exactly one output index map takes it; its stride and
+offset scale and move the chunks. Other dimensions have no constraints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tegula.tensorstore.constraints.chunk_grid import MAX_INDEX, Grid, Vector
 from tegula.tensorstore.constraints.fill_values import stripped
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.json.arguments import braces
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _Sources: TypeAlias = "list[tuple[int, OutputIndexMap] | None]"
 
 
 def _sources(transform: IndexTransform) -> _Sources:
-    """Return for each input dimension the one output dimension that is it, with its map; None if there is none."""
+    """Return the corresponding output dimension and its map for each input dimension; None if there is none."""
     taken: list[list[tuple[int, OutputIndexMap]]] = [[] for _ in range(transform.domain.rank)]
     for output, found in enumerate(transform.output):
         if found.input_dimension is not None and found.stride:
@@ -46,12 +46,12 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     Parameters
     ----------
     layout : ChunkLayout
-        That of the array.
+        The layout of the array.
     transform : IndexTransform
         From the view's indices to the array's.
     """
     if layout.rank == -1:
-        return layout.copy()  # no more than a number of elements
+        return layout.copy()  # it has at most a constraint on the number of elements
     sources = _sources(transform)
     axes = [None if source is None else source[0] for source in sources]
     view = type(layout)(rank=len(axes))
@@ -59,14 +59,14 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     if order is not None:
         places = {axis: place for place, axis in enumerate(axes) if axis is not None}
         known = [places[axis] for axis in order if axis in places]
-        view.set_inner_order(
+        view._set_inner_order(
             [*known, *(place for place, axis in enumerate(axes) if axis is None)], layout.inner_order is not None
         )
 
     for hard in (True, False):
-        view.set_grid_origin(_through(layout.origin_vector(), sources, _origin_through, hard), hard)
+        view._set_grid_origin(_through(layout._origin_vector(), sources, _origin_through, hard), hard)
         for usage in ("write", "read", "codec"):
-            _grid_through(layout.grid(usage), view.grid(usage), layout.rank, sources, hard)
+            _grid_through(layout._grid(usage), view._grid(usage), layout.rank, sources, hard)
     return view
 
 
@@ -82,10 +82,16 @@ def _through(
 
 
 def _grid_through(old: Grid, new: Grid, rank: int, sources: _Sources, hard: bool) -> None:
-    new.set_shape(_through(old.shape_vector(rank), sources, _size_through, hard), hard)
-    new.set_aspect_ratio(_through(old.aspect_ratio_vector(rank), sources, _ratio_through, hard), hard)
-    if old.count is not None and old.count.hard == hard:
-        new.set_elements(old.count.value, hard)
+    def size(value: int, found: OutputIndexMap) -> int:
+        return value if value == -1 else value // math.gcd(value, found.stride or 1)
+
+    def ratio(value: float, found: OutputIndexMap) -> float:
+        return value / abs(found.stride or 1)
+
+    new._set_shape(_through(old._shape_vector(rank), sources, size, hard), hard)
+    new._set_aspect_ratio(_through(old._aspect_ratio_vector(rank), sources, ratio, hard), hard)
+    if old._count is not None and old._count.hard == hard:
+        new._set_elements(old._count.value, hard)
 
 
 def _origin_through(origin: int, found: OutputIndexMap) -> int:
@@ -95,21 +101,13 @@ def _origin_through(origin: int, found: OutputIndexMap) -> int:
     return (offset - origin) // -stride + 1
 
 
-def _size_through(size: int, found: OutputIndexMap) -> int:
-    return size if size == -1 else size // math.gcd(size, found.stride or 1)
-
-
-def _ratio_through(ratio: float, found: OutputIndexMap) -> float:
-    return ratio / abs(found.stride or 1)
-
-
 def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tuple[Unit | None, ...]:
     """Return the dimension units of a view.
 
     Parameters
     ----------
     units : sequence of (Unit or None)
-        Those of the array.
+        The units of the array.
     transform : IndexTransform
         From the view's indices to the array's.
     """
@@ -128,7 +126,7 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
     Parameters
     ----------
     fill : numpy.ndarray
-        That of the array, broadcastable to its domain.
+        The fill value of the array, broadcastable to its domain.
     domain : IndexDomain, optional
         The array's domain, if it is known.
     transform : IndexTransform
@@ -137,7 +135,7 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
     Raises
     ------
     ValueError
-        When a part of the fill value is asked for, but not known where it is.
+        If the view selects a part of the fill value, but the domain of the array is not known.
     """
     rank = transform.domain.rank
     outputs = list(transform.output)[len(transform.output) - fill.ndim :]
@@ -153,24 +151,20 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
         else:
             indices.append(_along(found, rank, transform, size, origin if domain else None))
         if domain is None and not isinstance(indices[-1], np.ndarray) and size != 1:
-            raise _unknown(fill)
+            raise invalid(f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")
     return stripped(np.asarray(fill[tuple(indices)]))
 
 
 def _along(found: OutputIndexMap, rank: int, transform: IndexTransform, size: int, origin: int | None) -> Any:
-    """Return the positions in the fill value for one dimension of the view, along that axis."""
+    """Return the positions in the fill value that one dimension of the view selects, along that axis."""
     axis = found.input_dimension or 0
     dim = transform.domain[axis]
     if origin is None or not dim.size <= MAX_INDEX:
-        # as long as nothing is known of the domain, the whole of it is seen
+        # without a known domain, the view shows all of it
         if found.stride not in (1, -1):
-            raise status("INVALID_ARGUMENT", "Error transforming fill_value: the domain is unbounded")
+            raise invalid("Error transforming fill_value: the domain is unbounded")
         positions = np.arange(size)[:: found.stride]
     else:
         low = found.offset + (found.stride or 1) * dim.inclusive_min - origin
         positions = low + (found.stride or 1) * np.arange(dim.size)
     return positions.reshape([-1 if other == axis else 1 for other in range(rank)])
-
-
-def _unknown(fill: npt.NDArray[Any]) -> Exception:
-    return status("INVALID_ARGUMENT", f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")

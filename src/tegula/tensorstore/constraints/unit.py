@@ -1,4 +1,4 @@
-"""Physical units: a number and a base unit, which is any text."""
+"""Physical units: a multiplier and a base unit, which may be any text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
-from tegula.tensorstore.errors import type_error
-from tegula.tensorstore.json.binding import array, at, expected, string
+from tegula.tensorstore.errors import quoted, type_error
+from tegula.tensorstore.json.binding import array, at, number, string
 from tegula.tensorstore.json.values import sound_text, to_json_value
 
 __all__ = ["Unit"]
@@ -22,9 +22,9 @@ class Unit:
     Parameters
     ----------
     multiplier : float, optional
-        The number. A string here is a number and a base unit, either of which may be missing; a pair is both.
+        The number. A string is parsed as a number and a base unit, either of which may be missing; a pair is both.
     base_unit : str, optional
-        The name of the base unit; it has no meaning here.
+        The name of the base unit, which is not interpreted.
     json : Any, optional
         The JSON form, instead.
 
@@ -81,29 +81,13 @@ class Unit:
     def __hash__(self) -> int:
         return hash((self._multiplier, self._base_unit))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Unit, (self._multiplier, self._base_unit))
-
     def __str__(self) -> str:
         if self._multiplier == 1:
             return self._base_unit or "1"
         return f"{self._multiplier:g} {self._base_unit}" if self._base_unit else f"{self._multiplier:g}"
 
     def __repr__(self) -> str:
-        return f'Unit({self._multiplier:g}, "{_escaped(self._base_unit)}")'
-
-
-def _escaped(text: str) -> str:
-    """Write text as a C string, where a hexadecimal digit after a hexadecimal escape would belong to that."""
-    shown: list[str] = []
-    after_escape = False
-    for byte in text.encode():
-        char = chr(byte)
-        plain = 32 <= byte < 127 and not (after_escape and char in "0123456789abcdefABCDEF")
-        escape = {9: "\\t", 10: "\\n", 13: "\\r"}.get(byte) or (f"\\{char}" if char in "\"'\\" else None)
-        shown.append(escape or (char if plain else f"\\x{byte:02x}"))
-        after_escape = escape is None and not plain
-    return "".join(shown)
+        return f"Unit({self._multiplier:g}, {quoted(self._base_unit)})"
 
 
 def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, str]:
@@ -150,9 +134,8 @@ def _parse_json(value: Any) -> tuple[float, str]:
         return _parse(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
-    number, base_unit = array(value, 2)
+    multiplier, base_unit = array(value, 2)
     with at(0):
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise expected("64-bit floating-point number", number)
+        factor = number(multiplier)
     with at(1):
-        return float(number), string(base_unit)
+        return factor, string(base_unit)

@@ -1,6 +1,6 @@
 """Compressors and filters of Zarr v2 in metadata and codec specs: checked, defaults filled in.
 
-TensorStore knows five compressors and no filters. Whatever else numcodecs and the lower floors know is taken as it is.
+TensorStore knows five compressors and no filters. Any other codec of numcodecs is accepted as it is.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from tegula.codecs import build_chain
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import CodecSpec
+from tegula.tensorstore.constraints.zarr3_codecs import CNAMES
 from tegula.tensorstore.errors import as_status, quoted
 from tegula.tensorstore.json.binding import MISSING, expected, integer, invalid, known_only, member, obj, string
 
 __all__ = ["DEFAULT_COMPRESSOR", "compressor_from_json", "filters_from_json"]
 
-_CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _LEVELS: Final = {"zlib": (0, 9), "gzip": (0, 9), "bz2": (1, 9), "zstd": (-131072, 22)}
 DEFAULT_COMPRESSOR: Final = {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": -1}
 
@@ -49,8 +49,8 @@ def compressor_from_json(value: Any) -> dict[str, Any] | None:
 def _blosc(members: dict[str, Any]) -> dict[str, Any]:
     with member("cname"):
         cname = string(members.pop("cname", "lz4"))
-        if cname not in _CNAMES:
-            raise expected(f"one of {','.join(_CNAMES)}", cname)
+        if cname not in CNAMES:
+            raise expected(f"one of {','.join(CNAMES)}", cname)
     found = {
         "blocksize": 0,
         "clevel": _take(members, "clevel", 0, 9, 5),

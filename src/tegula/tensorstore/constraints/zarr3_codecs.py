@@ -1,7 +1,7 @@
-"""Chains of Zarr v3 codecs as constraints: what is given of them, merged, and later resolved to what will be stored.
+"""Chains of Zarr v3 codecs as constraints: read, merged, and later completed.
 
-A chain has array→array codecs, at most one array→bytes codec (none stands for the default) and bytes→bytes codecs. Of
-each codec only those options are kept that were given; `tegula.tensorstore.drivers.zarr3_resolution` chooses the rest.
+A chain has array→array codecs, at most one array→bytes codec (none stands for the default) and bytes→bytes codecs. Each
+codec keeps the options that were given; `tegula.tensorstore.drivers.zarr3_resolution` chooses the rest.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tegula.formats.zarr3_codecs import ARRAY_TO_ARRAY, ARRAY_TO_BYTES
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.binding import (
     MISSING,
@@ -27,30 +28,26 @@ from tegula.tensorstore.json.binding import (
     string,
 )
 
-__all__ = ["Chain", "Codec", "chain_from_json", "merge_chains"]
+__all__ = ["CNAMES", "Chain", "Codec", "chain_from_json", "merge_chains", "spelled"]
 
-_CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+ReadOption = Callable[[Any, bool], Any]
+
+CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+"""What Blosc can compress with."""
 _MAX_RANK: Final = 32
 _MOST: Final = 2**63 - 1
-_TO_BYTES: Final = frozenset(
-    ("bytes", "sharding_indexed", "packbits", "vlen-utf8", "vlen-bytes", "numcodecs.pcodec", "numcodecs.zfpy")
-)
-_TO_ARRAY: Final = frozenset(
-    ["transpose", "cast_value", "scale_offset"]
-    + [f"numcodecs.{name}" for name in ("delta", "bitround", "fixedscaleoffset", "quantize", "packbits", "astype")]
-)
 _LOOSE: Final = frozenset(("packbits", "vlen-utf8", "vlen-bytes", "cast_value", "scale_offset"))  # any configuration
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The name of a codec and those of its options that are given; inner chains are `Chain`."""
+    """The name of a codec and the options that are given, in which inner chains are `Chain`."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self, *, stored: bool = False) -> dict[str, Any]:
-        """Return the JSON of the codec; the form to store leaves out what readers of old do not know."""
+        """Return the JSON of the codec; the stored form leaves out an option that old readers do not know."""
         configuration: dict[str, Any] = {}
         for name, value in sorted(self.options.items()):
             if name == "index_location" and stored and value == "end":
@@ -120,7 +117,7 @@ def chain_from_json(value: Any, *, constraints: bool = True) -> Chain:
 
 
 def _kind(name: str) -> int:
-    return 0 if name in _TO_ARRAY else 1 if name in _TO_BYTES else 2
+    return 0 if name in ARRAY_TO_ARRAY else 1 if name in ARRAY_TO_BYTES else 2
 
 
 def _codec_from_json(value: Any, constraints: bool) -> Codec:
@@ -130,77 +127,44 @@ def _codec_from_json(value: Any, constraints: bool) -> Codec:
     with member("name"):
         name = string(rest.pop("name", MISSING))
         loose = name in _LOOSE or name.startswith("numcodecs.")
-        if name not in _READERS and not loose:
+        if name not in _OPTIONS and not loose:
             raise invalid(f"{dump(name)} is not registered")
     with member("configuration"):
         configuration = obj(rest.pop("configuration", {}))
         if loose:
             return Codec(name, configuration)
-        options = _READERS[name](configuration, constraints)
+        options = _read_options(name, configuration, constraints)
         known_only(configuration)
     known_only(rest)
     return Codec(name, options)
 
 
-class _Taking:
-    """Takes options out of a configuration; one that is missing is only missed in a stored document."""
-
-    def __init__(self, configuration: dict[str, Any], constraints: bool) -> None:
-        self.configuration = configuration
-        self.constraints = constraints
-        self.options: dict[str, Any] = {}
-
-    def take(self, name: str, read: Callable[[Any], Any], *, optional: bool = False) -> None:
-        value = self.configuration.pop(name, MISSING)
-        if value is MISSING and (optional or self.constraints):
-            return
-        with member(name):
-            self.options[name] = read(value)
+def _read_options(name: str, configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
+    """Take the options of a codec out of a configuration; a spec may leave them out, a stored document may not."""
+    options: dict[str, Any] = {}
+    for option, read in _OPTIONS[name].items():
+        value = configuration.pop(option, MISSING)
+        needless = option in _OPTIONAL or (option == "typesize" and options.get("shuffle") == "noshuffle")
+        if value is MISSING and (needless or (constraints and option != "order")):
+            continue
+        with member(option):
+            options[option] = read(value, constraints)
+    return options if constraints else {**_USUAL.get(name, {}), **options}
 
 
-def _gzip(configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    taking = _Taking(configuration, constraints)
-    taking.take("level", lambda value: integer(value, 0, 9))
-    return taking.options
+def _between(least: int, most: int) -> ReadOption:
+    return lambda value, constraints: integer(value, least, most)
 
 
-def _zstd(configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    taking = _Taking(configuration, constraints)
-    taking.take("level", lambda value: integer(value, -131072, 22))
-    taking.take("checksum", boolean, optional=True)
-    if not constraints:
-        taking.options.setdefault("checksum", False)
-    return taking.options
-
-
-def _blosc(configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    taking = _Taking(configuration, constraints)
-    taking.take("cname", _cname)
-    taking.take("clevel", lambda value: integer(value, 0, 9))
-    taking.take("shuffle", lambda value: one_of(value, ("noshuffle", "shuffle", "bitshuffle")))
-    plain = taking.options.get("shuffle") == "noshuffle"
-    taking.take("typesize", lambda value: integer(value, 1, 255), optional=plain)
-    taking.take("blocksize", lambda value: integer(value, 0, 715827542))
-    return taking.options
+def _among(*names: str) -> ReadOption:
+    return lambda value, constraints: one_of(value, names)
 
 
 def _cname(value: Any) -> str:
     name = string(value)
-    if name not in _CNAMES:
-        raise invalid(f"Expected one of {','.join(_CNAMES)} but received: {dump(name)}")
+    if name not in CNAMES:
+        raise invalid(f"Expected one of {','.join(CNAMES)} but received: {dump(name)}")
     return name
-
-
-def _bytes(configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    taking = _Taking(configuration, constraints)
-    taking.take("endian", lambda value: one_of(value, ("little", "big")), optional=True)
-    return taking.options
-
-
-def _transpose(configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    taking = _Taking(configuration, False)
-    taking.take("order", _order)
-    return taking.options
 
 
 def _order(value: Any) -> list[int] | str:
@@ -219,53 +183,62 @@ def _order(value: Any) -> list[int] | str:
     return order
 
 
-def _sharding(configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    taking = _Taking(configuration, constraints)
-
-    def shape(value: Any) -> list[int]:
-        lengths = []
-        for i, item in enumerate(array(value)):
-            with at(i):
-                lengths.append(integer(item, 1, _MOST))
-        return lengths
-
-    taking.take("chunk_shape", shape)
-    taking.take("index_codecs", lambda value: chain_from_json(value, constraints=constraints))
-    taking.take("codecs", lambda value: chain_from_json(value, constraints=constraints))
-    taking.take("index_location", lambda value: one_of(value, ("start", "end")), optional=True)
-    if not constraints:
-        taking.options.setdefault("index_location", "end")
-    return taking.options
+def _lengths(value: Any) -> list[int]:
+    lengths = []
+    for i, item in enumerate(array(value)):
+        with at(i):
+            lengths.append(integer(item, 1, _MOST))
+    return lengths
 
 
-_READERS: Final[dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]]] = {
-    "gzip": _gzip,
-    "zstd": _zstd,
-    "blosc": _blosc,
-    "crc32c": lambda configuration, constraints: {},
-    "bytes": _bytes,
-    "transpose": _transpose,
-    "sharding_indexed": _sharding,
+def _inner_chain(value: Any, constraints: bool) -> Chain:
+    return chain_from_json(value, constraints=constraints)
+
+
+_OPTIONS: Final[dict[str, dict[str, ReadOption]]] = {
+    "gzip": {"level": _between(0, 9)},
+    "zstd": {"level": _between(-131072, 22), "checksum": lambda value, constraints: boolean(value)},
+    "blosc": {
+        "cname": lambda value, constraints: _cname(value),
+        "clevel": _between(0, 9),
+        "shuffle": _among("noshuffle", "shuffle", "bitshuffle"),
+        "typesize": _between(1, 255),
+        "blocksize": _between(0, 715827542),
+    },
+    "crc32c": {},
+    "bytes": {"endian": _among("little", "big")},
+    "transpose": {"order": lambda value, constraints: _order(value)},
+    "sharding_indexed": {
+        "chunk_shape": lambda value, constraints: _lengths(value),
+        "index_codecs": _inner_chain,
+        "codecs": _inner_chain,
+        "index_location": _among("start", "end"),
+    },
 }
+"""The options of each codec, in the order in which they are read."""
+_OPTIONAL: Final = frozenset(("checksum", "endian", "index_location"))
+_USUAL: Final[dict[str, dict[str, Any]]] = {"zstd": {"checksum": False}, "sharding_indexed": {"index_location": "end"}}
+"""What it means that a stored document leaves an option out."""
 
 
 # --- merging
 
 
 def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = False) -> Chain | None:
-    """Return a chain that says all that either says.
+    """Merge two chains.
 
     Parameters
     ----------
     first, second : Chain or None
-        What is to be merged.
+        The chains; ``None`` stands for any.
     strict : bool
-        Do not put a chain without shards inside the shards of the other, nor a transposition only one of them has.
+        Refuse to put a chain without shards inside the shards of the other, and to take over a transposition that
+        only one of them has.
 
     Raises
     ------
     ValueError
-        If they contradict one another.
+        If they contradict each other.
 
     Examples
     --------
@@ -344,10 +317,13 @@ def _merge_option(name: str, first: Any, second: Any, strict: bool) -> Any:
             raise annotate(error, f"Incompatible {sub}{dump(name)}") from None
     if name == "order":
         for order, other in ((first, second), (second, first)):
-            if isinstance(order, str) and isinstance(other, list) and other == _spelled(order, len(other)):
+            if isinstance(order, str) and isinstance(other, list) and other == spelled(order, len(other)):
                 return other
     raise status("FAILED_PRECONDITION", f'Incompatible "{name}": {dump(first)} vs {dump(second)}')
 
 
-def _spelled(order: str, rank: int) -> list[int]:
-    return list(range(rank)) if order == "C" else list(range(rank))[::-1]
+def spelled(order: list[int] | str, rank: int) -> list[int]:
+    """Return an order of dimensions as a list, which a spec may also give as ``"C"`` or ``"F"``."""
+    if isinstance(order, str):
+        return list(range(rank)) if order == "C" else list(range(rank))[::-1]
+    return list(order)

@@ -1,1 +1,1 @@
-"""The drivers: how arrays of each kind are described, opened, read and written."""
+"""The drivers: each describes, opens, reads and writes one kind of array."""

@@ -10,16 +10,17 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.fill_values import read_elements
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, SpecBuilder
-from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
+from tegula.tensorstore.drivers.viewed import read_at, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec, default_context
-from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.arguments import MAX_RANK, braces
-from tegula.tensorstore.json.binding import MISSING, dump, invalid, member
+from tegula.tensorstore.json.binding import MISSING, member
+from tegula.tensorstore.json.nested import nested_array, nested_shape
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
 from tegula.tensorstore.views import select
 
@@ -29,7 +30,7 @@ _Values = npt.NDArray[Any]
 
 
 class ArraySpec(VirtualSpec):
-    """The spec of an array in memory, elements and all."""
+    """The spec of an array in memory, with its elements."""
 
     name: ClassVar[str] = "array"
     values: _Values
@@ -50,21 +51,20 @@ class ArraySpec(VirtualSpec):
         with member("array"):
             self.values = _parse(members.pop("array", MISSING), dtype, self.schema.rank)
         if self.schema.rank is None:
-            self.schema.set_rank(self.values.ndim, "rank")
+            self.schema._set_rank(self.values.ndim, "rank")
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         dtype = self.schema.dtype
         assert dtype is not None
         if not convertible(dtype.name, "json"):
-            raise status(
-                "INVALID_ARGUMENT",
-                f'Error converting object member "array": Conversion from {dtype.name} to JSON is not implemented',
+            raise invalid(
+                f'Error converting object member "array": Conversion from {dtype.name} to JSON is not implemented'
             )
         return {"array": convert(self.values, dtype.name, "json", np.dtype(object)).tolist()}
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        schema.update(domain=self.get_domain(), chunk_layout=_layout(self.values))
+        schema = super().get_schema()
+        schema.update(chunk_layout=_layout(self.values))
         return schema
 
     def get_domain(self) -> IndexDomain:
@@ -114,19 +114,14 @@ class ArrayDriver(Driver):
         self.chunk_layout = _layout(values)
 
     def read(self, indices: Indices) -> _Values:
-        selection, joint = numpy_selection(indices)
-        found = self.values[(*selection, ...)]
-        return joint_first(found, selection, joint) if joint else found.copy()
+        found = read_at(self.values, indices)
+        return found.copy() if np.may_share_memory(found, self.values) else found
 
     def write(self, indices: Indices, values: _Values) -> None:
-        selection, joint = numpy_selection(indices)
-        self.values[(*selection, ...)] = joint_in_place(values, selection, joint) if joint else values
-
-    def spec_members(self) -> dict[str, Any]:
-        return {}
+        write_at(self.values, indices, values)
 
     def _bound(self) -> Bindings:
-        """Return the resources it is bound to, those of a context of its own if it was given none."""
+        """Return the bound resources, by default of the default context."""
         if self.bindings is None:
             self.bindings = Bindings(ArraySpec.resource_kinds).bound(default_context())
         return self.bindings
@@ -135,11 +130,9 @@ class ArrayDriver(Driver):
         return ArraySpec.of(self.values, self.dtype, self._bound())
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec with those elements only that a view shows, and the transform to it."""
+        """Return a spec with the elements of a view only, and the transform to them."""
         selection = select(view, self.domain)
-        chosen, joint = numpy_selection(selection.indices)
-        found = self.values[(*chosen, ...)]
-        shown = selection.present(joint_first(found, chosen, joint) if joint else found)
+        shown = selection.present(read_at(self.values, selection.indices))
         origin = view.domain.inclusive_min
         if shown.size:
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
@@ -148,8 +141,7 @@ class ArrayDriver(Driver):
         else:
             kept, output = np.empty(0, shown.dtype), [OutputIndexMap(offset=0)]
         spec = ArraySpec.of(np.asarray(kept), self.dtype, self._bound())
-        if self.dimension_units is not None and any(unit is not None for unit in self.dimension_units):
-            spec.schema.update(dimension_units=self.dimension_units)
+        spec.schema.update(dimension_units=self.dimension_units)
         return spec, IndexTransform(domain=view.domain, output=output)
 
     def with_transaction(self, transaction: Any) -> Driver:
@@ -176,43 +168,8 @@ def _parse(value: Any, dtype: dtypes.dtype, rank: int | None) -> _Values:
     """Read nested arrays of JSON."""
     if dtype.name.startswith("complex") or not convertible("json", dtype.name):
         raise invalid(f"Conversion from JSON to {dtype.name} is not implemented")
-    shape: list[int] = []
-    item = value
-    while isinstance(item, list) and (rank is None or len(shape) < rank or dtype != dtypes.json):
-        shape.append(len(item))
-        if not item:
-            break
-        item = item[0]
-    if len(shape) > MAX_RANK:
-        raise invalid(f"Nesting level exceeds maximum rank of {MAX_RANK}")
+    # elements of type JSON may be arrays themselves
+    shape = nested_shape(value, rank) if rank is not None and dtype == dtypes.json else nested_shape(value)
     if rank is not None and len(shape) != rank:
         raise invalid(f"Array rank ({len(shape)}) does not match expected rank ({rank})")
-    missing = value is MISSING
-    values = np.empty(shape, object)
-    _fill(values, value, (), tuple(shape))
-    out = np.empty(shape, dtype.numpy_dtype)
-    for place in np.ndindex(*shape):
-        single = np.empty(1, object)
-        single[0] = None if missing else values[place]
-        try:
-            out[place] = convert(single, "json", dtype.name, dtype.numpy_dtype)[0]
-        except StatusError as error:
-            raise annotate(error, f"Error parsing array element at position {braces(place)}") from None
-    return out
-
-
-def _fill(values: _Values, value: Any, place: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    if len(place) == len(shape):
-        values[place] = value
-        return
-    if not isinstance(value, list):
-        raise invalid(
-            f"Expected rank-{len(shape)} array, but found non-array element {dump(value)} at position {braces(place)}."
-        )
-    if len(value) != shape[len(place)]:
-        raise invalid(
-            f"Expected array of shape {braces(shape)}, but found array element {dump(value)} of length {len(value)} "
-            f"at position {braces(place)}."
-        )
-    for number, inner in enumerate(value):
-        _fill(values, inner, (*place, number), shape)
+    return read_elements(nested_array(None if value is MISSING else value, shape), dtype)

@@ -1,22 +1,20 @@
-"""The ``auto`` driver: opens what is there, in whatever format the keys show."""
+"""The ``auto`` driver: opens an existing array, whose format it detects by the keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from tegula.errors import StoreError, TegulaError
+from tegula.errors import StoreError
 from tegula.stores import Store
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
-from tegula.tensorstore.errors import annotate, as_status, status
-from tegula.tensorstore.json.binding import invalid, known_only, obj
+from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.json.binding import known_only, obj
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, Opening, OpenMode, find_driver
-
-if TYPE_CHECKING:
-    pass
+from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["AutoSpec"]
 
@@ -31,7 +29,7 @@ _FORMATS: Final = {
 
 
 class AutoSpec(StoredSpec):
-    """The spec of an array of some format that exists."""
+    """The spec of an existing array of any format."""
 
     name: ClassVar[str] = "auto"
     directory: ClassVar[bool] = False
@@ -60,20 +58,17 @@ class AutoSpec(StoredSpec):
         return other
 
     def described(self, members: dict[str, Any], data_type: dtype) -> AutoSpec:
-        return self  # never asked: what is opened has a driver of its own
+        return self  # never called: opened arrays have other drivers
 
     def url_suffix(self) -> str:
-        """Return what a URL says of the array after where it is."""
+        """Return the last component of the URL."""
         return "auto:"
 
     def open(self, request: Opening) -> Driver:
         kvstore = self.opened_kvstore(request)
         found = find_driver(URL_SCHEMES[self._detected(kvstore)])
         spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(request.context)
-        try:
-            return spec.open(request)
-        except TegulaError as error:
-            raise annotate(as_status(error), f'Error opening "{found.name}" driver') from error
+        return Spec._of(spec, None)._open(request)[0]
 
     def _detected(self, kvstore: KvStore) -> str:
         store, path = kvstore._store, kvstore._path
@@ -83,11 +78,11 @@ class AutoSpec(StoredSpec):
             return found[0]
         what = "Multiple possible formats detected" if found else "Failed to detect format"
         listed = f": {{{', '.join(found)}}}" if found else ""
-        raise status("FAILED_PRECONDITION", f"{what} for {kvstore.describe_key('')}{listed}")
+        raise status("FAILED_PRECONDITION", f"{what} for {kvstore._describe_key('')}{listed}")
 
 
 def _exists(store: Store, key: str) -> bool:
     try:
         return store.exists(key)
     except StoreError:
-        return False  # there is a file where the key needs a directory
+        return False  # a file is in the place of a directory of the key

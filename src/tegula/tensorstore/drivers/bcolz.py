@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, ClassVar
 
 import tegula
-from tegula.formats.bcolz1 import automatic_chunklen
+from tegula.formats.bcolz_chunks import automatic_chunklen
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.drivers.documented import DocumentedSpec, chunk_shape_of, fill_json, shape_of
 from tegula.tensorstore.json.binding import dump, invalid, member, string
@@ -37,19 +37,21 @@ class BcolzSpec(DocumentedSpec):
         wanted = self.schema.dtype
         if wanted is None:
             raise invalid("dtype must be specified")
+        # the shape and the length of the chunks
         shape = shape_of(self)
         if not shape:
             raise invalid("bcolz has no arrays without dimensions")
         layout = self.schema.chunk_layout
         row = prod(shape[1:]) * wanted.numpy_dtype.itemsize
-        expected = self.metadata.get("expectedlen", shape[0])
+        expected = self.constraints.json.get("expectedlen", shape[0])
         chunklen = automatic_chunklen(max(expected, 1), max(row, 1))
         if layout.read_chunk.to_json() or layout.write_chunk.to_json():
             chunks = chunk_shape_of(self, shape)
             if any(chunk < size for chunk, size in zip(chunks[1:], shape[1:])):
                 raise invalid("bcolz cuts arrays along the first dimension only")
             chunklen = chunks[0]
-        codec = {} if self.schema.codec is None else self.schema.codec.members.get("compressor") or {"clevel": 0}
+        # the documents, in which members of `metadata` come before the rest of the spec
+        codec = {} if self.schema.codec is None else self.schema.codec._members.get("compressor") or {"clevel": 0}
         storage: dict[str, Any] = {
             "dtype": str(wanted.numpy_dtype),
             "cparams": {**_CPARAMS, **{name: value for name, value in codec.items() if name != "id"}},
@@ -57,7 +59,7 @@ class BcolzSpec(DocumentedSpec):
             "expectedlen": expected,
             "dflt": fill_json(self, wanted),
         }
-        given = {name: value for name, value in self.metadata.items() if name != "shape"}
+        given = {name: value for name, value in self.constraints.json.items() if name != "shape"}
         if "cparams" in given:
             given["cparams"] = {**_CPARAMS, **given["cparams"]}
         sizes = {"shape": [*shape], "nbytes": 0, "cbytes": 0}
@@ -72,4 +74,4 @@ class BcolzSpec(DocumentedSpec):
     @classmethod
     def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
         options = {name: value for name, value in described.get("cparams", {}).items() if name != "quantize"}
-        return CodecSpec.of("bcolz", compressor={"id": "blosc", **options})
+        return CodecSpec._of("bcolz", compressor={"id": "blosc", **options})

@@ -12,28 +12,27 @@ from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, read_base
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, driver_spec_of_view, read_base
+from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.binding import invalid
 from tegula.tensorstore.spec.interface import (
     Driver,
     DriverSpec,
     Indices,
-    Mode,
     Opening,
     ResizeOptions,
     mode_of,
 )
 from tegula.tensorstore.spec.spec import Spec
 
-__all__ = ["CastDriver", "CastSpec", "cast_driver"]
+__all__ = ["CastDriver", "CastSpec"]
 
 _Values = npt.NDArray[Any]
 
 
 class CastSpec(VirtualSpec):
-    """The spec of an array that is converted; what selects from it is no part of its base."""
+    """The spec of a converted array; its view is not part of the spec of the base."""
 
     name: ClassVar[str] = "cast"
     uses_kvstore: ClassVar[bool] = True
@@ -100,46 +99,50 @@ class CastSpec(VirtualSpec):
         if self.schema.dtype is None:
             raise invalid("dtype must be specified")
         read, write = request.read, request.write
-        driver, _ = open_base(self.base, request)
+        driver, _ = self.base._open(request)
         found, wanted = driver.dtype.name, self.schema.dtype.name
         if read and not write and not convertible(found, wanted):
             raise invalid(f"Read access requires unsupported {found} -> {wanted} conversion")
         if write and not read and not convertible(wanted, found):
             raise invalid(f"Write access requires unsupported {wanted} -> {found} conversion")
-        return cast_driver(driver, self.schema.dtype)
+        return CastDriver(driver, self.schema.dtype)
 
 
-class CastDriver(Driver):
+class CastDriver(AdapterDriver):
     """The driver of an array that is converted as it is read and written.
 
     Parameters
     ----------
     base : Driver
-        What is converted.
+        The array to convert.
     dtype : dtype
-        To what.
-    mode : str
-        What the conversions allow.
+        The data type to convert to.
+
+    Raises
+    ------
+    ValueError
+        If no conversion exists for an access that the base allows.
     """
 
     name = "cast"
 
-    def __init__(self, base: Driver, dtype: dtypes.dtype, mode: Mode) -> None:
+    def __init__(self, base: Driver, dtype: dtypes.dtype) -> None:
+        found = base.dtype
+        reads = "r" in base.mode and convertible(found.name, dtype.name)
+        writes = "w" in base.mode and convertible(dtype.name, found.name)
+        if not (reads or writes):
+            raise invalid(f"Cannot convert {found.name} <-> {dtype.name}")
         self.base = base
         self.dtype = dtype
-        self.mode = mode
+        self.mode = mode_of(reads, writes)
         self.domain, self.chunk_layout, self.codec = base.domain, base.chunk_layout, base.codec
         self.kvstore, self.dimension_units = base.kvstore, base.dimension_units
         self.slow, self.resizes = base.slow, base.resizes
-        found = base.dtype
         if base.fill_value is not None and convertible(found.name, dtype.name):
             self.fill_value = convert(base.fill_value, found.name, dtype.name, dtype.numpy_dtype)
 
-    def _again(self, base: Driver) -> CastDriver:
-        return CastDriver(base, self.dtype, self.mode)
-
-    def load(self, indices: Indices | None) -> None:
-        self.base.load(indices)
+    def over(self, base: Driver) -> CastDriver:
+        return CastDriver(base, self.dtype)
 
     def read(self, indices: Indices) -> _Values:
         wanted = self.dtype
@@ -149,30 +152,17 @@ class CastDriver(Driver):
         wanted = self.base.dtype
         self.base.write(indices, convert(values, self.dtype.name, wanted.name, wanted.numpy_dtype))
 
-    def spec_members(self) -> dict[str, Any]:
-        return {}
-
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec of a view, and the transform to it."""
+        """Return a spec, and the transform from a view to it."""
         below, transform = driver_spec_of_view(self.base, view, minimal=minimal)
         return CastSpec.of(Spec._of(below, None), self.dtype), transform
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform]:
-        """Return the base, and a view of it that shows what a view of this shows."""
+        """Return the base, and the view of it that corresponds to a view of this array."""
         return self.base, view
 
-    def with_transaction(self, transaction: Any) -> Driver:
-        return self._again(self.base.with_transaction(transaction))
-
     def resize(self, options: ResizeOptions) -> Driver:
-        return self._again(self.base.resize(options))
-
-    def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
-        return self._again(self.base.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch))
-
-    def latest(self, *, look: bool = True) -> Driver:
-        base = self.base.latest(look=look)
-        return self if base is self.base else self._again(base)
+        return self.over(self.base.resize(options))
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
@@ -180,21 +170,3 @@ class CastDriver(Driver):
         return self.base.storage_statistics(
             indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
         )
-
-
-def cast_driver(base: Driver, dtype: dtypes.dtype) -> CastDriver:
-    """Return the driver that converts what another one reads and writes.
-
-    Raises
-    ------
-    ValueError
-        If there is a conversion in neither direction that the other one allows.
-    """
-    found = base.dtype.name
-    reads = "r" in base.mode and convertible(found, dtype.name)
-    writes = "w" in base.mode and convertible(dtype.name, found)
-    if not (convertible(found, dtype.name) or convertible(dtype.name, found)):
-        raise invalid(f"Cannot convert {found} <-> {dtype.name}")
-    if not (reads or writes):
-        raise invalid(f"Cannot convert {found} <-> {dtype.name}")
-    return CastDriver(base, dtype, mode_of(reads, writes))

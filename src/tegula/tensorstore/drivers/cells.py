@@ -1,4 +1,4 @@
-"""Indices cut along the lines of a grid: which part of a result comes from which cell."""
+"""Indices split by the cells of a grid."""
 
 from __future__ import annotations
 
@@ -13,37 +13,30 @@ import numpy.typing as npt
 from tegula.tensorstore.drivers.viewed import array_rank
 from tegula.tensorstore.spec.interface import Indices
 
-__all__ = ["cells", "result_shape"]
+__all__ = ["cells"]
 
 _Numbers = npt.NDArray[np.int64]
 Part = tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]
 
 
-def result_shape(indices: Indices) -> tuple[int, ...]:
-    """Return the shape of what is read at some indices."""
-    shapes = [item.shape for item in indices if isinstance(item, np.ndarray)]
-    joint = np.broadcast_shapes(*shapes) if shapes else ()
-    return (*joint, *(len(range(s.start, s.stop, s.step)) for s in indices if isinstance(s, slice)))
-
-
 def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[Part]:
-    """Cut indices into those of one cell each.
+    """Split indices by the cells of a grid.
 
     Parameters
     ----------
     indices : tuple
         One item for each dimension.
     locate : callable
-        Returns for a dimension and indices along it the numbers of the cells.
+        Returns the numbers of the cells for a dimension and indices along it.
 
     Yields
     ------
     numbers : tuple of int
-        Which cell.
+        The numbers of the cell.
     part : tuple
-        The indices that lie in it.
+        The indices in the cell.
     place : tuple
-        Where in the result they are: ``result[place]`` has the shape that reading the part gives.
+        Their position in the result: ``result[place]`` has the shape of what reading the part returns.
     """
     arrays = [axis for axis, item in enumerate(indices) if isinstance(item, np.ndarray)]
     slices = [axis for axis, item in enumerate(indices) if isinstance(item, slice)]

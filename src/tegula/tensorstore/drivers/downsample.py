@@ -16,19 +16,20 @@ from tegula.tensorstore.constraints.schema_views import fill_through, layout_thr
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.downsampling import METHODS, downsample_values, downsampled_bounds, supports
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
-from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, read_base, write_spec
-from tegula.tensorstore.errors import StatusError, annotate
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, driver_spec_of_view, read_base
+from tegula.tensorstore.errors import StatusError, annotate, invalid
+from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.resizing import resolved_transform
 from tegula.tensorstore.index.transform import IndexTransform, compose, identity
-from tegula.tensorstore.json.binding import MISSING, array, at, expected, integer, invalid, member
+from tegula.tensorstore.json.binding import MISSING, array_of, integer, member, one_of
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import select
 
-__all__ = ["DownsampleDriver", "DownsampleSpec", "downsample_driver", "downsample_spec"]
+__all__ = ["DownsampleDriver", "DownsampleSpec"]
 
 _Values = npt.NDArray[Any]
 
@@ -44,7 +45,15 @@ class DownsampleSpec(VirtualSpec):
 
     @classmethod
     def of(cls, base: Spec, factors: tuple[int, ...], method: str) -> DownsampleSpec:
-        """Return the spec of a downsampled array."""
+        """Return the spec of a downsampled array.
+
+        Raises
+        ------
+        ValueError
+            If the factors or the method are not valid.
+        """
+        one_of(method, METHODS)
+        _check_factors(factors)
         self = cls()
         self.base, self.factors, self.method = base, factors, method
         self.schema = Schema(rank=len(factors))
@@ -56,20 +65,17 @@ class DownsampleSpec(VirtualSpec):
     def read_members(self, members: dict[str, Any]) -> None:
         self.base = read_base(members, self.schema)
         with member("downsample_factors"):
-            factors = []
-            for position, factor in enumerate(array(members.pop("downsample_factors", MISSING))):
-                with at(position):
-                    factors.append(integer(factor, 1, 2**63 - 1))
-            self.factors = tuple(factors)
+            given = members.pop("downsample_factors", MISSING)
+            self.factors = tuple(array_of(given, lambda factor: integer(factor, 1, 2**63 - 1)))
             _check_rank(self.base, self.factors)
         with member("downsample_method"):
-            self.method = _method(members.pop("downsample_method", MISSING))
+            self.method = one_of(members.pop("downsample_method", MISSING), METHODS)
         if self.schema.dtype is None and self.base.dtype is not None:
             self.schema.update(dtype=self.base.dtype)
         self.schema.update(rank=len(self.factors))
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        base = write_spec(self.base, builder, include_defaults)
+        base = self.base._write(builder, include_defaults)
         if not include_defaults and self.schema.dtype is not None:
             base.pop("dtype", None)
         return {"base": base, "downsample_factors": list(self.factors), "downsample_method": self.method}
@@ -81,33 +87,31 @@ class DownsampleSpec(VirtualSpec):
         domain = self.base.domain
         return None if domain is None else _domain(domain, self.factors, self.method)
 
-    def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        domain = self.get_domain()
-        if domain is not None:
-            schema.update(domain=domain)
-        return schema
-
     def open(self, request: Opening) -> Driver:
         if request.write and not request.read:
             raise invalid("only reading is supported")
-        driver, view = open_base(self.base, replace(request, read=True, write=False))
-        return downsample_driver(driver, view, self.factors, self.method)
+        below = Viewed(*self.base._open(replace(request, read=True, write=False)))
+        return DownsampleDriver(below.driver, below.view, self.factors, self.method)
 
 
-class DownsampleDriver(Driver):
+class DownsampleDriver(AdapterDriver):
     """The driver of a downsampled view of another array.
 
     Parameters
     ----------
     base : Driver
-        What is downsampled.
+        The array below.
     view : IndexTransform
-        The view of it that is.
+        The view of it to downsample.
     factors : tuple of int
         The shape of a block.
     method : str
-        How a block becomes one element.
+        The method that reduces a block to one element.
+
+    Raises
+    ------
+    ValueError
+        If the factors or the method are not valid for the view.
     """
 
     name = "downsample"
@@ -115,7 +119,17 @@ class DownsampleDriver(Driver):
     resizes = False
 
     def __init__(self, base: Driver, view: IndexTransform, factors: tuple[int, ...], method: str) -> None:
-        self._below = Viewed(base, view)
+        one_of(method, METHODS)
+        if len(factors) != view.input_rank:
+            raise invalid(
+                f"Number of downsample factors ({len(factors)}) does not match TensorStore rank ({view.input_rank})"
+            )
+        _check_factors(factors)
+        if not supports(method, base.dtype.numpy_dtype):
+            raise invalid(f'Downsample method "{method}" does not support data type "{base.dtype.name}"')
+        if "r" not in base.mode:
+            raise invalid("Cannot downsample non-readable store")
+        self.base, self._below = base, Viewed(base, view)
         self.factors, self.method = factors, method
         self.dtype, self.codec, self.kvstore, self.slow = base.dtype, base.codec, base.kvstore, base.slow
         self.domain = _domain(view.domain, factors, method)
@@ -127,7 +141,7 @@ class DownsampleDriver(Driver):
             self.dimension_units = tuple(unit and unit * factor for unit, factor in zip(units, factors, strict=True))
 
     def load(self, indices: Indices | None) -> None:
-        self._below.driver.load(None)
+        self.base.load(None)
 
     def read(self, indices: Indices) -> _Values:
         if self.method == "stride":
@@ -151,112 +165,55 @@ class DownsampleDriver(Driver):
     def write(self, indices: Indices, values: _Values) -> None:
         raise invalid("Destination does not support writing.")
 
-    def spec_members(self) -> dict[str, Any]:
-        return {}
-
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec of a view, and the transform to it."""
-        found, transform = driver_spec_of_view(self._below.driver, self._below.view, minimal=minimal)
+        """Return a spec, and the transform from a view to it."""
+        found, transform = driver_spec_of_view(self.base, self._below.view, minimal=minimal)
         return DownsampleSpec.of(Spec._of(found, transform), self.factors, self.method), view
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
-        """Return the base, and a view of it that shows what a view of this is made of."""
-        domain, below = view.domain, self._below
-        lower, upper = list(domain.inclusive_min), list(domain.exclusive_max)
-        implicit = [list(domain.implicit_lower_bounds), list(domain.implicit_upper_bounds)]
-        labels = list(domain.labels)
+        """Return the base, and the view of it whose blocks a view of this array shows; None if there is none."""
+        below = self._below.domain
+        # the view of the base has the dimensions of this view, and one more for each that a single index selects
+        dims = list(view.domain)
         maps: list[OutputIndexMap] = []
         for axis, (output, factor) in enumerate(zip(view.output, self.factors, strict=True)):
-            start, stop = below.domain.inclusive_min[axis], below.domain.exclusive_max[axis]
-            number = output.input_dimension
-            if output.index_array is not None or (number is not None and output.stride not in (1, -1)):
+            start, stop = below.inclusive_min[axis], below.exclusive_max[axis]
+            number, offset, stride = output.input_dimension, output.offset * factor, output.stride or 1
+            if output.index_array is not None or (number is not None and stride not in (1, -1)):
                 return None
             if number is None:
-                first = output.offset * factor
-                low, high = max(first, start), min(first + factor, stop)
-                maps.append(OutputIndexMap(input_dimension=len(lower), offset=low))
-                lower.append(0)
-                upper.append(max(high - low, 0))
-                implicit[0].append(False)
-                implicit[1].append(False)
-                labels.append("")
+                # a single block: a new dimension with its extent, cut at the bounds of the base
+                low, high = max(offset, start), min(offset + factor, stop)
+                maps.append(OutputIndexMap(input_dimension=len(dims), offset=low))
+                dims.append(Dim(max(high - low, 0)))
                 continue
-            ends = sorted((output.offset + (output.stride or 1) * end) for end in (lower[number], upper[number] - 1))
-            low, high = max(ends[0] * factor, start), min((ends[1] + 1) * factor, stop)
-            offset = output.offset * factor
-            if output.stride == 1:
-                lower[number], upper[number] = low - offset, max(high, low) - offset
-            else:
-                lower[number], upper[number] = offset - max(high, low) + 1, offset - low + 1
-            implicit[0][number] = implicit[1][number] = False
-            maps.append(OutputIndexMap(input_dimension=number, offset=offset, stride=output.stride or 1))
-        transform = IndexTransform(
-            input_inclusive_min=lower,
-            input_exclusive_max=upper,
-            implicit_lower_bounds=implicit[0],
-            implicit_upper_bounds=implicit[1],
-            input_labels=labels,
-            output=maps,
-        )
-        return below.driver, compose(below.view, transform)
+            # an interval of blocks: the dimension gets their extent
+            dim = dims[number]
+            first, last = sorted(output.offset + stride * end for end in (dim.inclusive_min, dim.inclusive_max))
+            low = max(first * factor, start)
+            high = max(min((last + 1) * factor, stop), low)
+            ends = (low - offset, high - offset) if stride == 1 else (offset - high + 1, offset - low + 1)
+            dims[number] = Dim(*ends, label=dim.label)
+            maps.append(OutputIndexMap(input_dimension=number, offset=offset, stride=stride))
+        return self.base, compose(self._below.view, IndexTransform(dims, output=maps))
 
-    def with_transaction(self, transaction: Any) -> Driver:
-        driver = self._below.driver.with_transaction(transaction)
-        return DownsampleDriver(driver, self._below.view, self.factors, self.method)
-
-    def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
-        return self._over(self._below.driver.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch))
-
-    def latest(self, *, look: bool = True) -> Driver:
-        driver = self._below.driver.latest(look=look)
-        return self if driver is self._below.driver else self._over(driver)
-
-    def _over(self, driver: Driver) -> Driver:
-        return DownsampleDriver(driver, resolved_transform(self._below.view, driver.domain), self.factors, self.method)
+    def over(self, base: Driver) -> Driver:
+        return DownsampleDriver(base, resolved_transform(self._below.view, base.domain), self.factors, self.method)
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:
-        """Say it of all blocks that the indices lie between."""
+        """Return the statistics of the box of blocks that contains the indices."""
         found = []
         for axis, (item, factor) in enumerate(zip(indices, self.factors, strict=True)):
             first, last = _range(item)
             low, high = self._below.domain.inclusive_min[axis], self._below.domain.exclusive_max[axis]
             found.append(slice(max(first * factor, low), max(low, min((last + 1) * factor, high)), 1))
         view = compose(self._below.view, identity(self._below.domain)[tuple(found)])
-        selection = select(view, self._below.driver.domain)
-        return self._below.driver.storage_statistics(
+        selection = select(view, self.base.domain)
+        return self.base.storage_statistics(
             selection.indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
         )
-
-
-def downsample_driver(base: Driver, view: IndexTransform, factors: tuple[int, ...], method: str) -> DownsampleDriver:
-    """Return the driver of a downsampled view.
-
-    Raises
-    ------
-    ValueError
-        If factors or method do not fit.
-    """
-    _method(method)
-    if len(factors) != view.input_rank:
-        text = f"Number of downsample factors ({len(factors)}) does not match TensorStore rank ({view.input_rank})"
-        raise invalid(text)
-    _check_factors(factors)
-    if not supports(method, base.dtype.numpy_dtype):
-        raise invalid(f'Downsample method "{method}" does not support data type "{base.dtype.name}"')
-    if "r" not in base.mode:
-        raise invalid("Cannot downsample non-readable store")
-    return DownsampleDriver(base, view, factors, method)
-
-
-def downsample_spec(base: Spec, factors: tuple[int, ...], method: str) -> Spec:
-    """Return the spec of a downsampled array."""
-    _method(method)
-    _check_factors(factors)
-    spec = DownsampleSpec.of(base, factors, method)
-    domain = spec.get_domain()
-    return Spec._of(spec, None if domain is None else identity(domain))
 
 
 def _check_rank(base: Spec, factors: tuple[int, ...]) -> None:
@@ -272,29 +229,16 @@ def _check_factors(factors: tuple[int, ...]) -> None:
         raise invalid(f"Downsample factors {{{', '.join(map(str, factors))}}} are not all positive")
 
 
-def _method(value: Any) -> str:
-    if value not in METHODS:
-        raise expected("one of " + ", ".join(f'"{name}"' for name in METHODS), value)
-    return str(value)
-
-
 def _domain(domain: IndexDomain, factors: tuple[int, ...], method: str) -> IndexDomain:
-    lower, upper = [], []
+    bounds = []
     for low, high, factor in zip(domain.inclusive_min, domain.exclusive_max, factors, strict=True):
         first, last = downsampled_bounds(low, high, factor, method)
-        lower.append(low if low <= -INFINITY else first)
-        upper.append(high if high >= EXCLUSIVE_INFINITY else last)
-    return IndexDomain(
-        inclusive_min=lower,
-        exclusive_max=upper,
-        implicit_lower_bounds=domain.implicit_lower_bounds,
-        implicit_upper_bounds=domain.implicit_upper_bounds,
-        labels=domain.labels,
-    )
+        bounds.append((low if low <= -INFINITY else first, high if high >= EXCLUSIVE_INFINITY else last))
+    return domain._with(bounds)
 
 
 def _layout(layout: ChunkLayout, factors: tuple[int, ...]) -> ChunkLayout:
-    """Return the layout whose chunks are those of the base, divided."""
+    """Return the layout of the base with chunks divided by the factors."""
     json = layout.to_json()
     if (origin := json.get("grid_origin")) is not None:
         json["grid_origin"] = [x if x is None else x // factor for x, factor in zip(origin, factors, strict=True)]

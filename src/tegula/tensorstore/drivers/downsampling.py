@@ -1,9 +1,10 @@
-"""Blocks of an array reduced to one value each: by stride, mean, median, mode, minimum or maximum."""
+"""Reduction of each block of an array to one value: stride, mean, median, mode, minimum or maximum."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ _NARROW_FLOATS = frozenset(("bfloat16", "float16"))
 
 
 def supports(method: str, dtype: np.dtype[Any]) -> bool:
-    """Say whether a method is defined for a type: any has a mode, only numbers a mean, only ordered ones the rest."""
+    """Return whether a method supports a type: stride and mode any, mean numbers, the others ordered numbers."""
     if method in ("stride", "mode"):
         return True
     if dtype.kind in "OSUVmM" and not _is_extension(dtype):
@@ -26,11 +27,9 @@ def supports(method: str, dtype: np.dtype[Any]) -> bool:
 
 
 def downsampled_bounds(lower: int, upper: int, factor: int, method: str) -> tuple[int, int]:
-    """Return the bounds of the blocks that an interval touches; with strides, of those that begin in it."""
-    if upper <= lower:
-        start = -(-lower // factor) if method == "stride" else lower // factor
-        return start, start
-    return (-(-lower // factor) if method == "stride" else lower // factor), -(-upper // factor)
+    """Return the bounds of the blocks that an interval touches; for ``"stride"``, of the blocks that begin in it."""
+    start = -(-lower // factor) if method == "stride" else lower // factor
+    return start, start if upper <= lower else -(-upper // factor)
 
 
 def downsample_values(
@@ -110,7 +109,7 @@ def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return _integer_mean(cells).astype(dtype)
     wide = np.dtype(np.float32) if dtype.name in _NARROW_FLOATS or _is_extension(dtype) else dtype
     with np.errstate(over="ignore", invalid="ignore"):
-        # One after another, since a sum in another order is another number.
+        # in this order: sums in another order round differently
         if count <= 64:
             total = cells[..., 0].astype(wide)
             for number in range(1, count):
@@ -118,7 +117,7 @@ def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         else:
             total = np.add.accumulate(cells.astype(wide), axis=-1)[..., -1]
         total = np.asarray(total)
-        if dtype.kind == "c":  # part by part; NumPy's division of complex numbers rounds otherwise
+        if dtype.kind == "c":  # part by part: NumPy's division of complex numbers rounds differently
             total.real /= count
             total.imag /= count
             return total
@@ -126,7 +125,7 @@ def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _integer_mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Mean rounded to the nearest integer, ties to the even one; no sum of it can overflow."""
+    """Return the mean rounded to the nearest integer, ties to even, without overflow."""
     count = cells.shape[-1]
     wide = np.uint64 if cells.dtype.kind in "bu" else np.int64
     small = cells.astype(np.int8) if _is_extension(cells.dtype) else cells
@@ -145,22 +144,16 @@ def _median(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(np.partition(cells, middle, axis=-1)[..., middle])
 
 
-def _minimum(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _extreme(cells: np.ndarray[Any, Any], of_floats: np.ufunc, of_others: np.ufunc, initial: float) -> Any:
+    """Return the minimum or the maximum; NaNs are ignored."""
     wide = _widened(cells)
     if wide.dtype.kind == "f":
-        return np.asarray(np.fmin.reduce(wide, axis=-1, initial=np.inf), cells.dtype)
-    return np.asarray(wide.min(axis=-1)).astype(cells.dtype)
-
-
-def _maximum(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    wide = _widened(cells)
-    if wide.dtype.kind == "f":
-        return np.asarray(np.fmax.reduce(wide, axis=-1, initial=-np.inf), cells.dtype)
-    return np.asarray(wide.max(axis=-1)).astype(cells.dtype)
+        return np.asarray(of_floats.reduce(wide, axis=-1, initial=initial), cells.dtype)
+    return np.asarray(of_others.reduce(wide, axis=-1)).astype(cells.dtype)
 
 
 def _mode(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The most frequent value; the smallest of several."""
+    """Return the most frequent value; the smallest of several."""
     if cells.dtype.kind in "OV" and not _is_extension(cells.dtype):
         return _mode_of_objects(cells)
     ordered = np.sort(_widened(cells), axis=-1)
@@ -196,7 +189,7 @@ def _mode_of_objects(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _json_order(value: Any) -> tuple[Any, ...]:
-    """A key that sorts any JSON values: null, booleans, numbers, objects, arrays, strings."""
+    """Return a sort key for JSON values: null, booleans, numbers, objects, arrays, strings."""
     if value is None:
         return (0,)
     if isinstance(value, bool):
@@ -211,12 +204,12 @@ def _json_order(value: Any) -> tuple[Any, ...]:
 
 
 def _is_extension(dtype: np.dtype[Any]) -> bool:
-    """Whether it is a number type that NumPy learnt from ml_dtypes: these have kind V or are no builtin."""
+    """Return whether a dtype is a number type of ml_dtypes, of kind V or not built in."""
     return dtype.isbuiltin != 1 and dtype.names is None and dtype.type.__module__.startswith("ml_dtypes")
 
 
 def _widened(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same values in a type of NumPy's own, so that they can be ordered and reduced."""
+    """Return the values in a built-in type, which NumPy can sort and reduce."""
     if not _is_extension(cells.dtype):
         return cells
     return cells.astype(np.int8 if "int" in cells.dtype.name else np.float32)
@@ -228,6 +221,6 @@ _REDUCTIONS: dict[str, _Reduction] = {
     "mean": _mean,
     "median": _median,
     "mode": _mode,
-    "min": _minimum,
-    "max": _maximum,
+    "min": partial(_extreme, of_floats=np.fmin, of_others=np.minimum, initial=np.inf),
+    "max": partial(_extreme, of_floats=np.fmax, of_others=np.maximum, initial=-np.inf),
 }

@@ -1,6 +1,6 @@
-"""What the elements of a stored array are to this package: a data type, and dimensions added to those of the array.
+"""The elements of a stored array as users see them: a data type, and dimensions added to those of the array.
 
-Elements may be arrays themselves: subarrays of a structure, strings of a fixed length, or anything taken as bytes.
+An element may be an array itself: a subarray of a structure, a string of a fixed length, or its own bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.metadata.data_types import DataType
+from tegula.metadata.fill_values import scalar_array
 from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.constraints.fill_values import check_broadcast
+from tegula.tensorstore.errors import quoted, status
+from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.spec.interface import Indices
 
-__all__ = ["Elements", "pick", "put"]
+__all__ = ["Elements", "fill_as_shown", "fill_of", "pick", "put", "shown_part", "stored_fill"]
 
 _Values = npt.NDArray[Any]
 _VARIABLE = {"string": dtypes.ustring, "bytes": dtypes.string}
@@ -28,18 +32,18 @@ class Elements:
     stored : DataType
         The type of the stored array.
     field : str, optional
-        The field that is meant.
+        The field to show.
     void : bool
-        Whether they are taken as bytes.
+        Whether to show the bytes of the elements.
 
     Attributes
     ----------
     dtype : dtype
         Type of an element.
     shape : tuple of int
-        Extents of the dimensions that are added.
+        Extents of the added dimensions.
     plain : bool
-        Whether what is stored is what is shown.
+        Whether elements are shown as they are stored.
 
     Examples
     --------
@@ -76,6 +80,11 @@ class Elements:
     def _split(self) -> bool:
         return len(self.shape) > len(self._inner)
 
+    @property
+    def item(self) -> np.dtype[Any]:
+        """Type of one of the values that make up an element, in its stored byte order."""
+        return self.dtype.numpy_dtype if self._split else self._item
+
     def present(self, values: _Values) -> _Values:
         """Return stored values as elements of `dtype`, the added dimensions last."""
         if self.plain:
@@ -101,11 +110,11 @@ def pick(values: _Values, joint: int, inner: Indices) -> _Values:
     Parameters
     ----------
     values : ndarray
-        Whole elements; the added dimensions are its last ones.
+        Whole elements, the added dimensions last.
     joint : int
-        How many of its first dimensions come from index arrays.
+        How many of the first dimensions come from index arrays.
     inner : tuple
-        What to select along each added dimension.
+        The selection along each added dimension.
     """
     heads = tuple(np.ogrid[tuple(slice(size) for size in values.shape[:joint])]) if _has_arrays(inner) else ()
     order, selection = _ordered(values.ndim, joint, heads, inner)
@@ -113,7 +122,7 @@ def pick(values: _Values, joint: int, inner: Indices) -> _Values:
 
 
 def put(values: _Values, heads: tuple[npt.NDArray[np.int64], ...], inner: Indices, part: _Values) -> None:
-    """Replace what `pick` would return; ``heads`` are indices of the first dimensions, those of index arrays."""
+    """Replace the elements that `pick` returns; ``heads`` index the first dimensions, which come from index arrays."""
     order, selection = _ordered(values.ndim, len(heads), heads, inner)
     values.transpose(order)[selection] = part
 
@@ -123,7 +132,7 @@ def _has_arrays(indices: Indices) -> bool:
 
 
 def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Return an order of axes, those of index arrays first, and the selection along axes in that order."""
+    """Return an order of the axes, with the ones of index arrays first, and the selection along them in that order."""
     outer = ndim - len(inner)
     arrays = [axis for axis, item in enumerate(inner) if isinstance(item, np.ndarray)]
     rest = [axis for axis, item in enumerate(inner) if not isinstance(item, np.ndarray)]
@@ -136,3 +145,64 @@ def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> t
             item = slice(item.start, None, item.step)
         selection.append(item)
     return order, tuple(selection)
+
+
+# --- what a spec shows, and its fill value
+
+
+def shown_part(stored: DataType, field: str, void: bool, records: bool = False) -> Elements:
+    """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes.
+
+    Raises
+    ------
+    ValueError
+        If there is no field of that name, or several and no name.
+    """
+    if void or records:
+        return Elements(stored, None, void)
+    names = stored.numpy.names
+    if names is None:
+        if field:
+            text = f"Requested field {quoted(field)} but dtype does not have named fields"
+            raise status("FAILED_PRECONDITION", text)
+        return Elements(stored)
+    if not field and len(names) != 1:
+        raise status("FAILED_PRECONDITION", f'Must specify a "field" that is one of: {dump(names)}')
+    if field and field not in names:
+        raise status("FAILED_PRECONDITION", f"Requested field {quoted(field)} is not one of: {dump(names)}")
+    return Elements(stored, field or names[0])
+
+
+def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
+    """Return a fill value of a schema in the shape of an element.
+
+    Raises
+    ------
+    ValueError
+        If it has other dimensions than an element.
+    """
+    check_broadcast(fill, shown.shape)
+    extra = max(0, fill.ndim - len(shown.shape))
+    return np.broadcast_to(fill.reshape(fill.shape[extra:]), shown.shape)
+
+
+def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> npt.NDArray[Any]:
+    """Return a fill value of a schema as a stored element.
+
+    Raises
+    ------
+    ValueError
+        If it has other dimensions than an element.
+    """
+    values = fill_as_shown(fill, shown)
+    if stored.variable:
+        return scalar_array(values[()], stored)
+    raw = np.ascontiguousarray(values.astype(shown.dtype.numpy_dtype).astype(shown.item)).tobytes()
+    return np.frombuffer(raw, stored.numpy).reshape(()).copy() if raw else np.zeros((), stored.numpy)
+
+
+def fill_of(fill: npt.NDArray[Any] | None, shown: Elements) -> npt.NDArray[Any] | None:
+    """Return the value that a missing element shows; ``None`` if there is none, or it is an object."""
+    if fill is None or fill.dtype.kind == "O":
+        return None
+    return shown.present(fill if shown.field is None else np.asarray(fill[shown.field]))

@@ -18,9 +18,9 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_recheck, read_schema
-from tegula.tensorstore.errors import annotate, as_status, status
+from tegula.tensorstore.errors import annotate, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
 from tegula.tensorstore.json.values import to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -36,7 +36,7 @@ _SCALAR = IndexDomain(rank=0)
 
 
 class JsonSpec(StoredSpec):
-    """The spec of a value in a JSON document; it is there as soon as it is written."""
+    """The spec of a value in a JSON document; there is no separate step of creation."""
 
     name: ClassVar[str] = "json"
     directory: ClassVar[bool] = False
@@ -65,9 +65,9 @@ class JsonSpec(StoredSpec):
         return self
 
     def _check(self) -> None:
-        """Refuse what a JSON value can't have, and note what it has."""
+        """Refuse constraints that JSON values do not support, and set those they have."""
         schema = self.schema
-        schema.set_dtype(dtypes.json)
+        schema._set_dtype(dtypes.json)
         if schema.rank:
             text = f"Rank specified by rank (0) does not match existing rank specified by schema ({schema.rank})"
             raise invalid(text)
@@ -76,7 +76,7 @@ class JsonSpec(StoredSpec):
         if schema.codec is not None:
             raise invalid("codec not supported by json driver")
         if schema.rank is None:
-            schema.set_rank(0, "rank")
+            schema._set_rank(0, "rank")
 
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         json = super().write(builder, include_defaults)
@@ -94,7 +94,7 @@ class JsonSpec(StoredSpec):
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
         if schema.domain is None:
-            schema.set_domain(_SCALAR, "domain")
+            schema._set_domain(_SCALAR, "domain")
         return schema
 
     def get_domain(self) -> IndexDomain | None:
@@ -106,7 +106,7 @@ class JsonSpec(StoredSpec):
         if schema is not None:
             other.schema = schema.copy()
             other._check()
-            other.schema.merge(self.schema)
+            other.schema._merge(self.schema)
         return other
 
     def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> JsonSpec:
@@ -115,7 +115,7 @@ class JsonSpec(StoredSpec):
         return other
 
     def url_suffix(self) -> str:
-        """Return what a URL says of the value after where the document is."""
+        """Return the last component of the URL."""
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
 
     def open(self, request: Opening) -> Driver:
@@ -128,7 +128,7 @@ class JsonSpec(StoredSpec):
 class JsonDriver(Driver):
     """The driver of a value in a JSON document.
 
-    Several drivers may change the same document: each change is made to the document as it is then.
+    Several drivers may change the same document: each change applies to its current version.
     """
 
     name = "json"
@@ -154,7 +154,7 @@ class JsonDriver(Driver):
             raise annotate(status("FAILED_PRECONDITION", "Invalid JSON"), self._doing("reading")) from None
 
     def _doing(self, what: str) -> str:
-        return f"Error {what} {self.kvstore.describe_key('')}"
+        return f"Error {what} {self.kvstore._describe_key('')}"
 
     def read(self, indices: Indices) -> npt.NDArray[Any]:
         document, _ = self._document()
@@ -189,9 +189,6 @@ class JsonDriver(Driver):
                 raise annotate(as_status(error), self._doing("writing")) from error
         raise status("ABORTED", f"{self._doing('writing')}: it kept changing")
 
-    def spec_members(self) -> dict[str, Any]:
-        return {}
-
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         other = copy(self)
         other.kvstore = self.kvstore.with_transaction(transaction)
@@ -199,7 +196,7 @@ class JsonDriver(Driver):
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with null in place of numbers that JSON has no form of."""
+    """Return a value with null in place of infinities and NaNs, which JSON does not have."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):

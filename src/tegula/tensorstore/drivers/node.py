@@ -1,10 +1,11 @@
-"""Arrays that tegula stores: reading and writing them, whole or one field at a time."""
+"""Read and write arrays that tegula stores, whole or one field at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.spec.interface import Driver, Indices, ResizeOptions
 
+if TYPE_CHECKING:
+    from tegula.tensorstore.kvstore.transaction import Transaction
+
 _MAX_EXTENT = 2**62 - 2
 __all__ = ["NodeDriver", "new_shape"]
 
@@ -30,27 +34,27 @@ _FEW_CHUNKS = 64
 class NodeDriver(Driver):
     """The driver of an array that tegula stores.
 
-    Those of the formats add what they call themselves, their metadata, chunk layout and codec.
+    The drivers of the formats add their name, metadata, chunk layout and codec.
 
     Parameters
     ----------
     array : tegula.Array
-        The array. It keeps the bounds it was opened with; another driver has those it gets.
+        The array, with the bounds it was opened with. After a resize, another driver has the new bounds.
     elements : Elements, optional
-        How its elements are shown; by default whole.
+        How its elements are shown; whole by default.
     labels : iterable of str, optional
         Labels of the dimensions.
     fill_missing : bool
-        Whether a chunk that is not there reads as the fill value; else that is an error.
+        Whether a missing chunk reads as the fill value; otherwise it is an error.
 
     Attributes
     ----------
     array : tegula.Array
-        What it reads and writes.
+        The array that it reads and writes.
     elements : Elements
         How its elements are shown.
     newest : tegula.Array or None
-        The array with the bounds that are known last; drivers made of each other share it.
+        The array with its latest known bounds, which drivers made from each other share.
     """
 
     source: StoredSpec
@@ -86,7 +90,7 @@ class NodeDriver(Driver):
         rank = len(shape)
         labels = ("",) * rank if self._labels is None else self._labels
         if rank > MAX_RANK or max(shape, default=0) > _MAX_EXTENT:
-            self.domain = IndexDomain(shape=shape, implicit_upper_bounds=upper, labels=labels)  # says what is wrong
+            self.domain = IndexDomain(shape=shape, implicit_upper_bounds=upper, labels=labels)  # raises the error
         else:
             self.domain = IndexDomain._make((0,) * rank, shape, (False,) * rank, upper, labels)
 
@@ -163,44 +167,43 @@ class NodeDriver(Driver):
             if not stored.store.exists(key):
                 shown = ", ".join(map(str, coords))
                 name = key.removeprefix(stored.prefix)
-                place = f'"{name}"' if self.kvstore is None else self.kvstore.describe_key(name)
+                place = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
                 raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {place} is missing")
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:
         selection, _ = numpy_selection(indices[: self.array.ndim])
-        stored = self.array._stored
-        plan = self._plan(selection)
-        if plan.nchunks <= _FEW_CHUNKS:
-            count = sum(stored.store.exists(stored.key(coords)) for coords, *_ in plan)
-        else:
-            count = sum(1 for coords, _ in stored.stored_chunks() if self._touches(coords, selection))
+        try:
+            count, total = self.count_stored(self._plan(selection))
+        except tegula.TegulaError as error:
+            raise as_status(error) from error
         found: dict[str, Any] = {}
         if query_not_stored:
             found["not_stored"] = count == 0
         if query_fully_stored:
-            found["fully_stored"] = count == plan.nchunks
+            found["fully_stored"] = count == total
         return found
 
-    def _touches(self, coords: tuple[int, ...], selection: tuple[Any, ...]) -> bool:
-        grid = self.array.metadata.grid
-        joint: Any = True
-        for axis, number, item in zip(grid.axes, coords, selection):
-            start = axis.start(number)
-            end = start + axis.length(number)
-            if isinstance(item, slice):
-                covered = range(*item.indices(end if item.step > 0 else max(end, item.start + 1)))
-                if not _meets(covered, start, end):
-                    return False
-            elif isinstance(item, int):
-                if not start <= item < end:
-                    return False
-            else:
-                joint = joint & (item >= start) & (item < end)
-        return bool(np.any(joint))
+    def count_stored(self, plan: Plan) -> tuple[int, int]:
+        """Return the number of stored chunks that a plan touches, and of all that it touches."""
+        stored = self.array._stored
+        if plan.nchunks > _FEW_CHUNKS and plan.is_basic:
+            return sum(plan.at(coords) is not None for coords, _ in stored.stored_chunks()), plan.nchunks
+        return sum(stored.store.exists(stored.key(coords)) for coords, *_ in plan), plan.nchunks
 
-    # --- other bounds
+    # --- in a transaction, and with other bounds
+
+    def with_transaction(self, transaction: Transaction | None) -> Driver:
+        if self.kvstore is None:
+            raise status("FAILED_PRECONDITION", "the array has no kvstore")
+        other = copy(self)
+        other.kvstore = self.kvstore.with_transaction(transaction)
+        vars(other).pop("newest", None)
+        array = self.array
+        stored = replace(array._stored, store=other.kvstore._store, shared={})
+        other.array = tegula.Array(stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
+        return other
 
     def at(self, array: tegula.Array) -> Driver:
         """Return the driver of the array with other bounds."""
@@ -210,7 +213,7 @@ class NodeDriver(Driver):
         return other
 
     def shared(self) -> tegula.Array:
-        """Return `newest`, made if there is none."""
+        """Return `newest`, and make it if there is none."""
         newest: tegula.Array = vars(self).setdefault("newest", _same(self.array))  # one for all threads
         return newest
 
@@ -230,7 +233,7 @@ class NodeDriver(Driver):
 
 
 def _same(array: tegula.Array) -> tegula.Array:
-    """Return another object for an array, with bounds of its own; a copy would read them anew."""
+    """Return another object for an array, with bounds of its own; copying would read them from the store."""
     return tegula.Array(array._stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
 
 
@@ -238,18 +241,10 @@ def _is_slice(item: Any) -> bool:
     return isinstance(item, slice)
 
 
-def _meets(covered: range, start: int, end: int) -> bool:
-    if not covered:
-        return False
-    low, step = min(covered[0], covered[-1]), abs(covered.step)
-    first = low if low >= start else low + -(-(start - low) // step) * step
-    return first < end and first <= max(covered[0], covered[-1])
-
-
 def _once(
     selection: tuple[Any, ...], inner: Indices, joint: int
 ) -> tuple[tuple[Any, ...], tuple[npt.NDArray[np.int64], ...], int]:
-    """Return a selection that has each element once, and which of these each index of the arrays means."""
+    """Return a selection that has each element once, and the place in it of each index of the index arrays."""
     if not joint:
         return selection, (), 0
     arrays = [item for item in selection if isinstance(item, np.ndarray)]
@@ -267,7 +262,7 @@ def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        If it is not possible, or not what the options allow.
+        If there is no such shape, or the options do not allow it.
     """
     shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):

@@ -1,4 +1,4 @@
-"""The ``stack`` driver: arrays laid over and beside each other."""
+"""The ``stack`` driver: several arrays as layers of one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.drivers.cells import cells, result_shape
-from tegula.tensorstore.drivers.viewed import Viewed
-from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view, open_base, write_spec
-from tegula.tensorstore.errors import StatusError, annotate
+from tegula.tensorstore.drivers.cells import cells
+from tegula.tensorstore.drivers.viewed import Viewed, result_shape
+from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view
+from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.binding import MISSING, array, at, invalid, member, obj
+from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
 from tegula.tensorstore.spec.spec import Spec
 
@@ -32,62 +30,54 @@ _Values = npt.NDArray[Any]
 
 
 class Layer:
-    """One of the arrays of a stack: open, or a spec that is opened when it is needed.
+    """One layer of a stack: an open array, or a spec that is opened when it is needed.
 
     Parameters
     ----------
+    source : Spec or Viewed
+        The spec, or the open array.
+
+    Attributes
+    ----------
     domain : IndexDomain
-        Where in the stack it is.
-    dtype : dtype
-        Its data type.
-    spec : Spec, optional
-        What to open.
-    opened : Viewed, optional
-        What is open.
+        Its domain in the stack.
+    dtype : dtype or None
+        Its data type, if it is known.
+    spec : Spec or None
+        The spec to open.
+    opened : Viewed or None
+        The open array.
+
+    Raises
+    ------
+    ValueError
+        If its domain is not known.
     """
 
-    __slots__ = ("_opened", "domain", "dtype", "spec")
+    __slots__ = ("domain", "dtype", "opened", "spec")
 
-    def __init__(
-        self, domain: IndexDomain, dtype: dtypes.dtype | None, spec: Spec | None = None, opened: Viewed | None = None
-    ) -> None:
-        self.domain = domain
-        self.dtype = dtype
-        self.spec = spec
-        self._opened = opened
-
-    @classmethod
-    def of_spec(cls, spec: Spec) -> Layer:
-        """Return the layer of a spec.
-
-        Raises
-        ------
-        ValueError
-            If its domain is not known.
-        """
-        domain = spec.domain
+    def __init__(self, source: Spec | Viewed) -> None:
+        domain = source.domain
         if domain is None:
             raise invalid("Domain must be specified")
-        return cls(domain, spec.dtype, spec=spec)
+        self.domain = domain
+        self.dtype = source.dtype
+        self.spec = source if isinstance(source, Spec) else None
+        self.opened = None if isinstance(source, Spec) else source
 
-    @classmethod
-    def of_view(cls, driver: Driver, view: IndexTransform) -> Layer:
-        """Return the layer of an open array."""
-        return cls(view.domain, driver.dtype, opened=Viewed(driver, view))
-
-    def opened(self, request: Opening) -> Viewed:
+    def open(self, request: Opening) -> Viewed:
         """Return the array, opened if need be."""
-        if self._opened is None:
+        if self.opened is None:
             assert self.spec is not None
-            self._opened = Viewed(*open_base(self.spec, request))
-        return self._opened
+            self.opened = Viewed(*self.spec._open(request))
+        return self.opened
 
     def described(self, minimal: bool) -> Spec:
-        """Return a spec of it."""
-        if self._opened is None:
+        """Return its spec."""
+        if self.opened is None:
             assert self.spec is not None
             return self.spec
-        return Spec._of(*driver_spec_of_view(self._opened.driver, self._opened.view, minimal=minimal))
+        return Spec._of(*driver_spec_of_view(self.opened.driver, self.opened.view, minimal=minimal))
 
 
 class StackSpec(VirtualSpec):
@@ -97,20 +87,16 @@ class StackSpec(VirtualSpec):
     layers: list[Spec]
 
     def read_members(self, members: dict[str, Any]) -> None:
-        layers = []
         with member("layers"):
-            for position, value in enumerate(array(members.pop("layers", MISSING))):
-                with at(position):
-                    layers.append(Spec(obj(value)))
-        self.layers = layers
-        for number, layer in enumerate(layers):
+            self.layers = array_of(members.pop("layers", MISSING), lambda value: Spec(obj(value)))
+        for number, layer in enumerate(self.layers):
             if layer.domain is None:
                 raise invalid(f"Layer {number}: Domain must be specified")
             if self.schema.dtype is None and layer.dtype is not None:
-                self.schema.set_dtype(layer.dtype)
+                self.schema._set_dtype(layer.dtype)
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        return {"layers": [write_spec(layer, builder, include_defaults) for layer in self.layers]}
+        return {"layers": [layer._write(builder, include_defaults) for layer in self.layers]}
 
     def parts(self) -> dict[str, Any]:
         return {"layers": self.layers}
@@ -123,26 +109,16 @@ class StackSpec(VirtualSpec):
             return None
         return _hull([domain for domain in domains if domain is not None])
 
-    def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        domain = self.get_domain()
-        if domain is not None and schema.domain is None:
-            schema.update(domain=domain)
-        return schema
-
     def open(self, request: Opening) -> Driver:
-        layers = []
-        for number, spec in enumerate(self.layers):
-            with_dtype = spec
+        sources = []
+        for spec in self.layers:
+            source = spec
             if self.schema.dtype is not None and spec.dtype is None:
-                with_dtype = spec.copy()
-                with_dtype.update(dtype=self.schema.dtype)
-            try:
-                layers.append(Layer.of_spec(with_dtype))
-            except StatusError as error:
-                raise annotate(error, f"Layer {number}") from error
-        found = checked_layers(layers, self.schema, "Specified dtype ({}) does not match existing value ({})")
-        driver = StackDriver(found, self.schema, request.context, request.transaction)
+                source = spec.copy()
+                source.update(dtype=self.schema.dtype)
+            sources.append(source)
+        layers = checked_layers(sources, self.schema, "Specified dtype ({}) does not match existing value ({})")
+        driver = StackDriver(layers, self.schema, request.context, request.transaction)
         driver.mode = request.mode
         driver.bindings = self.bindings
         return driver
@@ -154,11 +130,11 @@ class StackDriver(Driver):
     Parameters
     ----------
     layers : sequence of Layer
-        Where two have the same cell, the later one counts.
+        The layers; later ones cover earlier ones.
     schema : Schema
         Data type, and the domain and units if they are given.
     context, transaction
-        What layers are opened with.
+        The context and the transaction to open layers with.
     """
 
     name = "stack"
@@ -180,7 +156,7 @@ class StackDriver(Driver):
         self.domain = domain
         self.dimension_units = schema.dimension_units
         self.chunk_layout = ChunkLayout()
-        self.slow = any(layer._opened is None or layer._opened.driver.slow for layer in layers)
+        self.slow = any(layer.opened is None or layer.opened.driver.slow for layer in layers)
         self._edges = [
             np.unique(
                 [
@@ -194,7 +170,7 @@ class StackDriver(Driver):
         self._found: dict[tuple[int, ...], Viewed] = {}
 
     def _layer_at(self, numbers: tuple[int, ...]) -> Viewed:
-        """Return the layer that a cell between the edges is seen in."""
+        """Return the topmost layer at a cell of the grid of edges."""
         if numbers not in self._found:
             self._found[numbers] = self._find_layer(numbers)
         return self._found[numbers]
@@ -207,7 +183,7 @@ class StackDriver(Driver):
             for layer in reversed(self.layers):
                 ends = zip(layer.domain.inclusive_min, inside, layer.domain.exclusive_max)
                 if all(start is not None and low <= start < high for low, start, high in ends):
-                    return layer.opened(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
+                    return layer.open(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
         shown = ", ".join("-4611686018427387903" if start is None else str(start) for start in inside)
         raise invalid(f'Cell with origin={{{shown}}} missing layer mapping in "stack" driver')
 
@@ -217,7 +193,7 @@ class StackDriver(Driver):
     def load(self, indices: Indices | None) -> None:
         if indices is None:
             indices = tuple(slice(*ends, 1) for ends in zip(self.domain.inclusive_min, self.domain.exclusive_max))
-        with suppress(TegulaError):  # the operation will meet it, too
+        with suppress(TegulaError):  # the operation itself will raise it
             for numbers, _, _ in cells(indices, self._locate):
                 self._layer_at(numbers).driver.load(None)
 
@@ -231,15 +207,11 @@ class StackDriver(Driver):
         for numbers, part, place in cells(indices, self._locate):
             self._layer_at(numbers).write(part, values[place])
 
-    def spec_members(self) -> dict[str, Any]:
-        return {}
-
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = StackSpec()
         spec.layers = [layer.described(minimal) for layer in self.layers]
         spec.schema = Schema(dtype=self.dtype, rank=self.domain.rank, domain=self.domain)
-        if self.dimension_units is not None and any(unit is not None for unit in self.dimension_units):
-            spec.schema.update(dimension_units=self.dimension_units)
+        spec.schema.update(dimension_units=self.dimension_units)
         spec.bindings = (self.bindings or spec.bindings).bound(self._context)
         return spec
 
@@ -248,39 +220,39 @@ class StackDriver(Driver):
         other._transaction = transaction
         other.layers = []
         for layer in self.layers:
-            if layer._opened is None:
-                other.layers.append(Layer(layer.domain, layer.dtype, spec=layer.spec))
-            else:
-                opened = layer._opened
-                other.layers.append(Layer.of_view(opened.driver.with_transaction(transaction), opened.view))
+            opened = layer.opened
+            again = None if opened is None else Viewed(opened.driver.with_transaction(transaction), opened.view)
+            other.layers.append(Layer(again or layer.described(False)))
         other._found = {}
         return other
 
 
-def checked_layers(layers: Sequence[Layer], schema: Schema, mismatch: str) -> list[Layer]:
-    """Return layers if they fit each other and a schema.
+def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: str) -> list[Layer]:
+    """Return the layers of arrays that fit each other and a schema.
 
     Raises
     ------
     ValueError
-        If one has another data type or number of dimensions.
+        If one has no domain, another data type (`mismatch` is the message), or another number of dimensions.
     """
-    dtype = schema.dtype
-    rank = schema.rank
+    layers = []
+    for number, source in enumerate(sources):
+        try:
+            layers.append(Layer(source))
+        except StatusError as error:
+            raise annotate(error, f"Layer {number}") from error
+    dtype, rank = schema.dtype, schema.rank
     for number, layer in enumerate(layers):
-        if dtype is None:
-            dtype = layer.dtype
-        if layer.dtype is not None and layer.dtype != dtype:
-            assert dtype is not None
+        dtype = dtype or layer.dtype
+        if layer.dtype is not None and dtype is not None and layer.dtype != dtype:
             raise invalid(f"Layer {number}: {mismatch.format(layer.dtype.name, dtype.name)}")
-        if rank is None:
-            rank = layer.domain.rank
+        rank = layer.domain.rank if rank is None else rank
         if layer.domain.rank != rank:
             raise invalid(
                 f"Layer {number}: Layer domain {layer.domain} of rank {layer.domain.rank} does not match layer 0 rank "
                 f"of {rank}"
             )
-    return list(layers)
+    return layers
 
 
 def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:

@@ -1,16 +1,16 @@
-"""What the specs of all drivers have in common that keep an array in a key-value store.
+"""The common part of the specs of arrays in a key-value store.
 
-A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and says what they mean in
-`get_schema`; all the rest is here.
+A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and derives a schema from
+them in `get_schema`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
@@ -34,21 +34,21 @@ __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
-_UNSPOKEN = frozenset(("metadata_cache_pool",))  # it is the cache pool, unless it is given
+_UNSPOKEN = frozenset(("metadata_cache_pool",))  # which is the cache pool by default
 
 
 class StoredSpec(DriverSpec):
     """A spec with a ``kvstore``, caches, flags and schema."""
 
     directory: ClassVar[bool] = True
-    """Whether the path of the kvstore is that of a directory, and ends in a slash."""
+    """Whether the path of the kvstore is a directory, and ends in a slash."""
 
     resource_kinds: ClassVar[Mapping[str, str]] = {
         "cache_pool": "cache_pool",
         "metadata_cache_pool": "cache_pool",
         "data_copy_concurrency": "data_copy_concurrency",
     }
-    """The members that are resources, and of which kind."""
+    """The members that are resources, and the kind of each."""
 
     recheck_metadata: Any = "open"
     recheck_data: Any = True
@@ -69,15 +69,10 @@ class StoredSpec(DriverSpec):
         self.schema = read_schema(members)
         self.bindings.take(members, but=_UNSPOKEN)
         self._read_kvstore(members)
-        if "recheck_cached_metadata" in members:
-            self.recheck_metadata = read_recheck(members, "recheck_cached_metadata")
-        if "recheck_cached_data" in members:
-            self.recheck_data = read_recheck(members, "recheck_cached_data")
+        for name, (attribute, read) in _OPTIONS.items():
+            if name in members:
+                setattr(self, attribute, read(members, name))
         self.flags = read_flags(members)
-        if "fill_missing_data_reads" in members:
-            self.fill_missing = _boolean(members, "fill_missing_data_reads")
-        if "store_data_equal_to_fill_value" in members:
-            self.store_equal = _boolean(members, "store_data_equal_to_fill_value")
         self.read_members(members)
         if "allow_metadata_mismatch" in members:
             _refuse_mismatch(members)
@@ -116,16 +111,11 @@ class StoredSpec(DriverSpec):
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         json: dict[str, Any] = {"driver": self.name}
         if self.kvstore is not None:
-            json["kvstore"] = self.kvstore.build(builder, include_defaults)
+            json["kvstore"] = self.kvstore._build(builder, include_defaults)
         self.bindings.write(json, builder, include_defaults)
         json.update(write_schema(self.schema, include_defaults))
-        options = {
-            "recheck_cached_metadata": (self.recheck_metadata, "open"),
-            "recheck_cached_data": (self.recheck_data, True),
-            "fill_missing_data_reads": (self.fill_missing, True),
-            "store_data_equal_to_fill_value": (self.store_equal, False),
-        }
-        for name, (value, default) in options.items():
+        for name, (attribute, _) in _OPTIONS.items():
+            value, default = getattr(self, attribute), getattr(StoredSpec, attribute)
             if include_defaults or value != default or type(value) is not type(default):
                 json[name] = value
         json.update(write_flags(self.flags, include_defaults))
@@ -137,14 +127,14 @@ class StoredSpec(DriverSpec):
         home = self.bindings.home(context)
         other.bindings = self.bindings.bound(home)
         if self.kvstore is not None:
-            other.kvstore = self.kvstore.bound(home)
+            other.kvstore = self.kvstore._bound(home)
         return other
 
     def stripped(self) -> Self:
         other = copy(self)
         other.bindings = self.bindings.stripped()
         if self.kvstore is not None:
-            other.kvstore = self.kvstore.stripped()
+            other.kvstore = self.kvstore._stripped()
         return other
 
     def merge(
@@ -160,28 +150,25 @@ class StoredSpec(DriverSpec):
             other._make_directory()
         if schema is not None:
             other.schema = self.schema.copy()
-            other.schema.merge(schema)
+            other.schema._merge(schema)
         other.recheck_metadata = options.get("recheck_cached_metadata", self.recheck_metadata)
         other.recheck_data = options.get("recheck_cached_data", self.recheck_data)
         return other
 
     def checked_flags(self, request: Opening) -> OpenMode:
-        """Return the flags if they go together with each other and with the mode.
+        """Return the flags.
 
         Raises
         ------
         ValueError
-            If they do not.
+            If they contradict each other or the mode.
         """
         flags = self.flags._check()
         if flags.create and not request.write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
-        self._check_kvstore()
-        return flags
-
-    def _check_kvstore(self) -> None:
         if self.kvstore is None:
             raise invalid('"kvstore" must be specified')
+        return flags
 
     @property
     def rechecks(self) -> bool:
@@ -190,15 +177,16 @@ class StoredSpec(DriverSpec):
         return moment is True or (isinstance(moment, float) and moment > time.time())
 
     def opened_kvstore(self, request: Opening) -> KvStore:
-        """Open where the array is.
+        """Open the key-value store that holds the array.
 
         Raises
         ------
         ValueError
-            If the spec does not say where, or it can't be opened.
+            If the spec names none, or it can't be opened.
         """
-        self._check_kvstore()
-        return open_bound(self.kvstore.bound(request.context), request.transaction)
+        if self.kvstore is None:
+            raise invalid('"kvstore" must be specified')
+        return open_bound(self.kvstore._bound(request.context), request.transaction)
 
     def described(self, members: dict[str, Any], data_type: dtype) -> Self:
         other = copy(self)
@@ -217,13 +205,13 @@ def read_schema(members: dict[str, Any]) -> Schema:
     name = members.pop("dtype", MISSING)
     if name is not MISSING:
         with member("dtype"):
-            found.set_dtype(_data_type(name))
+            found._set_dtype(_data_type(name))
     rank = members.pop("rank", MISSING)
     if rank is not MISSING:
         with member("rank"):
             if type(rank) is not int or not 0 <= rank <= 32:
                 raise expected("integer in the range [0, 32]", rank)
-            found.set_rank(rank, "rank")
+            found._set_rank(rank, "rank")
     return found
 
 
@@ -270,7 +258,7 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
 
 
 def read_recheck(members: dict[str, Any], name: str) -> Any:
-    """Take a member that says from when on what is cached is fresh."""
+    """Take a member that says since when cached data count as fresh."""
     value = members.pop(name)
     if isinstance(value, bool) or value == "open":
         return value
@@ -281,7 +269,7 @@ def read_recheck(members: dict[str, Any], name: str) -> Any:
 
 
 def _refuse_mismatch(members: dict[str, Any]) -> None:
-    """Take a member of old that can no longer be set."""
+    """Take a member that is obsolete, and refuse to set it."""
     with member("allow_metadata_mismatch"):
         if boolean(members.pop("allow_metadata_mismatch")):
             raise invalid('"allow_metadata_mismatch" no longer supported')
@@ -293,3 +281,12 @@ def _boolean(members: dict[str, Any], name: str) -> bool:
         return value
     with member(name):
         return boolean(value)
+
+
+_OPTIONS: Final[dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]]] = {
+    "recheck_cached_metadata": ("recheck_metadata", read_recheck),
+    "recheck_cached_data": ("recheck_data", read_recheck),
+    "fill_missing_data_reads": ("fill_missing", _boolean),
+    "store_data_equal_to_fill_value": ("store_equal", _boolean),
+}
+"""Members with a default: the attribute that holds each, and how it is read."""

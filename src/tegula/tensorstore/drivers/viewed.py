@@ -1,4 +1,4 @@
-"""A view of an opened array, read and written with indices of its own, as adapters need it of what is below them."""
+"""Views of open arrays below adapters, and index arrays in the order of axes that NumPy and drivers have."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
-from tegula.tensorstore.index.transform import IndexTransform, compose
+from tegula.tensorstore.index.transform import IndexTransform, compose, identity
 from tegula.tensorstore.spec.interface import Driver, Indices
 from tegula.tensorstore.views import select
 
-__all__ = ["Viewed", "array_rank", "joint_first", "joint_in_place", "numpy_selection"]
+__all__ = [
+    "Viewed",
+    "array_rank",
+    "joint_first",
+    "joint_in_place",
+    "numpy_selection",
+    "read_at",
+    "result_shape",
+    "write_at",
+]
 
 _Values = npt.NDArray[Any]
 
@@ -25,20 +35,25 @@ class Viewed:
     ----------
     driver : Driver
         The base.
-    view : IndexTransform
-        From the view to the base.
+    view : IndexTransform, optional
+        From the view to the base; by default the identity.
     """
 
     __slots__ = ("driver", "view")
 
-    def __init__(self, driver: Driver, view: IndexTransform) -> None:
+    def __init__(self, driver: Driver, view: IndexTransform | None) -> None:
         self.driver = driver
-        self.view = view
+        self.view = identity(driver.domain) if view is None else view
 
     @property
     def domain(self) -> IndexDomain:
         """The domain of the view."""
         return self.view.domain
+
+    @property
+    def dtype(self) -> dtype:
+        """The data type of the elements."""
+        return self.driver.dtype
 
     def read(self, indices: Indices) -> _Values:
         """Read as `Driver.read` does."""
@@ -52,36 +67,39 @@ class Viewed:
             self.driver.write(selection.indices, selection.arrange(values))
 
 
+def result_shape(indices: Indices) -> tuple[int, ...]:
+    """Return the shape of the result of a read."""
+    shapes = [item.shape for item in indices if isinstance(item, np.ndarray)]
+    joint = np.broadcast_shapes(*shapes) if shapes else ()
+    return (*joint, *(len(range(s.start, s.stop, s.step)) for s in indices if isinstance(s, slice)))
+
+
 def array_rank(indices: Indices) -> int:
-    """Return how many dimensions index arrays make of theirs."""
+    """Return the number of dimensions that the index arrays broadcast to."""
     return max((item.ndim for item in indices if isinstance(item, np.ndarray)), default=0)
 
 
 def _indexing(indices: Indices) -> IndexTransform:
-    """Return the transform from the result of reading at some indices to what is read."""
-    joint = array_rank(indices)
-    shapes = [item.shape for item in indices if isinstance(item, np.ndarray)]
-    shape = list(np.broadcast_shapes(*shapes)) if shapes else []
-    rank = joint + sum(isinstance(item, slice) for item in indices)
+    """Return the transform from the result of a read to the elements that are read."""
+    shape, joint = result_shape(indices), array_rank(indices)
+    sliced = iter(range(joint, len(shape)))
     maps = []
     for item in indices:
         if isinstance(item, slice):
-            covered = range(item.start, item.stop, item.step)
-            maps.append(OutputIndexMap(input_dimension=len(shape), offset=item.start, stride=item.step))
-            shape.append(len(covered))
+            maps.append(OutputIndexMap(input_dimension=next(sliced), offset=item.start, stride=item.step))
         elif isinstance(item, np.ndarray):
-            wide = item.reshape((1,) * (joint - item.ndim) + item.shape + (1,) * (rank - joint))
+            wide = item.reshape((1,) * (joint - item.ndim) + item.shape + (1,) * (len(shape) - joint))
             maps.append(OutputIndexMap(index_array=wide))
         else:
             maps.append(OutputIndexMap(offset=item))
     return IndexTransform(input_shape=shape, output=maps)
 
 
-# --- indices as NumPy understands them
+# --- indices for NumPy
 
 
 def numpy_selection(indices: Indices) -> tuple[tuple[Any, ...], int]:
-    """Return indices of an array that starts at 0 with NumPy's meaning, and what `array_rank` says of them."""
+    """Return indices of an array with origin 0 for NumPy, and their `array_rank`."""
     joint = 0
     backwards = False
     for item in indices:
@@ -94,6 +112,19 @@ def numpy_selection(indices: Indices) -> tuple[tuple[Any, ...], int]:
     return tuple(_forward_end(item) for item in indices), joint
 
 
+def read_at(values: _Values, indices: Indices) -> _Values:
+    """Return the elements of a NumPy array at some indices, in the order of axes that `Driver.read` has."""
+    selection, joint = numpy_selection(indices)
+    found: _Values = values[(*selection, ...)]
+    return joint_first(found, selection, joint) if joint else found
+
+
+def write_at(values: _Values, indices: Indices, new: _Values) -> None:
+    """Change the elements of a NumPy array at some indices, as `Driver.write` does."""
+    selection, joint = numpy_selection(indices)
+    values[(*selection, ...)] = joint_in_place(new, selection, joint) if joint else new
+
+
 def _forward_end(item: Any) -> Any:
     if isinstance(item, slice) and item.step is not None and item.step < 0 and item.stop is not None and item.stop < 0:
         return slice(item.start, None, item.step)
@@ -101,18 +132,18 @@ def _forward_end(item: Any) -> Any:
 
 
 def _joint_place(selection: tuple[Any, ...]) -> int:
-    """Where NumPy puts the dimensions of index arrays: at their place if they and ints are adjacent, else first."""
+    """Return the axis where NumPy puts those of index arrays: in place if they and ints are adjacent, else first."""
     places = [axis for axis, item in enumerate(selection) if not isinstance(item, slice)]
     return places[0] if places[-1] - places[0] == len(places) - 1 else 0
 
 
 def joint_first(values: _Values, selection: tuple[Any, ...], joint: int) -> _Values:
-    """Move the dimensions of index arrays from where NumPy puts them to the front."""
+    """Move the axes of index arrays from their place in NumPy to the front."""
     place = _joint_place(selection)
     return np.moveaxis(values, range(place, place + joint), range(joint)) if place else values
 
 
 def joint_in_place(values: _Values, selection: tuple[Any, ...], joint: int) -> _Values:
-    """Move the dimensions of index arrays from the front to where NumPy puts them."""
+    """Move the axes of index arrays from the front to their place in NumPy."""
     place = _joint_place(selection)
     return np.moveaxis(values, range(joint), range(place, place + joint)) if place else values

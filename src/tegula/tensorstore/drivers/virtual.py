@@ -1,4 +1,4 @@
-"""What the specs of drivers have in common that store nothing themselves: arrays in memory, and adapters of others."""
+"""The base of drivers that store nothing themselves: arrays in memory, and adapters of other arrays."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from copy import copy
 from functools import cache
 from typing import Any, ClassVar
 
-from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.drivers.stored import read_schema, write_schema
-from tegula.tensorstore.errors import annotate, status
-from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.errors import invalid
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
-__all__ = ["VirtualSpec", "default_context", "driver_spec_of_view", "open_base", "read_base", "write_spec"]
+__all__ = ["AdapterDriver", "VirtualSpec", "default_context", "driver_spec_of_view", "read_base"]
 
 
 class VirtualSpec(DriverSpec):
@@ -50,6 +50,15 @@ class VirtualSpec(DriverSpec):
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         """Write the driver's own members."""
 
+    @abstractmethod
+    def get_domain(self) -> IndexDomain | None:
+        """Return the domain as far as it is known."""
+
+    def get_schema(self) -> Schema:
+        schema = self.schema.copy()
+        schema.update(domain=self.get_domain())
+        return schema
+
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         json: dict[str, Any] = {"driver": self.name}
         self.bindings.write(json, builder, include_defaults)
@@ -58,12 +67,12 @@ class VirtualSpec(DriverSpec):
         return json
 
     def parts(self) -> dict[str, Any]:
-        """Return the attributes that are specs themselves, or lists of them."""
+        """Return the attributes that are specs or lists of specs."""
         return {}
 
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]  # those of what is below
-        """What opening may do with the array below, if there is one."""
+        """The open mode of the array below, if there is one."""
         base = self.parts().get("base")
         return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
 
@@ -82,14 +91,14 @@ class VirtualSpec(DriverSpec):
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> VirtualSpec:
         if kvstore is not None:
-            raise status("INVALID_ARGUMENT", '"kvstore" not supported by driver')
+            raise invalid('"kvstore" not supported by driver')
         other = copy(self)
         base = self.parts().get("base")
         if flags is not None and isinstance(base, Spec):
             other = self._with_parts(lambda spec: Spec._of(spec._driver.merge(flags=flags), spec._view))
         if schema is not None:
             other.schema = self.schema.copy()
-            other.schema.merge(schema)
+            other.schema._merge(schema)
         return other
 
     def _with_parts(self, change: Any) -> VirtualSpec:
@@ -101,12 +110,12 @@ class VirtualSpec(DriverSpec):
 
 @cache
 def default_context() -> Context:
-    """Return the context of what is made without one."""
+    """Return the context of arrays that are made without one."""
     return Context()
 
 
 def read_base(members: dict[str, Any], schema: Schema) -> Spec:
-    """Take the ``base`` out of a spec; its data type is that of the spec if it has none of its own."""
+    """Take ``base`` out of the members of a spec; its data type is that of the spec by default."""
     value = members.pop("base", MISSING)
     with member("base"):
         if not isinstance(value, dict):
@@ -117,29 +126,37 @@ def read_base(members: dict[str, Any], schema: Schema) -> Spec:
         return Spec(json)
 
 
-def write_spec(spec: Spec, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-    """Return the JSON of a spec that is part of another one."""
-    json = spec._driver.write(builder, include_defaults)
-    transform = spec.transform
-    if transform is not None:
-        json["transform"] = transform.to_json()
-    elif (rank := spec._driver.schema.rank) is not None:
-        json["rank"] = rank
-    return dict(sorted(json.items()))
+class AdapterDriver(Driver):
+    """A driver over another one, which determines its bounds and transactions.
 
+    Attributes
+    ----------
+    base : Driver
+        The driver below.
+    """
 
-def open_base(spec: Spec, request: Opening) -> tuple[Driver, IndexTransform]:
-    """Open the array below: its driver, and the transform to it."""
-    try:
-        driver = spec._driver.open(request)
-    except TegulaError as error:
-        raise annotate(error, f'Error opening "{spec._driver.name}" driver') from error
-    whole = identity(driver.domain)
-    return driver, whole if spec._view is None else compose(whole, spec._view)
+    base: Driver
+
+    @abstractmethod
+    def over(self, base: Driver) -> Driver:
+        """Return the driver over a base with other bounds or another transaction."""
+
+    def load(self, indices: Indices | None) -> None:
+        self.base.load(indices)
+
+    def with_transaction(self, transaction: Any) -> Driver:
+        return self.over(self.base.with_transaction(transaction))
+
+    def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
+        return self.over(self.base.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch))
+
+    def latest(self, *, look: bool = True) -> Driver:
+        base = self.base.latest(look=look)
+        return self if base is self.base else self.over(base)
 
 
 def driver_spec_of_view(driver: Driver, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-    """Return a spec of an open array, and the transform from a view of it to what the spec says."""
+    """Return a spec of an open array, and the transform from a view of it to that spec."""
     found = getattr(driver, "spec_of_view", None)
     if found is None:
         return driver.spec(minimal=minimal), view

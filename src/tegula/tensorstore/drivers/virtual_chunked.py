@@ -1,4 +1,4 @@
-"""The ``virtual_chunked`` driver: an array whose chunks a function computes, or takes."""
+"""The ``virtual_chunked`` driver: an array whose chunks are computed or consumed by functions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.cells import cells, result_shape
-from tegula.tensorstore.drivers.viewed import joint_first, joint_in_place, numpy_selection
+from tegula.tensorstore.drivers.cells import cells
+from tegula.tensorstore.drivers.viewed import read_at, result_shape, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec
-from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.errors import StatusError, annotate, invalid, status
 from tegula.tensorstore.future import Future
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.json.binding import invalid
 from tegula.tensorstore.resumable import Steps, finish, running
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening, mode_of
 
@@ -33,7 +32,6 @@ __all__ = [
     "VirtualChunkedReadParameters",
     "VirtualChunkedSpec",
     "VirtualChunkedWriteParameters",
-    "virtual_driver",
 ]
 
 _Values = npt.NDArray[Any]
@@ -42,16 +40,16 @@ _Function = Callable[[IndexDomain, _Values, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkedReadParameters:
-    """What a function that computes a chunk is told besides.
+    """The parameters of a call that computes a chunk.
 
     Attributes
     ----------
     if_not_equal : bytes
-        The generation of what is known already; empty if nothing is.
+        The generation of the chunk that is known already; empty if there is none.
     staleness_bound : float
-        Since when what is known would do, in seconds since the epoch.
+        The oldest acceptable time of the chunk, in seconds since the epoch.
     batch : Batch, optional
-        The batch that the read is part of.
+        The batch of the read.
     """
 
     if_not_equal: bytes = b""
@@ -61,19 +59,19 @@ class VirtualChunkedReadParameters:
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkedWriteParameters:
-    """What a function that takes a chunk is told besides.
+    """The parameters of a call that consumes a chunk.
 
     Attributes
     ----------
     if_equal : bytes
-        The generation that must still be there; empty if any may.
+        The generation that the chunk must still have; empty for no condition.
     """
 
     if_equal: bytes = b""
 
 
 class VirtualChunkedSpec(VirtualSpec):
-    """The spec of such an array, which has no JSON."""
+    """The spec of a virtual array, which has no JSON."""
 
     name: ClassVar[str] = "virtual_chunked"
     driver: VirtualChunkedDriver
@@ -91,10 +89,12 @@ class VirtualChunkedSpec(VirtualSpec):
 
     def get_schema(self) -> Schema:
         driver = self.driver
-        schema = Schema(dtype=driver.dtype, domain=driver.domain, chunk_layout=driver.chunk_layout)
-        if driver.dimension_units is not None:
-            schema.update(dimension_units=driver.dimension_units)
-        return schema
+        return Schema(
+            dtype=driver.dtype,
+            domain=driver.domain,
+            chunk_layout=driver.chunk_layout,
+            dimension_units=driver.dimension_units,
+        )
 
     def open(self, request: Opening) -> Driver:
         found = copy(self.driver)
@@ -113,9 +113,14 @@ class VirtualChunkedDriver(Driver):
     read_function, write_function : callable, optional
         Called with the domain of a chunk, an array to fill or to store, and parameters.
     loop : asyncio.AbstractEventLoop, optional
-        What runs coroutines that they return.
+        The event loop for coroutines that they return; by default that of the caller, if there is one.
     schema : Schema
         Data type, domain and chunks.
+
+    Raises
+    ------
+    ValueError
+        If a constraint is missing or not supported.
     """
 
     name = "virtual_chunked"
@@ -129,10 +134,20 @@ class VirtualChunkedDriver(Driver):
         loop: asyncio.AbstractEventLoop | None,
         schema: Schema,
     ) -> None:
-        self._read_function, self._write_function, self._loop = read_function, write_function, loop
-        assert schema.dtype is not None
+        if read_function is None and write_function is None:
+            raise invalid("Must specify `read_function`, `write_function`, or both")
+        if schema.dtype is None:
+            raise invalid("dtype must be specified")
+        if schema.rank is None:
+            raise invalid("rank must be specified")
+        if schema.fill_value is not None:
+            raise invalid("fill_value not supported")
+        if schema.codec is not None:
+            raise invalid("codec not supported")
+        self._read_function, self._write_function, self._loop = read_function, write_function, loop or running_loop()
         self.dtype = schema.dtype
-        self.domain = schema.domain if schema.domain is not None else _everything(schema.rank or 0)
+        domain = schema.domain
+        self.domain = IndexDomain(schema.rank).mark_bounds_implicit[False] if domain is None else domain
         self.dimension_units = schema.dimension_units
         self._origin, self._chunk, self._order = _grid(self.domain, schema.chunk_layout)
         layout = ChunkLayout(inner_order=self._order, grid_origin=self._origin, chunk_shape=self._chunk)
@@ -195,9 +210,8 @@ class VirtualChunkedDriver(Driver):
         now = time.time()
         for numbers, part, place in cells(indices, self._locate):
             domain = self._chunk_domain(numbers)
-            chosen, joint = numpy_selection(_inside(part, domain))
-            found = (yield from self._filled(domain, now))[(*chosen, ...)]
-            result[place] = joint_first(found, chosen, joint) if joint else found
+            chunk = yield from self._filled(domain, now)
+            result[place] = read_at(chunk, _inside(part, domain))
         return result
 
     def write(self, indices: Indices, values: _Values) -> None:
@@ -213,14 +227,9 @@ class VirtualChunkedDriver(Driver):
                 raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
             else:
                 chunk = yield from self._filled(domain, -math.inf)
-            chosen, joint = numpy_selection(inside)
-            piece = values[place]
-            chunk[(*chosen, ...)] = joint_in_place(piece, chosen, joint) if joint else piece
+            write_at(chunk, inside, values[place])
             assert self._write_function is not None
             yield from self._call(self._write_function, domain, chunk, VirtualChunkedWriteParameters())
-
-    def spec_members(self) -> dict[str, Any]:
-        return {}
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = VirtualChunkedSpec()
@@ -232,39 +241,8 @@ class VirtualChunkedDriver(Driver):
         return self
 
 
-def virtual_driver(
-    read_function: _Function | None,
-    write_function: _Function | None,
-    loop: asyncio.AbstractEventLoop | None,
-    schema: Schema,
-) -> VirtualChunkedDriver:
-    """Return the driver of an array whose chunks are computed.
-
-    Raises
-    ------
-    ValueError
-        If something is missing or does not go with it.
-    """
-    if read_function is None and write_function is None:
-        raise invalid("Must specify `read_function`, `write_function`, or both")
-    if schema.dtype is None:
-        raise invalid("dtype must be specified")
-    if schema.rank is None:
-        raise invalid("rank must be specified")
-    if schema.fill_value is not None:
-        raise invalid("fill_value not supported")
-    if schema.codec is not None:
-        raise invalid("codec not supported")
-    return VirtualChunkedDriver(read_function, write_function, loop or running_loop(), schema)
-
-
-def _everything(rank: int) -> IndexDomain:
-    none = [False] * rank
-    return IndexDomain(rank=rank, implicit_lower_bounds=none, implicit_upper_bounds=none)
-
-
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs this thread, if there is one."""
+    """Return the event loop that runs in this thread, if there is one."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -275,23 +253,23 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
     """Return origin, chunk shape and order of axes."""
     rank = domain.rank
     layout = layout.copy()
-    layout.set_rank(rank)
+    layout._set_rank(rank)
     try:
-        layout.merge_grid("read_chunk", layout.grid("write"))
+        layout._merge_grid("read_chunk", layout._grid("write"))
     except StatusError as error:
         raise annotate(error, "write_chunk constraints not compatible with existing read_chunk constraints") from None
-    grid = layout.grid("read")
+    grid = layout._grid("read")
     extents = [
         None if low <= -INFINITY or high >= EXCLUSIVE_INFINITY else high - low
         for low, high in zip(domain.inclusive_min, domain.exclusive_max)
     ]
     chunk = choose_shape(
-        [size or 0 for size in grid.shape_vector(rank).values],
-        [ratio or 0.0 for ratio in grid.aspect_ratio_vector(rank).values],
-        None if grid.count is None else grid.count.value,
+        [size or 0 for size in grid._shape_vector(rank).values],
+        [ratio or 0.0 for ratio in grid._aspect_ratio_vector(rank).values],
+        None if grid._count is None else grid._count.value,
         extents,
     )
-    given = layout.origin_vector().values
+    given = layout._origin_vector().values
     whole = [
         low if extent is not None and size >= extent and low > -INFINITY else 0
         for low, extent, size in zip(domain.inclusive_min, extents, chunk)
@@ -302,7 +280,7 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
 
 
 def _inside(part: tuple[Any, ...], domain: IndexDomain) -> tuple[Any, ...]:
-    """Return indices that count from the first of a chunk."""
+    """Return indices relative to the origin of a chunk."""
     return tuple(
         slice(item.start - start, item.stop - start, item.step) if isinstance(item, slice) else item - start
         for item, start in zip(part, domain.inclusive_min)

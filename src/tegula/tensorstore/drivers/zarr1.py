@@ -20,7 +20,7 @@ _BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1}
 class Zarr1Spec(DocumentedSpec):
     """The spec of an array of Zarr v1.
 
-    Its ``metadata`` says what the document ``meta`` says: ``shape``, ``chunks``, ``dtype``, ``compression``,
+    Its ``metadata`` has the members of the document ``meta``: ``shape``, ``chunks``, ``dtype``, ``compression``,
     ``compression_opts``, ``fill_value`` and ``order``.
     """
 
@@ -35,7 +35,7 @@ class Zarr1Spec(DocumentedSpec):
         if wanted is None:
             raise invalid("dtype must be specified")
         shape = shape_of(self)
-        codec = {} if self.schema.codec is None else self.schema.codec.members
+        codec = {} if self.schema.codec is None else self.schema.codec._members
         order = self.schema.chunk_layout.inner_order
         document: dict[str, Any] = {
             "zarr_format": 1,
@@ -47,10 +47,10 @@ class Zarr1Spec(DocumentedSpec):
             "fill_value": fill_json(self, wanted),
             "order": "F" if order is not None and [*order] == [*range(len(shape))][::-1] and len(shape) > 1 else "C",
         }
-        if {"compression"} & (codec.keys() | self.metadata.keys()):
+        if {"compression"} & (codec.keys() | self.constraints.json.keys()):
             del document["compression_opts"]
             document["compression_opts"] = None
-        return {"meta": dump({**document, **codec, **self.metadata}).encode()}
+        return {"meta": dump({**document, **codec, **self.constraints.json}).encode()}
 
     @classmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
@@ -61,4 +61,4 @@ class Zarr1Spec(DocumentedSpec):
     @classmethod
     def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
         members = {name: described[name] for name in ("compression", "compression_opts") if name in described}
-        return CodecSpec.of("zarr1", **members)
+        return CodecSpec._of("zarr1", **members)

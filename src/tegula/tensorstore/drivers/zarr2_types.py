@@ -1,6 +1,7 @@
-"""Data types and fill values of Zarr v2 as TensorStore reads them from metadata.
+"""Data types and fill values of Zarr v2, with TensorStore's words for what is wrong with them.
 
-What TensorStore itself refuses, but NumPy has a form of (dates, text), is read too.
+`tegula.formats` and `tegula.metadata` read the values; the functions here check them first. Types that TensorStore
+refuses but NumPy has (dates, text) are accepted.
 """
 
 from __future__ import annotations
@@ -9,21 +10,28 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from math import isfinite, isnan, prod
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.formats.zarr2 import OBJECT_CODECS
+from tegula.formats.numpy_types import dtype_from_json
 from tegula.metadata.data_types import EXTENDED, DataType
-from tegula.metadata.fill_values import fill_from_json, fill_to_json
+from tegula.metadata.fill_value_json import fill_from_json, fill_to_json
 from tegula.tensorstore.errors import StatusError, quoted
 from tegula.tensorstore.json.binding import MISSING, array, at, boolean, dump, expected, integer, invalid, string
 
-__all__ = ["Field", "ZarrType", "fill_to_document", "fill_value", "set_number", "type_of_name", "zarr_type"]
+__all__ = [
+    "bytes_in_base64",
+    "data_type",
+    "fill_to_document",
+    "fill_value",
+    "plain_number",
+    "type_of_name",
+    "unsupported",
+]
 
 _TYPESTR: Final = re.compile(
     r"[<>|](?:b1|i[1248]|u[1248]|f[248]|c8|c16|[SV][0-9]{1,9}|U[1-9][0-9]{0,8}"
@@ -34,153 +42,78 @@ _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9
 _HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9A-Fa-f]+\.?[0-9A-Fa-f]*|\.[0-9A-Fa-f]+)(?:[pP][+-]?[0-9]+)?")
 _SPECIAL: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _EXTENDED_NAMES: Final = {numpy: name for name, numpy in EXTENDED.items()}
+ReadFloat = Callable[[Any, np.dtype[Any]], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a record, or the one part of a type without names.
-
-    ``S`` and ``V`` are arrays of single bytes here: their length is the last axis of `shape`.
-    """
-
-    name: str
-    encoded: str
-    element: np.dtype[Any]
-    outer: tuple[int, ...]
-    flexible: tuple[int, ...]
-    offset: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The axes that the field adds to those of the chunks."""
-        return self.outer + self.flexible
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the field in one record."""
-        return prod(self.shape) * self.element.itemsize
-
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The field's type as NumPy writes it."""
-        if self.flexible:
-            return np.dtype(f"{self.element.kind}{self.flexible[0]}")
-        return self.element
+# --- data types
 
 
-@dataclass(frozen=True, slots=True)
-class ZarrType:
-    """A ``dtype`` of Zarr v2: fields one after the other, or one part without a name.
+def data_type(value: Any) -> tuple[DataType, Any]:
+    """Read a ``dtype``; return it with its JSON in the form that is written.
 
-    Objects are of a kind that only the filters tell: ``"string"``, ``"bytes"`` or any ``"object"``, in `variable`.
-    """
-
-    fields: tuple[Field, ...]
-    named: bool
-    document: Any
-    variable: str = ""
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one record."""
-        return sum(field.nbytes for field in self.fields)
-
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The type of the stored elements."""
-        if not self.named:
-            return self.fields[0].numpy
-        # NumPy has no subarrays of empty elements, not even of no dimensions
-        return np.dtype([(field.name, field.numpy, *([field.outer] if field.outer else [])) for field in self.fields])
-
-    @property
-    def data_type(self) -> DataType:
-        """The same as the lower floors have it."""
-        return DataType(self.numpy, self.variable)
-
-    def of_filters(self, filters: list[dict[str, Any]] | None) -> ZarrType:
-        """Return the type with what the filters tell of it.
-
-        Raises
-        ------
-        ValueError
-            If it is one of objects that no filter encodes.
-        """
-        if self.named or self.fields[0].element.kind != "O":
-            return self
-        name = filters[0]["id"] if filters else ""
-        if f"numcodecs.{name}" not in OBJECT_CODECS - {"numcodecs.pickle"}:
-            raise _unsupported(self.document)
-        return replace(self, variable={"vlen-utf8": "string", "vlen-bytes": "bytes"}.get(name, "object"))
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the fields."""
-        return [field.name for field in self.fields] if self.named else []
-
-
-def zarr_type(value: Any) -> ZarrType:
-    """Read a ``dtype``.
+    Raises
+    ------
+    ValueError
+        If it is not a data type.
 
     Examples
     --------
-    >>> [(f.name, f.shape, f.offset) for f in zarr_type([["x", "<u2", [2, 3]], ["y", "|S4"]]).fields]
-    [('x', (2, 3), 0), ('y', (4,), 12)]
+    >>> data_type([["x", "<u2", [2.0, 3]], ["y", "|S4", []]])[1]
+    [['x', '<u2', [2, 3]], ['y', '|S4']]
     """
     if isinstance(value, str):
-        return ZarrType((_field("", value, (), 0),), False, value)
-    fields: list[Field] = []
-    offset = 0
+        return _scalar_type(value, objects=True), value
+    fields: list[list[Any]] = []
+    nbytes = 0
     for position, item in enumerate(array(value)):
         with at(position):
-            parts = array(item)
-            if len(parts) not in (2, 3):
-                raise expected("array of size 2 or 3", item)
-            with at(0):
-                if not isinstance(parts[0], str) or not parts[0]:
-                    raise expected("non-empty string", parts[0])
-            with at(1):
-                field = _field(parts[0], string(parts[1]), (), offset)
-            if len(parts) == 3:
-                with at(2):
-                    field = _field(parts[0], parts[1], _outer_shape(parts[2]), offset)
-        if any(other.name == field.name for other in fields):
-            raise invalid(f"Field name {quoted(field.name)} occurs more than once")
+            field, size = _field(item)
+        if any(other[0] == field[0] for other in fields):
+            raise invalid(f"Field name {quoted(field[0])} occurs more than once")
         fields.append(field)
-        offset += field.nbytes
-        if offset >= 2**63:
+        nbytes += size
+        if nbytes >= 2**63:
             raise invalid("Total number of bytes per outer array element is too large")
-    document = [[f.name, f.encoded, *([[*f.outer]] if f.outer else [])] for f in fields]
-    return ZarrType(tuple(fields), True, document)
-
-
-def _outer_shape(value: Any) -> tuple[int, ...]:
-    shape = []
-    for position, item in enumerate(array(value)):
-        with at(position):
-            shape.append(_integer(item, 1, _MAX_INDEX))
-    return tuple(shape)
-
-
-def _field(name: str, text: str, outer: tuple[int, ...], offset: int) -> Field:
-    if text == "|O" and not name:
-        return Field(name, text, np.dtype(object), (), (), 0)
-    if text in EXTENDED:
-        return Field(name, text, EXTENDED[text], outer, (), offset)
-    if not _TYPESTR.fullmatch(text) or (text[0] == "|" and text[1:] not in ("b1", "i1", "u1") and text[1] not in "SV"):
-        raise _unsupported(text)
-    if text[1] in "SV":
-        if outer and not int(text[2:]):
-            raise _unsupported(text)
-        return Field(name, text, np.dtype(f"{text[1]}1"), outer, (int(text[2:]),), offset)
     try:
-        return Field(name, text, np.dtype(text), outer, (), offset)
-    except (TypeError, ValueError):
-        raise _unsupported(text) from None
+        return dtype_from_json(fields, ".zarray"), fields
+    except TegulaError as error:
+        raise invalid(error.message) from error
 
 
-def _unsupported(text: str) -> StatusError:
-    return invalid(f"Unsupported zarr dtype: {quoted(text)}")
+def _field(value: Any) -> tuple[list[Any], int]:
+    """Read the field of a structure; return its JSON and how many bytes it has."""
+    parts = array(value)
+    if len(parts) not in (2, 3):
+        raise expected("array of size 2 or 3", value)
+    with at(0):
+        if not isinstance(parts[0], str) or not parts[0]:
+            raise expected("non-empty string", parts[0])
+    with at(1):
+        item = _scalar_type(string(parts[1])).numpy
+    shape: list[int] = []
+    if len(parts) == 3:
+        with at(2):
+            for position, length in enumerate(array(parts[2])):
+                with at(position):
+                    shape.append(_integer(length, 1, _MAX_INDEX))
+            if shape and not item.itemsize:
+                raise unsupported(parts[1])
+    return [*parts[:2], *([shape] if shape else [])], prod(shape) * item.itemsize
+
+
+def _scalar_type(text: str, objects: bool = False) -> DataType:
+    known = text in EXTENDED or (objects and text == "|O") or _TYPESTR.fullmatch(text)
+    if not known or (text[0] == "|" and text[1:] not in ("O", "b1", "i1", "u1") and text[1] not in "SV"):
+        raise unsupported(text)
+    try:
+        return dtype_from_json(text, ".zarray")
+    except TegulaError:
+        raise unsupported(text) from None
+
+
+def unsupported(document: Any) -> StatusError:
+    """Return the error for a ``dtype`` that cannot be read."""
+    return invalid(f"Unsupported zarr dtype: {quoted(document)}")
 
 
 def type_of_name(name: str) -> str | None:
@@ -196,58 +129,69 @@ def type_of_name(name: str) -> str | None:
     return text if _TYPESTR.fullmatch(text) else None
 
 
-def fill_value(value: Any, zarr: ZarrType) -> npt.NDArray[Any] | None:
-    """Read a ``fill_value`` into a 0-d array of the stored type; ``None`` for null."""
+# --- fill values
+
+
+def fill_value(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
+    """Read a ``fill_value`` into a 0-d array of the stored type; ``None`` for null.
+
+    Raises
+    ------
+    ValueError
+        If it is not a value of the type.
+    """
     if value is None:
         return None
-    dtype = zarr.numpy
-    if dtype.kind in "SV" and dtype not in _EXTENDED_NAMES:
-        return _from_base64(value, dtype)
-    out = np.zeros((), dtype)
+    dtype = data_type.numpy
     if dtype.kind == "O":
+        if value is MISSING:
+            raise expected("fill value", value)
+        out = np.zeros((), dtype)
         out[()] = value
         return out
-    with np.errstate(over="ignore"):
-        _set_value(out, value, dtype)
-    return out
+    if dtype.kind in "SV" and dtype not in _EXTENDED_NAMES:
+        empty = value == "" or (type(value) is int and value == 0)  # as zarr-python writes what is empty
+        raw = bytes(dtype.itemsize) if empty else bytes_in_base64(value, dtype.itemsize)
+        return np.frombuffer(raw, dtype).reshape(()).copy() if raw else np.zeros((), dtype)
+    if dtype.kind == "c" and (isinstance(value, str) or not isinstance(value, (list, tuple))):
+        return np.frombuffer(bytes_in_base64(value, dtype.itemsize), dtype).reshape(()).copy()
+    usual = plain_number(value, dtype, _float)
+    try:
+        return fill_from_json(value if usual is MISSING else usual, DataType(dtype))
+    except TegulaError:
+        raise expected(f"fill value of {dtype}", value) from None
 
 
-def set_number(out: npt.NDArray[Any], value: Any, read_float: Callable[[Any, np.dtype[Any]], Any]) -> bool:
-    """Read a truth value or a real number into a 0-d array; return whether it is of such a type."""
-    dtype = out.dtype
+def plain_number(value: Any, dtype: np.dtype[Any], read_float: ReadFloat) -> Any:
+    """Return a truth value or a number in the form of Zarr v3; `MISSING` if the type has other values.
+
+    Raises
+    ------
+    ValueError
+        If it is not a value of the type.
+    """
     name = _EXTENDED_NAMES.get(dtype, "")
     if dtype.kind == "b":
-        out[()] = boolean(value)
-    elif "int" in name:
+        return boolean(value)
+    if "int" in name:
         bits, signed = int(name.lstrip("uint")), not name.startswith("u")
-        out[()] = _integer(value, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
-    elif name or dtype.kind == "f":
-        out[()] = read_float(value, dtype)
-    elif dtype.kind in "iu":
+        return _integer(value, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
+    if name or dtype.kind == "f":
+        return read_float(value, dtype)
+    if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        out[()] = _integer(value, int(limits.min), int(limits.max))
-    else:
-        return False
-    return True
-
-
-def _set_value(out: npt.NDArray[Any], value: Any, dtype: np.dtype[Any]) -> None:
-    if set_number(out, value, lambda value, dtype: _float(value)):
-        return
-    if dtype.kind == "c":
-        if isinstance(value, str) or not isinstance(value, (list, tuple)):
-            out[()] = _from_base64(value, dtype)
-        else:
-            out[()] = complex(*_two_floats(value))
-    else:  # dates and text, which TensorStore does not know
-        try:
-            out[()] = fill_from_json(value, DataType(dtype))
-        except TegulaError:
-            raise expected(f"fill value of {dtype}", value) from None
+        return _integer(value, int(limits.min), int(limits.max))
+    if dtype.kind != "c":
+        return MISSING
+    parts = []
+    for position, item in enumerate(array(value, 2)):
+        with at(position):
+            parts.append(read_float(item, np.dtype(f"f{dtype.itemsize // 2}")))
+    return parts
 
 
 def _integer(value: Any, low: int, high: int) -> int:
-    """Read an integer; where all of 64 bits will do, no range is named."""
+    """Read an integer; an error about one of 64 bits names no range."""
     names = {(-(2**63), 2**63 - 1): "64-bit signed integer", (0, 2**64 - 1): "64-bit unsigned integer"}
     try:
         return integer(value, low, high)
@@ -257,15 +201,7 @@ def _integer(value: Any, low: int, high: int) -> int:
     raise expected(names[low, high], value)
 
 
-def _two_floats(value: Any) -> list[float]:
-    parts = []
-    for position, item in enumerate(array(value, 2)):
-        with at(position):
-            parts.append(_float(item))
-    return parts
-
-
-def _float(value: Any) -> float:
+def _float(value: Any, dtype: np.dtype[Any]) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value)
@@ -284,44 +220,37 @@ def _float(value: Any) -> float:
     raise invalid(f"Invalid floating-point value: {dump(value)}")
 
 
-def _from_base64(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    if (value == "" or (type(value) is int and value == 0)) and dtype.kind != "c":
-        return np.zeros((), dtype)  # as zarr-python writes what is empty
+def bytes_in_base64(value: Any, size: int) -> bytes:
+    """Read so many bytes in base64, which need not be padded.
+
+    Raises
+    ------
+    ValueError
+        If it is not base64, or of another length.
+    """
     try:
         text = value.rstrip("=")
         raw = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (AttributeError, ValueError, binascii.Error):
         raw = None
-    if raw is None or len(raw) != dtype.itemsize:
-        raise expected(f"{dtype.itemsize} base64-encoded bytes", value)
-    return np.frombuffer(raw, dtype).reshape(()).copy() if dtype.itemsize else np.zeros((), dtype)
+    if raw is None or len(raw) != size:
+        raise expected(f"{size} base64-encoded bytes", value)
+    return raw
 
 
-def fill_to_document(fill: npt.NDArray[Any] | None, zarr: ZarrType) -> Any:
+def fill_to_document(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     """Write a ``fill_value``."""
-    if fill is None:
-        return None
-    dtype = zarr.numpy
-    name = _EXTENDED_NAMES.get(dtype, "")
-    if dtype.kind in "SV" and not name:
+    if fill is None or data_type.variable:
+        return None if fill is None else fill[()]
+    dtype = data_type.numpy
+    if dtype.kind in "SV" and dtype not in _EXTENDED_NAMES:
         return base64.b64encode(fill.tobytes()).decode()
-    if "int" in name or dtype.kind in "iu":
-        return int(fill)
-    if dtype.kind == "b":
-        return bool(fill)
-    if name or dtype.kind == "f":
-        return _float_to_document(float(fill))
-    if dtype.kind == "c":
-        number = complex(fill)
-        return [_float_to_document(number.real), _float_to_document(number.imag)]
-    if dtype.kind == "O":
-        return fill[()]
     if dtype.kind in "Mm":
         return int(fill.astype(dtype.newbyteorder("=")).view("i8"))
-    return fill_to_json(fill, DataType(dtype))
+    value = fill_to_json(fill, DataType(dtype))
+    return [_plain_nan(part) for part in value] if dtype.kind == "c" else _plain_nan(value)
 
 
-def _float_to_document(value: float) -> Any:
-    if isfinite(value):
-        return value
-    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+def _plain_nan(value: Any) -> Any:
+    """Return a number as JSON, and any NaN as the one that Zarr v2 can write."""
+    return "NaN" if isinstance(value, str) and value.startswith("0x") else value

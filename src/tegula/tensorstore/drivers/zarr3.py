@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from tegula.errors import TegulaError
+from tegula.indexing import Plan
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
-from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.viewed import numpy_selection
-from tegula.tensorstore.drivers.zarr2_layout import Ranks, ranks, shown_part
-from tegula.tensorstore.drivers.zarr2_types import ZarrType
-from tegula.tensorstore.drivers.zarr3_creation import check_schema, new_metadata
+from tegula.tensorstore.drivers.domains import Ranks, ranks
+from tegula.tensorstore.drivers.elements import Elements, shown_part
+from tegula.tensorstore.drivers.keyed import KeyedSpec
+from tegula.tensorstore.drivers.keyed_driver import KeyedDriver
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.drivers.zarr3_creation import check_schema, new_document
 from tegula.tensorstore.drivers.zarr3_layout import (
     effective_domain,
     effective_layout,
@@ -28,19 +27,19 @@ from tegula.tensorstore.drivers.zarr3_layout import (
 from tegula.tensorstore.drivers.zarr3_metadata import (
     ANYTHING,
     KEY,
-    Constraints,
-    Metadata,
     Units,
     check_constraints,
+    constraints_from_json,
+    node_of,
     parse_stored,
 )
-from tegula.tensorstore.drivers.zarr3_statistics import stored_parts
+from tegula.tensorstore.drivers.zarr3_statistics import count_inner_chunks
 from tegula.tensorstore.drivers.zarr3_types import check_name
-from tegula.tensorstore.errors import StatusError, annotate, as_status
+from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, member
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Indices, on_demand
+from tegula.tensorstore.spec.interface import on_demand
 
 __all__ = ["Zarr3Driver", "Zarr3Spec"]
 
@@ -52,7 +51,6 @@ class Zarr3Spec(KeyedSpec):
     format_name: ClassVar[str] = "zarr3"
     key = KEY
     anything = ANYTHING
-    constraints: Constraints
 
     # --- JSON
 
@@ -63,21 +61,21 @@ class Zarr3Spec(KeyedSpec):
             check_name(wanted.name)
         if metadata is not MISSING:
             with member("metadata"):
-                self.constraints = Constraints.from_json(metadata)
+                self.constraints = constraints_from_json(metadata)
         self.read_shown(members)
-        zarr = self.constraints.zarr
-        shown = self.shown or (None if zarr is None or zarr.named else shown_part(zarr, "", False))
+        kind = self.constraints.data_type
+        shown = self.shown or (None if kind is None or kind.numpy.names else shown_part(kind, "", False))
         if wanted is not None and not self.void and (shown is None or shown.dtype != wanted):
             check_name(wanted.name)
         if shown is not None:
-            self.schema.set_dtype(shown.dtype)
+            self.schema._set_dtype(shown.dtype)
             known = ranks(self.constraints.rank, self.schema.rank, shown).full
             if known is not None:
-                self.schema.set_rank(known, "metadata")
+                self.schema._set_rank(known, "metadata")
 
     def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
         json: dict[str, Any] = {}
-        metadata = self.constraints.to_json()
+        metadata = dict(self.constraints.json)
         if len(metadata) > 1 or include_defaults:
             json["metadata"] = metadata
         return {**json, **self.write_shown()}
@@ -86,16 +84,12 @@ class Zarr3Spec(KeyedSpec):
 
     @property
     def shown(self) -> Elements | None:
-        if self.constraints.zarr is None:
+        if self.constraints.data_type is None:
             return None
         try:
-            return self.part_of(self.constraints.zarr)
+            return self.part_of(self.constraints)
         except StatusError:
             return None
-
-    def part_of(self, zarr: ZarrType) -> Elements:
-        # the bytes of text are those of the references to it
-        return super().part_of(replace(zarr, variable="") if self.void and zarr.variable else zarr)
 
     def ranks(self) -> Ranks:
         return ranks(self.constraints.rank, self.schema.rank, self.shown or (_VOID if self.void else None))
@@ -109,12 +103,14 @@ class Zarr3Spec(KeyedSpec):
         return (None,) * rank if units is None and rank is not None else units
 
     def get_domain(self) -> IndexDomain | None:
-        if self.constraints is ANYTHING and self.schema.is_empty:
+        if self.constraints is ANYTHING and self.schema._is_empty:
             return None
         return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
     def codec_constraint(self) -> CodecSpec:
-        return CodecSpec.of("zarr3", **({} if self.constraints.codecs is None else {"codecs": self.constraints.codecs}))
+        return CodecSpec._of(
+            "zarr3", **({} if self.constraints.codecs is None else {"codecs": self.constraints.codecs})
+        )
 
     # --- opening
 
@@ -122,25 +118,20 @@ class Zarr3Spec(KeyedSpec):
         return parse_stored(bytes(raw))
 
     def node_of(self, metadata: Metadata) -> ArrayMetadata:
-        return metadata.node()
+        return node_of(metadata)
 
-    def new_metadata(self) -> Metadata:
-        chain: Chain | None = self.get_codec().members.get("codecs")
-        metadata = new_metadata(self.constraints, self.schema, self.field, self.void, chain, self.records)
-        self._check_schema(metadata)
-        return metadata
+    def new_document(self) -> dict[str, Any]:
+        chain: Chain | None = self.get_codec()._members.get("codecs")
+        return new_document(self.constraints, self.schema, self.field, self.void, chain, self.records)
 
     def check(self, metadata: Metadata) -> None:
         check_constraints(self.constraints, metadata)
-        self._check_schema(metadata)
-
-    def _check_schema(self, metadata: Metadata) -> None:
-        if self.schema.is_empty:
+        if self.schema._is_empty:
             return
-        check_schema(metadata, self.schema, self.part_of_stored(metadata))
+        check_schema(metadata, self.schema, self.part_of(metadata))
         if self.schema.codec is not None:
             try:
-                CodecSpec.of("zarr3", codecs=metadata.codecs).merged(self.schema.codec)
+                CodecSpec._of("zarr3", codecs=metadata.codecs)._merged(self.schema.codec)
             except StatusError as error:
                 raise annotate(error, "codec from metadata does not match codec in schema") from None
 
@@ -155,10 +146,9 @@ class Zarr3Driver(KeyedDriver):
     """The driver of an array of Zarr v3."""
 
     name = "zarr3"
-    metadata: Metadata
 
     def __init__(self, source: Zarr3Spec, kvstore: KvStore, metadata: Metadata) -> None:
-        super().__init__(source, kvstore, metadata, labels=metadata.names)
+        super().__init__(source, kvstore, metadata, labels=metadata.names or ())
         if metadata.units is not None:
             self.dimension_units = (*metadata.units, *[None] * len(self.elements.shape))
         if self.fill_value is None:
@@ -166,31 +156,16 @@ class Zarr3Driver(KeyedDriver):
 
     @on_demand
     def chunk_layout(self) -> ChunkLayout:
-        rank, metadata = len(self.metadata.shape), self.metadata
+        rank, metadata = self.array.ndim, self.metadata
         layout = layout_of_chunks(ChunkLayout(), rank, self.elements.shape, metadata.chunk_shape, metadata.codecs)
-        layout.finalize()
+        layout._finalize()
         return layout
 
     @on_demand
     def codec(self) -> CodecSpec | None:
-        return CodecSpec.of("zarr3", codecs=self.metadata.codecs)
+        return CodecSpec._of("zarr3", codecs=self.metadata.codecs)
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
+    def count_stored(self, plan: Plan) -> tuple[int, int]:
         stored = self.array._stored
-        if stored.chain.sharding is None:
-            return super().storage_statistics(
-                indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
-            )
-        selection, _ = numpy_selection(indices[: self.array.ndim])
-        try:
-            count, total = stored_parts(stored, self._plan(selection))
-        except TegulaError as error:
-            raise as_status(error) from error
-        found: dict[str, Any] = {}
-        if query_not_stored:
-            found["not_stored"] = count == 0
-        if query_fully_stored:
-            found["fully_stored"] = count == total
-        return found
+        sharding = stored.chain.sharding
+        return super().count_stored(plan) if sharding is None else count_inner_chunks(stored, sharding, plan)

@@ -1,15 +1,15 @@
-"""What the metadata of Zarr v3 means for the schema: the domain, the chunks that are read and written, the units."""
+"""The schema that the metadata of Zarr v3 implies: the domain, the chunks that are read and written, the units."""
 
 from __future__ import annotations
 
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
+from tegula.tensorstore.drivers.domains import Ranks, stored_bounds, stored_domain
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.zarr2_layout import Ranks, stored_bounds
-from tegula.tensorstore.drivers.zarr3_metadata import Constraints, Units, units_to_json
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.drivers.zarr3_metadata import Units, units_to_json
 from tegula.tensorstore.drivers.zarr3_resolution import decoded_layout
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.index.dim import inf
 from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
 from tegula.tensorstore.json.binding import dump, invalid
 
@@ -17,7 +17,7 @@ __all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunk
 
 
 def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
-    """Return names of dimensions as labels; None where there are none, or they can't be labels."""
+    """Return names of dimensions as labels; ``None`` if there are none, or they can't be labels."""
     if names is None:
         return None
     labels = [name or "" for name in names]
@@ -29,14 +29,14 @@ def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
 
 
 def effective_domain(
-    constraints: Constraints, known: Ranks, shown: Elements | None, schema: IndexDomain | None
+    constraints: Metadata, known: Ranks, shown: Elements | None, schema: IndexDomain | None
 ) -> IndexDomain | None:
-    """Return the domain that metadata and schema give together; None if neither says anything.
+    """Return the domain that metadata and schema give together; ``None`` if neither says anything of it.
 
     Raises
     ------
     ValueError
-        If they do not fit together.
+        If they contradict each other.
     """
     chunked, full = known.chunked, known.full
     if constraints.shape is None and constraints.names is None and schema is None:
@@ -48,16 +48,8 @@ def effective_domain(
     if full == 0:
         return IndexDomain(rank=0)
     inner = () if shown is None else shown.shape
-    outer = full - len(inner)
-    sizes = [inf + 1] * outer if constraints.shape is None else [*constraints.shape]
-    labels = labels_of(constraints.names)
-    upper = [*[True] * outer, *[False] * len(inner)]
-    domain = IndexDomain(
-        inclusive_min=[0] * full,
-        exclusive_max=[*sizes, *inner, *[inf + 1] * (full - len(sizes) - len(inner))],
-        implicit_upper_bounds=upper,
-        labels=None if labels is None else [*labels, *[""] * (full - len(labels))],
-    )
+    domain = stored_domain(full, constraints.shape, inner, labels_of(constraints.names))
+    upper = domain.implicit_upper_bounds
     if schema is not None:
         try:
             domain = merge_domains(schema, domain)
@@ -72,36 +64,34 @@ _MISMATCH = "Mismatch between metadata and schema"
 def layout_of_chunks(
     layout: ChunkLayout, rank: int, inner: tuple[int, ...], shape: tuple[int, ...] | None, codecs: Chain | None
 ) -> ChunkLayout:
-    """Return a layout with what a chunk shape and codecs say added; `inner` are the dimensions of an element.
+    """Return a layout that is also constrained by a chunk shape and by codecs; `inner` is the shape of an element.
 
     Raises
     ------
     ValueError
-        If that contradicts what is there.
+        If they contradict the layout.
     """
     layout = layout.copy()
     full = rank + len(inner)
-    layout.set_rank(full)
+    layout._set_rank(full)
     with setting("grid_origin"):
-        layout.set_grid_origin([0] * full, True)
+        layout._set_grid_origin([0] * full, True)
     if shape is not None:
         with setting("write_chunk shape"):
-            layout.set_part("write", "shape", (*shape, *inner), True)
+            layout._set_part("write", "shape", (*shape, *inner), True)
     if codecs is not None:
         decoded = decoded_layout(codecs, rank, shape)
         if decoded.inner_order is not None:
             with setting("inner_order"):
-                layout.set_inner_order((*decoded.inner_order, *range(rank, full)), True)
+                layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
         if decoded.read_shape is not None:
             with setting("read_chunk shape"):
-                layout.set_part("read", "shape", (*decoded.read_shape, *inner), True)
+                layout._set_part("read", "shape", (*decoded.read_shape, *inner), True)
     return layout
 
 
-def effective_layout(
-    constraints: Constraints, known: Ranks, shown: Elements | None, layout: ChunkLayout
-) -> ChunkLayout:
-    """Return the constraints on the chunks together with what the metadata says of them.
+def effective_layout(constraints: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
+    """Return the constraints on the chunks together with those that the metadata implies.
 
     Raises
     ------
@@ -116,18 +106,19 @@ def effective_layout(
 
 
 def merge_units(first: Units | None, second: Units | None) -> Units | None:
-    """Return units that are those of both.
+    """Return the units that either gives.
 
     Raises
     ------
     ValueError
-        If a dimension has another unit in each.
+        If they give different units for a dimension.
     """
     if first is None or second is None:
         return second if first is None else first
     if len(first) != len(second):
         raise invalid(f"Rank of constraints ({len(first)}) does not match rank of domain ({len(second)})")
-    if any(a is not None and b is not None and a != b for a, b in zip(first, second)):
+    # as text, since that is what a document holds of a unit
+    if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
         shown = (_shown(units) for units in (second, first))
         raise invalid(f"Cannot merge dimension units {next(shown)} and {next(shown)}")
     return tuple(b if a is None else a for a, b in zip(first, second))

@@ -1,6 +1,6 @@
-"""From a chain of codecs as constraints to the chain that is stored: defaults chosen, orders spelled out.
+"""Complete a chain of codecs that a spec gives: choose defaults, spell out orders of dimensions.
 
-The other way round, `decoded_layout` says what a chain means for the layout of the chunks.
+In the other direction, `decoded_layout` derives the layout of the chunks from a chain.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec
+from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec, spelled
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.arguments import braces
 from tegula.tensorstore.json.binding import dump, invalid
@@ -21,18 +21,18 @@ _INDEX: Final = Chain(serializer=Codec("bytes", {"endian": "little"}), buffers=(
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """What codecs need to know of the elements.
+    """The properties of elements that codecs depend on.
 
     Parameters
     ----------
     name : str
         Name of the data type, for messages.
     bits : int
-        Bits of one item, -1 if they differ.
+        Bits of one item, -1 if items differ in length.
     ordered : bool
-        Whether the order of bytes makes a difference.
+        Whether the items have a byte order.
     serializer : str
-        The usual array→bytes codec.
+        The default array→bytes codec.
     """
 
     name: str
@@ -43,11 +43,10 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is known or wanted of the layout of chunks; None stands for anything."""
+    """The known or wanted layout of chunks; ``None`` stands for any."""
 
     inner_order: tuple[int, ...] | None = None
     read_shape: tuple[int, ...] | None = None
-    codec_shape: tuple[int, ...] | None = None
 
 
 def resolve_chain(
@@ -58,7 +57,7 @@ def resolve_chain(
     Parameters
     ----------
     chain : Chain
-        What is given.
+        The codecs and options that are given.
     element : Element
         The elements to encode.
     rank : int
@@ -66,7 +65,7 @@ def resolve_chain(
     wanted : Layout
         The order of the elements in a chunk, and the shape of sub-chunks if there are shards.
     constraints : bool
-        Whether what is missing may be chosen; in a stored document it may not.
+        Whether to choose missing options; a stored document must have them.
 
     Raises
     ------
@@ -84,6 +83,7 @@ def resolve_chain(
 
 
 def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constraints: bool) -> tuple[Chain, int]:
+    # array -> array codecs, to which a transposition is added where another order of the elements is wanted
     arrays = []
     for codec in chain.arrays:
         resolved, wanted = _resolve_array(codec, rank, wanted)
@@ -95,6 +95,7 @@ def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constrai
     if order is not None and serializer.name != "sharding_indexed" and list(order) != sorted(order):
         resolved, wanted = _resolve_array(Codec("transpose", {"order": list(order)}), rank, wanted)
         arrays.append(resolved)
+    # the array -> bytes codec
     try:
         resolved, bits = _resolve_serializer(serializer, element, rank, wanted, constraints)
     except StatusError as error:
@@ -106,6 +107,7 @@ def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constrai
             f" codecs {buffers} that apply to the entire shard.  Instead, bytes -> bytes codecs may be specified as"
             " inner codecs that apply to each sub-chunk individually."
         )
+    # bytes -> bytes codecs, of which only the first sees the elements
     buffers_ = []
     for codec in chain.buffers:
         try:
@@ -121,11 +123,10 @@ def _through(error: StatusError, codec: Codec, doing: str = "resolving codec spe
 
 
 def _spelled(order: Any, rank: int) -> list[int]:
-    if isinstance(order, str):
-        return list(range(rank)) if order == "C" else list(range(rank))[::-1]
-    if len(order) != rank:
+    found = spelled(order, rank)
+    if len(found) != rank:
         raise invalid(f"{braces(order)} is not a valid dimension permutation for a rank {rank} array")
-    return list(order)
+    return found
 
 
 def _resolve_array(codec: Codec, rank: int, wanted: Layout) -> tuple[Codec, Layout]:
@@ -137,12 +138,8 @@ def _resolve_array(codec: Codec, rank: int, wanted: Layout) -> tuple[Codec, Layo
         raise _through(error, codec) from None
     place = {dimension: i for i, dimension in enumerate(order)}
     inner = wanted.inner_order and tuple(place[dimension] for dimension in wanted.inner_order)
-
-    def permuted(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return shape and tuple(shape[dimension] for dimension in order)
-
-    shapes = permuted(wanted.read_shape), permuted(wanted.codec_shape)
-    return Codec("transpose", {"order": order}), Layout(inner, *shapes)
+    shape = wanted.read_shape and tuple(wanted.read_shape[dimension] for dimension in order)
+    return Codec("transpose", {"order": order}), Layout(inner, shape)
 
 
 def _resolve_serializer(
@@ -154,8 +151,6 @@ def _resolve_serializer(
         return codec, -1
     if not constraints and element.ordered and "endian" not in codec.options:
         raise invalid(f'"bytes" codec requires that "endian" option is specified for data type {element.name}')
-    if wanted.codec_shape is not None:
-        raise invalid(f'"bytes" codec does not support codec_chunk_shape ({braces(wanted.codec_shape)} was specified)')
     options = {"endian": codec.options.get("endian", "little")} if element.ordered else {}
     return Codec("bytes", options), element.bits
 
@@ -212,11 +207,11 @@ def _resolve_buffer(codec: Codec, bits: int) -> Codec:
     return Codec("blosc", options)
 
 
-# --- what a chain means for the layout
+# --- the layout that a chain gives
 
 
 def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> Layout:
-    """Return the layout of the chunks that a chain encodes, as far as the chain and the shape of a chunk tell.
+    """Return the layout of the chunks that a chain encodes, as far as chain and chunk shape determine it.
 
     Raises
     ------
@@ -239,17 +234,10 @@ def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> La
             raise _through(error, chain.serializer, "propagating chunk layout") from None
     for order in reversed(orders):
         inner = layout.inner_order and tuple(order[dimension] for dimension in layout.inner_order)
-        layout = Layout(inner, _unpermuted(order, layout.read_shape), _unpermuted(order, layout.codec_shape))
+        place = {dimension: i for i, dimension in enumerate(order)}
+        read = layout.read_shape and tuple(layout.read_shape[place[dimension]] for dimension in range(rank))
+        layout = Layout(inner, read)
     return layout
-
-
-def _unpermuted(order: list[int], shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    if not shape:
-        return shape
-    found = [0] * len(order)
-    for i, dimension in enumerate(order):
-        found[dimension] = shape[i]
-    return tuple(found)
 
 
 def _serialized_layout(codec: Codec, rank: int, shape: tuple[int, ...] | None) -> Layout:

@@ -1,20 +1,17 @@
-"""How much of a sharded array is stored, counted in the chunks inside of the shards."""
+"""Count the stored inner chunks of a sharded array."""
 
 from __future__ import annotations
 
-from tegula.codecs.sharding import EMPTY
+from tegula.codecs.sharding import EMPTY, Sharding
 from tegula.engine import StoredArray
 from tegula.indexing import Plan, refine
 from tegula.metadata.chunk_grids import regular_grid
 
-__all__ = ["stored_parts"]
+__all__ = ["count_inner_chunks"]
 
 
-def stored_parts(stored: StoredArray, plan: Plan) -> tuple[int, int]:
-    """Return how many of the inner chunks that a plan touches are stored, and how many it touches."""
-    sharding = stored.chain.sharding
-    if sharding is None:
-        return sum(stored.store.exists(stored.key(coords)) for coords, *_ in plan), plan.nchunks
+def count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> tuple[int, int]:
+    """Return the number of stored inner chunks that a plan touches, and of all that it touches."""
     shape = stored.metadata.grid.largest_chunk()
     size = sharding.index_nbytes(shape)
     count = total = 0

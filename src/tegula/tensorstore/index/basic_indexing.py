@@ -1,7 +1,7 @@
-"""The quick way for integers and slices, which most views are made with: a transform indexed in one pass.
+"""A fast path for views by integers and slices: the transform is indexed in one pass.
 
-It does what `tegula.tensorstore.index.indexing` and a composition do together, and leaves to them what is not
-ordinary, errors included.
+The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. Everything else, errors
+included, is left to them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 from tegula.tensorstore.errors import IndexStatusError
 from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, Bounds
 from tegula.tensorstore.index.output_maps import OutputIndexMap
-from tegula.tensorstore.index.slicing import Bounds, slice_bounds
+from tegula.tensorstore.index.slicing import slice_bounds
 
 __all__ = ["index_basic"]
 
@@ -21,7 +21,7 @@ _ALL = slice(None)
 
 
 def index_basic(domain: IndexDomain, maps: Maps, key: Any) -> Transform | None:
-    """Return the indexed transform; None if that takes more than this function does."""
+    """Return the indexed transform; None if the general path has to do it."""
     terms = _basic_terms(key, len(domain._lower))
     if terms is None:
         return None
@@ -47,7 +47,7 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any) -> Transform | None:
 
 
 def _basic_terms(key: Any, rank: int) -> tuple[Any, ...] | None:
-    """Return an integer or a slice for each dimension, if that is all there is."""
+    """Return an integer or a slice for each dimension; None if there are other terms."""
     terms: tuple[Any, ...] = key if type(key) is tuple else (key,)
     ellipsis = -1
     for at, term in enumerate(terms):
@@ -86,7 +86,7 @@ def _slice(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int] | N
 
 
 def _changed(maps: Maps, changes: list[tuple[int, int, int]]) -> Maps | None:
-    """Put the new dimensions into the output maps; None if one of them is an index array."""
+    """Replace the dimensions in the output maps; None if one of the maps has an index array."""
     made: list[OutputIndexMap] = []
     for item in maps:
         dim = item._dimension

@@ -1,7 +1,7 @@
-"""Putting one transform after another: bounds travel down, output maps travel up.
+"""Composition of transforms: bounds propagate to the inner domain, output maps are substituted into the outer ones.
 
-A transform is here a pair: its input domain and its output maps. The *outer* one maps to the stored array; the *inner*
-one is applied first, its output space is the outer one's input space.
+Here a transform is a pair of an input domain and output maps. The *outer* transform maps to the stored array. The
+*inner* one is applied first; its output space is the input space of the outer one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from tegula.tensorstore.index.intervals import (
     EXCLUSIVE_INFINITY,
     INFINITY,
     MAX_INT64,
+    Bounds,
     Interval,
     affine_domain,
+    intersection,
     interval_text,
 )
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
@@ -59,7 +61,7 @@ def compose(outer: Transform, inner: Transform) -> Transform:
 
 
 def is_explicitly_empty(domain: IndexDomain) -> bool:
-    """Tell whether there is no index, and no other value of an implicit bound would change that."""
+    """Return whether a domain is empty whatever the values of its implicit bounds are."""
     for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True)):
         if lower == upper and not domain._implicit_lower[dim] and not domain._implicit_upper[dim]:
             return True
@@ -67,12 +69,12 @@ def is_explicitly_empty(domain: IndexDomain) -> bool:
 
 
 def without_arrays(maps: Maps) -> Maps:
-    """Return the maps over an empty domain: what their arrays hold is never asked for."""
+    """Return maps over an empty domain without their index arrays, which nothing can refer to."""
     return tuple([OutputIndexMap._constant(0) if item._array is not None else item for item in maps])
 
 
 def _effective(domain: IndexDomain, dim: int) -> Interval:
-    """Return the bounds that indices must keep to: implicit ones do not count."""
+    """Return the explicit bounds of a dimension; an implicit bound is infinite."""
     return (
         -INFINITY if domain._implicit_lower[dim] else domain._lower[dim],
         EXCLUSIVE_INFINITY if domain._implicit_upper[dim] else domain._upper[dim],
@@ -81,7 +83,8 @@ def _effective(domain: IndexDomain, dim: int) -> Interval:
 
 def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
     """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
-    inferred: dict[int, tuple[int, int, bool, bool]] = {}
+    # the bounds that each input dimension inherits from the outer domain
+    inferred: dict[int, Bounds] = {}
     for dim, item in enumerate(maps):
         target = item._dimension
         if target is None:
@@ -97,7 +100,8 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
             if item._stride < 0:
                 flags = flags[1], flags[0]
         found = (*bounds, *flags)
-        inferred[target] = _intersection(inferred[target], found) if target in inferred else found
+        inferred[target] = intersection(inferred[target], found) if target in inferred else found
+    # replace implicit bounds by inherited ones; explicit bounds must lie within these
     wrong: tuple[int, Interval] | None = None
     lowers, uppers = list(inner._lower), list(inner._upper)
     lower_flags, upper_flags = list(inner._implicit_lower), list(inner._implicit_upper)
@@ -114,21 +118,13 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
         if new[0] != new[1] and not (least <= new[0] <= new[1] <= most):
             wrong = wrong or (dim, new)
     domain = IndexDomain._make(tuple(lowers), tuple(uppers), tuple(lower_flags), tuple(upper_flags), inner._labels)
+    # bounds of an empty domain do not matter
     if wrong is not None and not is_explicitly_empty(domain):
         raise _incompatible(wrong[0], inferred[wrong[0]], wrong[1])
     return domain
 
 
-def _intersection(
-    first: tuple[int, int, bool, bool], second: tuple[int, int, bool, bool]
-) -> tuple[int, int, bool, bool]:
-    lower, upper = max(first[0], second[0]), min(first[1], second[1])
-    implicit_lower = first[2] and second[2] if first[0] == second[0] else (first if lower == first[0] else second)[2]
-    implicit_upper = first[3] and second[3] if first[1] == second[1] else (first if upper == first[1] else second)[3]
-    return lower, max(lower, upper), implicit_lower, implicit_upper
-
-
-def _incompatible(dim: int, inferred: tuple[int, int, bool, bool], found: Interval) -> StatusError:
+def _incompatible(dim: int, inferred: Bounds, found: Interval) -> StatusError:
     if found[0] > found[1]:
         return index_error(f"({found[0]}, {found[1] - 1}) do not specify a valid closed index interval")
     texts = []
@@ -157,7 +153,7 @@ def _check_constant(outer: IndexDomain, dim: int, index: int) -> None:
 def _map_of_dimension(
     at: int, outer_domain: IndexDomain, outer: OutputIndexMap, inner: OutputIndexMap, empty: bool
 ) -> OutputIndexMap:
-    """Put what computes the intermediate dimension in its place."""
+    """Substitute the map of the intermediate dimension into an outer map that takes it."""
     offset, stride = outer._offset + outer._stride * inner._offset, outer._stride * inner._stride
     if not (-MAX_INT64 <= offset <= MAX_INT64 and -MAX_INT64 <= stride <= MAX_INT64):
         raise index_error(f"Integer overflow computing offset for output dimension {at}.")
@@ -177,7 +173,7 @@ def _map_of_dimension(
 
 
 def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interval) -> OutputIndexMap:
-    """Make a map of an index array; one that varies along no dimension is a constant."""
+    """Return the map of an index array; an array of one element becomes a constant."""
     if array.size != 1:
         return OutputIndexMap._of_array(array, offset, stride, index_range)
     value = int(array.flat[0])
@@ -189,7 +185,7 @@ def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interva
 def _map_of_array(
     outer_domain: IndexDomain, outer: OutputIndexMap, domain: IndexDomain, inner_maps: Maps, empty: bool
 ) -> OutputIndexMap:
-    """Look up, in the outer map's index array, the elements that the inner transform asks for."""
+    """Take from the index array of an outer map the elements that the inner transform selects."""
     if empty:
         return OutputIndexMap._constant(0)
     array = outer._array
@@ -207,7 +203,7 @@ def _map_of_array(
 
 
 def _positions(outer: IndexDomain, dim: int, item: OutputIndexMap, domain: IndexDomain) -> IndexArray | int:
-    """Return where along one axis of an index array its elements are to be taken."""
+    """Return the positions along one axis of an index array that the inner transform selects."""
     origin = outer._lower[dim]
     if item._array is not None:
         lower, upper = _effective(outer, dim)

@@ -6,13 +6,15 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.intervals import (
     EXCLUSIVE_INFINITY,
     INFINITY,
     MAX_INT64,
     closed,
+    common_flags,
     half_open,
+    intersection,
     interval_text,
     sized,
 )
@@ -66,7 +68,7 @@ class Dim:
         form = _form(args, bounds)
         if form is None:
             shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in bounds.items())])
-            shown = shown.encode("utf-8", "backslashreplace").decode()  # keywords may hold what can't be printed
+            shown = shown.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be printed
             raise type_error(
                 "__init__(): incompatible constructor arguments: expected Dim(label=...), Dim(size, label=...), "
                 f"Dim(inclusive_min, exclusive_max) or Dim(inclusive_min=..., inclusive_max=...), not Dim({shown})"
@@ -127,14 +129,12 @@ class Dim:
             lower, upper = chosen._lower, chosen._upper
         else:
             lower, upper = min(self._lower, other._lower), max(self._upper, other._upper)
-        return Dim._make(lower, upper, *_flags(self, other, lower, upper), label)
+        return Dim._make(lower, upper, *common_flags(self._key()[:4], other._key()[:4], lower, upper), label)
 
     def intersect(self, other: Dim) -> Dim:
         """Return the indices that are in both."""
         label = merge_labels(self.label, other.label)
-        lower, upper = max(self._lower, other._lower), min(self._upper, other._upper)
-        flags = _flags(self, other, lower, upper)
-        return Dim._make(lower, max(lower, upper), *flags, label)
+        return Dim._make(*intersection(self._key()[:4], other._key()[:4]), label)
 
     def __contains__(self, other: int | Dim) -> bool:
         if isinstance(other, Dim):
@@ -163,17 +163,8 @@ class Dim:
 
     def __iter__(self) -> Iterator[int]:
         if not self.finite:
-            raise status("INVALID_ARGUMENT", "Cannot iterate over infinite interval")
+            raise invalid("Cannot iterate over infinite interval")
         return iter(range(self._lower, self._upper))
-
-    def __copy__(self) -> Dim:
-        return Dim._make(*self._key())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Dim:
-        return Dim._make(*self._key())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Dim._make, self._key())
 
     def __str__(self) -> str:
         text = interval_text(self._lower, self._upper, self.implicit_lower, self.implicit_upper)
@@ -195,26 +186,14 @@ class Dim:
 
 
 def merge_labels(first: str, second: str) -> str:
-    """Return the label of two, one of which may be empty."""
+    """Return the common label of two dimensions; an empty label agrees with any."""
     if first and second and first != second:
-        raise status("INVALID_ARGUMENT", "Dimension labels do not match")
+        raise invalid("Dimension labels do not match")
     return first or second
 
 
-def _flags(first: Dim, second: Dim, lower: int, upper: int) -> tuple[bool, bool]:
-    if first._lower == second._lower:
-        implicit_lower = first.implicit_lower and second.implicit_lower
-    else:
-        implicit_lower = (first if lower == first._lower else second).implicit_lower
-    if first._upper == second._upper:
-        implicit_upper = first.implicit_upper and second.implicit_upper
-    else:
-        implicit_upper = (first if upper == first._upper else second).implicit_upper
-    return implicit_lower, implicit_upper
-
-
 def _form(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[int, int, str | None, bool, bool] | None:
-    """Tell the constructor's forms apart: the bounds, the label and which bounds count as given; None if it is none."""
+    """Return the bounds, the label, and whether each bound was given; None if the arguments fit no form."""
     found = _bound(args, given, ("label",), ())
     if found is not None:
         return -INFINITY, EXCLUSIVE_INFINITY, found.get("label"), False, False
@@ -243,7 +222,7 @@ def _form(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[int, int, str |
 def _bound(
     args: tuple[Any, ...], given: dict[str, Any], positional: tuple[str, ...], keywords: tuple[str, ...]
 ) -> dict[str, Any] | None:
-    """Give arguments their names, if they are all of one form of the constructor and of its types."""
+    """Return arguments by name; None if they do not fit one form of the constructor and its types."""
     values = {**dict(zip(positional, args, strict=False)), **given}
     if len(args) > len(positional) or len(values) < len(args) + len(given) or set(values) - {*positional, *keywords}:
         return None

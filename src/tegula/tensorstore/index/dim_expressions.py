@@ -1,6 +1,6 @@
 """Dimension expressions: a selection of dimensions and a chain of operations on them, to index domains and arrays with.
 
-``d["x", "y"].translate_by[5][::2]`` is only a description until it stands between the brackets of something.
+``d["x", "y"].translate_by[5][::2]`` only describes the operations; ``array[...]`` with it carries them out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, index_error
 from tegula.tensorstore.index.composition import Maps, Transform, compose
-from tegula.tensorstore.index.dim_selections import Item, resolve, selection_items
+from tegula.tensorstore.index.dim_selections import Item, resolve, selection_items, slice_text
 from tegula.tensorstore.index.domain import Applicable, IndexDomain
 from tegula.tensorstore.index.indexing import index_selected
 from tegula.tensorstore.index.numpy_terms import Expression, Mode, parse_expression
@@ -25,7 +25,6 @@ from tegula.tensorstore.index.operations import (
     target_order,
 )
 from tegula.tensorstore.index.subscripts import Subscript, flags_argument, integers, strings
-from tegula.tensorstore.index.transform_json import identity_maps
 
 __all__ = ["DimExpression", "DimSelection", "d"]
 
@@ -33,7 +32,7 @@ Chosen = list[int]
 
 
 class Operation(ABC):
-    """One link of the chain."""
+    """One operation of a dimension expression."""
 
     @abstractmethod
     def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]: ...
@@ -120,23 +119,16 @@ class _Index(Operation):
 
     def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
         inner, chosen = index_selected(pair[0], self.expression, (), dims)
-        return _composed(pair, inner), chosen
+        return compose(pair, inner), chosen
 
     def start(self, pair: Transform, selection: tuple[Item, ...]) -> tuple[Transform, Chosen]:
-        """Apply it first in a chain, where it may add dimensions."""
+        """Apply it as the first operation, which may add dimensions."""
         inner, chosen = index_selected(pair[0], self.expression, selection, None)
-        return _composed(pair, inner), chosen
+        return compose(pair, inner), chosen
 
     def __str__(self) -> str:
         mode = "" if self.expression.mode == "default" else f".{self.expression.mode}"
         return f"{mode}{self.expression}"
-
-
-def _composed(pair: Transform, inner: Transform) -> Transform:
-    domain, maps = pair
-    if not maps and domain.rank:
-        return compose((domain, identity_maps(domain.rank)), inner)[0], ()
-    return compose(pair, inner)
 
 
 def _each(values: int | list[int | None] | None, dims: Chosen) -> list[int | None]:
@@ -156,18 +148,11 @@ def _vector_text(values: int | list[int | None] | None) -> str:
 def _selection_text(items: tuple[Item, ...]) -> str:
     if not items:
         return "()"
-    parts = []
-    for item in items:
-        if isinstance(item, slice):
-            start, stop = ("" if part is None else str(part) for part in (item.start, item.stop))
-            parts.append(f"{start}:{stop}" if item.step in (None, 1) else f"{start}:{stop}:{item.step}")
-        else:
-            parts.append(repr(item))
-    return ",".join(parts)
+    return ",".join([slice_text(item) if isinstance(item, slice) else repr(item) for item in items])
 
 
 class DimExpression(Applicable):
-    """Operations on some of the dimensions of whatever it will index; each property or index adds one.
+    """Operations on some dimensions of a domain or an array; each property or index adds one.
 
     Examples
     --------
@@ -256,18 +241,18 @@ class DimExpression(Applicable):
 
     @property
     def transpose(self) -> Subscript[DimExpression]:
-        """Put the dimensions at other places."""
+        """Move the dimensions to other positions."""
 
         return Subscript(self, "transpose", lambda key: self._then(_Transpose(selection_items(key))))
 
     @property
     def diagonal(self) -> DimExpression:
-        """Join the dimensions to one, which comes first."""
+        """Extract the diagonal of the dimensions as one, which comes first."""
         return self._then(_Diagonal())
 
     @property
     def mark_bounds_implicit(self) -> Subscript[DimExpression]:
-        """Say whether bounds are implicit."""
+        """Mark bounds as implicit or explicit."""
         return Subscript(self, "mark_bounds_implicit", lambda key: self._then(_MarkImplicit(*flags_argument(key))))
 
     def __eq__(self, other: object) -> bool:
@@ -311,7 +296,7 @@ class DimSelection(DimExpression):
 
 
 class _DimSelection:
-    """What ``d`` is: ``d[...]`` selects dimensions."""
+    """The type of ``d``: ``d[...]`` selects dimensions."""
 
     __iter__ = None
 

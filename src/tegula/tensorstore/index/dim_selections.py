@@ -1,4 +1,4 @@
-"""Which dimensions are meant: numbers, labels, slices of numbers, and sequences of these."""
+"""Selections of dimensions: numbers, labels, slices of numbers, and sequences of these."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tegula.tensorstore.errors import index_error, status, type_error
+from tegula.tensorstore.errors import index_error, invalid, type_error
 from tegula.tensorstore.json.binding import dump
 
-__all__ = ["Item", "resolve", "resolve_dimension", "selection_items"]
+__all__ = ["Item", "resolve", "resolve_dimension", "selection_items", "slice_text"]
 
 Item = int | str | slice
 
 
 def selection_items(argument: Any) -> tuple[Item, ...]:
-    """Read a selection of dimensions, nested sequences made flat."""
+    """Read a selection of dimensions; nested sequences are flattened."""
     items: list[Item] = []
     _collect(argument, items)
     return tuple(items)
@@ -47,7 +47,7 @@ def _collect(argument: Any, items: list[Item]) -> None:
 
 
 def resolve(items: Iterable[Item], rank: int, labels: Sequence[str]) -> list[int]:
-    """Return the numbers of the dimensions that are selected, each at most once."""
+    """Return the numbers of the selected dimensions; a dimension may be selected once only."""
     dims: list[int] = []
     for item in items:
         if isinstance(item, slice):
@@ -65,15 +65,28 @@ def resolve(items: Iterable[Item], rank: int, labels: Sequence[str]) -> list[int
         if len(dims) > rank:
             raise index_error(f"Number of dimensions ({len(dims)}) exceeds input rank ({rank}).")
         twice = [dim for at, dim in enumerate(dims) for other in dims[:at] if dim == other]
-        raise status("INVALID_ARGUMENT", f"Input dimensions {{{', '.join(map(str, twice))}}} specified more than once")
+        raise invalid(f"Input dimensions {{{', '.join(map(str, twice))}}} specified more than once")
     return dims
 
 
 def resolve_dimension(dim: int, rank: int) -> int:
-    """Return the number of a dimension that may be counted from the end."""
+    """Return the number of a dimension; a negative one counts from the end."""
     if not -rank <= dim < rank:
         raise index_error(f"Dimension index {dim} is outside valid range [-{rank}, {rank})")
     return dim + rank if dim < 0 else dim
+
+
+def slice_text(item: slice) -> str:
+    """Return a slice as it is written between brackets, without a step of 1.
+
+    Examples
+    --------
+    >>> slice_text(slice(1, None)), slice_text(slice(None, 5, 2))
+    ('1:', ':5:2')
+    """
+    step = None if item.step in (None, 1) else item.step
+    parts = [item.start, item.stop] if step is None else [item.start, item.stop, step]
+    return ":".join(["" if part is None else str(part) for part in parts])
 
 
 def _range(item: slice, rank: int) -> Iterable[int]:
@@ -91,7 +104,5 @@ def _range(item: slice, rank: int) -> Iterable[int]:
             )
         stop = item.stop + rank if item.stop < 0 else item.stop
     if (stop - start) * step < 0 and not (item.start is None and item.stop is None):
-        parts = ["" if part is None else str(part) for part in (item.start, item.stop)]
-        shown = ":".join(parts if step == 1 else [*parts, str(step)])
-        raise index_error(f"{shown} is not a valid range")
+        raise index_error(f"{slice_text(item)} is not a valid range")
     return range(start, stop, step)

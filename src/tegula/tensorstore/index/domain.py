@@ -7,10 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
-from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, status, type_error
+from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
 from tegula.tensorstore.index.dim import Dim, merge_labels
 from tegula.tensorstore.index.dim_selections import resolve, selection_items
-from tegula.tensorstore.index.domain_json import bounds_from_arguments, bounds_from_json, bounds_to_json, check_labels
+from tegula.tensorstore.index.domain_json import (
+    Parts,
+    bounds_from_arguments,
+    bounds_from_json,
+    bounds_to_json,
+    check_labels,
+)
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_INT64, shift
 from tegula.tensorstore.index.subscripts import Subscript, flags_argument, labels_argument, offsets_argument
 from tegula.tensorstore.json.values import to_json_value
@@ -19,7 +25,7 @@ __all__ = ["Applicable", "IndexDomain", "check_labels", "merge_domains"]
 
 
 class Applicable(ABC):
-    """What can be applied to a domain and the output maps over it: dimension expressions and transforms."""
+    """The base of what applies to a domain and the output maps over it: dimension expressions and transforms."""
 
     __slots__ = ()
 
@@ -28,16 +34,16 @@ class Applicable(ABC):
 
 
 class IndexDomain:
-    """A box of indices with a label per dimension; it never changes.
+    """A box of indices with a label for each dimension; immutable.
 
     Parameters
     ----------
     rank : int, optional
-        Number of dimensions, if nothing else tells it. A sequence of `Dim` here is the domain's dimensions.
+        Number of dimensions, if no other argument determines it. A sequence of `Dim` here is the domain's dimensions.
     inclusive_min, exclusive_max, inclusive_max, shape : sequence of int, optional
         The bounds: at most one of the last three.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Which bounds are implicit; by default those that are not given.
+        Whether each bound is implicit; by default the bounds that are not given are.
     labels : sequence of str, optional
         The dimensions' labels.
     json : Any, optional
@@ -86,36 +92,19 @@ class IndexDomain:
             "implicit_upper_bounds": implicit_upper_bounds,
             "labels": labels,
         }
+        # from JSON, from dimensions, or from bounds
         if json:
             if set(json) != {"json"} or any(value is not None for value in (*given.values(), dimensions)):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
-            made = IndexDomain._from_json(to_json_value(json["json"]))
+            try:
+                parts = bounds_from_json(to_json_value(json["json"]), "")
+            except StatusError as error:
+                raise annotate(error, "Error parsing index domain from JSON") from None
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
-            made = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))
+            parts = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._parts()
         else:
-            made = IndexDomain._make(*bounds_from_arguments(given))
-        self._set(*made._parts())
-
-    @classmethod
-    def _from_json(cls, json: Any) -> IndexDomain:
-        try:
-            members = dict(json) if isinstance(json, dict) else json
-            parts = bounds_from_json(members, "")
-        except StatusError as error:
-            raise annotate(error, "Error parsing index domain from JSON") from None
-        return cls._make(*parts)
-
-    def _set(
-        self,
-        lower: tuple[int, ...],
-        upper: tuple[int, ...],
-        implicit_lower: tuple[bool, ...],
-        implicit_upper: tuple[bool, ...],
-        labels: tuple[str, ...],
-    ) -> None:
-        self._lower, self._upper = lower, upper
-        self._implicit_lower, self._implicit_upper = implicit_lower, implicit_upper
-        self._labels = labels
+            parts = bounds_from_arguments(given)
+        self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels = parts
 
     @classmethod
     def _make(
@@ -146,9 +135,7 @@ class IndexDomain:
         rank = len(shape)
         return cls._make((0,) * rank, shape, (False,) * rank, implicit_upper or (False,) * rank, ("",) * rank)
 
-    def _parts(
-        self,
-    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...], tuple[bool, ...], tuple[str, ...]]:
+    def _parts(self) -> Parts:
         return self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels
 
     @property
@@ -156,20 +143,16 @@ class IndexDomain:
         """The number of dimensions."""
         return len(self._lower)
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self._lower)
+    ndim = rank
+    """The number of dimensions."""
 
     @property
     def inclusive_min(self) -> tuple[int, ...]:
         """The first index of each dimension."""
         return self._lower
 
-    @property
-    def origin(self) -> tuple[int, ...]:
-        """The first index of each dimension."""
-        return self._lower
+    origin = inclusive_min
+    """The first index of each dimension."""
 
     @property
     def exclusive_max(self) -> tuple[int, ...]:
@@ -188,7 +171,7 @@ class IndexDomain:
 
     @property
     def size(self) -> int:
-        """The number of elements; the largest 64-bit integer if there is no end to them."""
+        """The number of elements; the largest 64-bit integer if the domain is unbounded."""
         total = 1
         for lower, upper in zip(self._lower, self._upper, strict=True):
             total *= upper - lower
@@ -223,31 +206,31 @@ class IndexDomain:
             start = None if lower == -INFINITY else lower
             stop = None if upper == EXCLUSIVE_INFINITY else upper
             if (start is not None and start < 0) or (stop is not None and stop < 0):
-                raise status(
-                    "INVALID_ARGUMENT", f"Cannot convert domain {self} with negative bounds to index expression"
-                )
+                raise invalid(f"Cannot convert domain {self} with negative bounds to index expression")
             items.append(slice(start, stop))
         return tuple(items)
 
     @property
     def label(self) -> Subscript[IndexDomain]:
-        """``domain.label["x", "y"]`` has other labels."""
+        """``domain.label["x", "y"]`` is the domain with other labels."""
         return Subscript(self, "label", self._relabel)
 
     @property
     def translate_by(self) -> Subscript[IndexDomain]:
-        """``domain.translate_by[1, 2]`` is moved up by these offsets; None leaves a dimension alone."""
-        return Subscript(self, "translate_by", lambda argument: self._translate(argument, _by))
+        """``domain.translate_by[1, 2]`` is the domain moved up by these offsets; None keeps a dimension as it is."""
+        return Subscript(self, "translate_by", lambda argument: self._translate(argument, lambda amount, _: amount))
 
     @property
     def translate_backward_by(self) -> Subscript[IndexDomain]:
-        """``domain.translate_backward_by[1, 2]`` is moved down by these offsets."""
-        return Subscript(self, "translate_backward_by", lambda argument: self._translate(argument, _backward_by))
+        """``domain.translate_backward_by[1, 2]`` is the domain moved down by these offsets."""
+        return Subscript(
+            self, "translate_backward_by", lambda argument: self._translate(argument, lambda amount, _: -amount)
+        )
 
     @property
     def translate_to(self) -> Subscript[IndexDomain]:
-        """``domain.translate_to[1, 2]`` is moved so that it starts there."""
-        return Subscript(self, "translate_to", lambda argument: self._translate(argument, _to))
+        """``domain.translate_to[1, 2]`` is the domain moved to this origin."""
+        return Subscript(self, "translate_to", lambda argument: self._translate(argument, int.__sub__))
 
     @property
     def mark_bounds_implicit(self) -> Subscript[IndexDomain]:
@@ -265,10 +248,7 @@ class IndexDomain:
             return self.T
         dims = self._select(axes)
         if len(dims) != self.rank:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Number of dimensions ({len(dims)}) must equal input_rank ({self.rank}).",
-            )
+            raise invalid(f"Number of dimensions ({len(dims)}) must equal input_rank ({self.rank}).")
         return self._take(dims)
 
     def hull(self, other: IndexDomain) -> IndexDomain:
@@ -312,9 +292,6 @@ class IndexDomain:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IndexDomain:
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (IndexDomain._make, self._parts())
 
     def __repr__(self) -> str:
         return f"{{ {', '.join(map(str, self))} }}"
@@ -364,15 +341,12 @@ class IndexDomain:
 
     def _translate(self, argument: Any, offset_of: Callable[[int, int], int]) -> IndexDomain:
         amounts = offsets_argument(argument, len(self._lower))
-        return self._shifted(
+        return self._with(
             [
-                0 if amount is None else offset_of(amount, lower)
-                for amount, lower in zip(amounts, self._lower, strict=True)
+                shift(lower, upper, 0 if amount is None else offset_of(amount, lower))
+                for lower, upper, amount in zip(self._lower, self._upper, amounts, strict=True)
             ]
         )
-
-    def _shifted(self, offsets: Iterable[int]) -> IndexDomain:
-        return self._with([shift(*old) for old in zip(self._lower, self._upper, offsets, strict=True)])
 
     def _mark(self, argument: Any) -> IndexDomain:
         lower, upper = flags_argument(argument)
@@ -382,7 +356,7 @@ class IndexDomain:
         )
 
     def _sliced(self, other: IndexDomain) -> IndexDomain:
-        """Slice by another domain's bounds, dimensions matched by label or by position."""
+        """Return the domain sliced by the bounds of another one; dimensions match by label or by position."""
         dims, labels = match_domain(self, other)
         bounds = list(zip(self._lower, self._upper, strict=True))
         implicit_lower, implicit_upper = list(self._implicit_lower), list(self._implicit_upper)
@@ -401,7 +375,7 @@ class IndexDomain:
 
 
 def match_domain(target: IndexDomain, other: IndexDomain) -> tuple[list[int], list[str] | None]:
-    """Match each dimension of a domain that slices to one of the target; also tells the labels if they are new."""
+    """Return the target dimension for each dimension of a slicing domain, and the labels if they are new."""
     target_labelled, other_labelled = any(target._labels), any(other._labels)
     rank, other_rank = target.rank, other.rank
     if not (target_labelled and other_labelled):
@@ -430,7 +404,7 @@ def match_domain(target: IndexDomain, other: IndexDomain) -> tuple[list[int], li
 
 
 def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
-    """Return the domain that agrees with both: an implicit infinite bound agrees with any, an empty label too.
+    """Return the domain that agrees with both; an implicit infinite bound and an empty label agree with any.
 
     Raises
     ------
@@ -443,7 +417,7 @@ def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
 def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable[[Dim, Dim], Dim]) -> IndexDomain:
     try:
         if first.rank != second.rank:
-            raise status("INVALID_ARGUMENT", "Ranks do not match")
+            raise invalid("Ranks do not match")
         dims = []
         for dim, pair in enumerate(zip(first, second, strict=True)):
             try:
@@ -470,7 +444,7 @@ def _merge_dims(first: Dim, second: Dim) -> Dim:
         EXCLUSIVE_INFINITY,
     )
     if lower > upper:
-        raise status("INVALID_ARGUMENT", f"({lower}, {upper - 1}) do not specify a valid closed index interval")
+        raise invalid(f"({lower}, {upper - 1}) do not specify a valid closed index interval")
     return Dim._make(lower, upper, implicit_lower, implicit_upper, label)
 
 
@@ -481,7 +455,7 @@ def _merge_bound(name: str, first: tuple[int, bool], second: tuple[int, bool], i
         return second
     if second == (infinite, True):
         return first
-    raise status("INVALID_ARGUMENT", f"{name} bounds do not match")
+    raise invalid(f"{name} bounds do not match")
 
 
 def _of_dimensions(dimensions: Iterable[Dim]) -> IndexDomain:
@@ -489,24 +463,6 @@ def _of_dimensions(dimensions: Iterable[Dim]) -> IndexDomain:
     if not all(isinstance(dim, Dim) for dim in dims):
         raise type_error("__init__(): incompatible constructor arguments: expected a rank or a sequence of Dim")
     if len(dims) > 32:
-        raise status("INVALID_ARGUMENT", f"Invalid rank: {len(dims)}")
+        raise invalid(f"Invalid rank: {len(dims)}")
     check_labels(dim.label for dim in dims)
-    return IndexDomain._make(
-        tuple([dim.inclusive_min for dim in dims]),
-        tuple([dim.exclusive_max for dim in dims]),
-        tuple([dim.implicit_lower for dim in dims]),
-        tuple([dim.implicit_upper for dim in dims]),
-        tuple([dim.label for dim in dims]),
-    )
-
-
-def _by(amount: int, lower: int) -> int:
-    return amount
-
-
-def _backward_by(amount: int, lower: int) -> int:
-    return -amount
-
-
-def _to(amount: int, lower: int) -> int:
-    return amount - lower
+    return IndexDomain._of_bounds([dim._key()[:4] for dim in dims], [dim.label for dim in dims])

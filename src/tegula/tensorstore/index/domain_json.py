@@ -1,12 +1,11 @@
-"""The bounds and labels of a domain from keyword arguments, from JSON and back; also as a transform's input domain."""
+"""Bounds and labels of a domain, or of the input domain of a transform: from keyword arguments, from JSON and back."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.intervals import (
     EXCLUSIVE_INFINITY,
     INFINITY,
@@ -17,7 +16,8 @@ from tegula.tensorstore.index.intervals import (
     sized,
 )
 from tegula.tensorstore.index.intervals import closed as closed_interval
-from tegula.tensorstore.json.binding import array, dump, expected, integer, known_only, obj, string
+from tegula.tensorstore.json.arguments import int_argument
+from tegula.tensorstore.json.binding import array, array_of, dump, expected, integer, known_only, obj, string, take
 
 __all__ = ["Parts", "bounds_from_arguments", "bounds_from_json", "bounds_to_json", "check_labels"]
 
@@ -30,6 +30,9 @@ _MAKE: dict[str, Callable[[int, int], Interval]] = {
 }
 
 
+T = TypeVar("T")
+_ORDER = "inclusive_min implicit_lower_bounds exclusive_max inclusive_max shape implicit_upper_bounds labels".split()
+"""The order in which arguments are checked."""
 _LIMITS = {
     "inclusive_min": (-INFINITY, MAX_INT64),
     "inclusive_max": (-MAX_INT64 - 1, INFINITY),
@@ -38,37 +41,33 @@ _LIMITS = {
 
 
 def bounds_from_arguments(given: dict[str, Any], prefix: str = "") -> Parts:
-    """Work out a domain's parts from keyword arguments, None for those not given."""
+    """Return the bounds and labels that keyword arguments give; None stands for an argument that is missing."""
     rank: int | None = None
     source = f"{prefix}rank"
     if given["rank"] is not None:
-        rank = _index(given["rank"])
+        rank = int_argument(given["rank"])
         if not 0 <= rank <= MAX_RANK:
-            raise status("INVALID_ARGUMENT", f"Invalid {source}: {rank}")
+            raise invalid(f"Invalid {source}: {rank}")
     vectors: dict[str, list[Any]] = {}
     uppers = [name for name in ("exclusive_max", "inclusive_max", "shape") if given[name] is not None]
-    order = ("inclusive_min", "exclusive_max", "inclusive_max", "shape", "labels")
-    for name in (*order[:1], "implicit_lower_bounds", *order[1:4], "implicit_upper_bounds", "labels"):
+    for name in _ORDER:
         if given[name] is None:
             continue
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
         if len(uppers) > 1 and name == uppers[1]:
-            raise status("INVALID_ARGUMENT", f"Cannot specify both `{prefix}{uppers[0]}` and `{prefix}{uppers[1]}`")
+            raise invalid(f"Cannot specify both `{prefix}{uppers[0]}` and `{prefix}{uppers[1]}`")
         vectors[name] = _vector(given[name], name)
         length = len(vectors[name])
         if length > MAX_RANK:
-            raise status(
-                "INVALID_ARGUMENT", f"Rank specified by `{shown}` ({length}) exceeds maximum rank of {MAX_RANK}"
-            )
+            raise invalid(f"Rank specified by `{shown}` ({length}) exceeds maximum rank of {MAX_RANK}")
         if rank is not None and length != rank:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Rank specified by `{shown}` ({length}) does not match rank specified by `{source}` ({rank})",
+            raise invalid(
+                f"Rank specified by `{shown}` ({length}) does not match rank specified by `{source}` ({rank})"
             )
         if rank is None:
             rank, source = length, shown
     if rank is None:
-        raise status("INVALID_ARGUMENT", f"Must specify `{prefix}rank`")
+        raise invalid(f"Must specify `{prefix}rank`")
     check_labels(vectors.get("labels", ()))
     return _parts(rank, vectors)
 
@@ -83,7 +82,7 @@ def check_labels(labels: Iterable[str]) -> None:
         seen.add(label)
     if twice:
         shown = ", ".join(dump(label) for label in sorted(twice))
-        raise status("INVALID_ARGUMENT", f"Dimension label(s) {shown} not unique")
+        raise invalid(f"Dimension label(s) {shown} not unique")
 
 
 def _parts(rank: int, vectors: dict[str, list[Any]]) -> Parts:
@@ -116,46 +115,34 @@ def _vector(value: Any, name: str) -> list[Any]:
         if isinstance(value, str) or not all(item is None or isinstance(item, str) for item in items):
             raise type_error("__init__(): incompatible constructor arguments: labels must be strings or None")
         return [item or "" for item in items]
-    return [bool(item) for item in items] if name.startswith("implicit") else [_index(item) for item in items]
+    return [bool(item) for item in items] if name.startswith("implicit") else [int_argument(item) for item in items]
 
 
-def _index(value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = MAX_INT64 + 1
-    if abs(number) > MAX_INT64:
-        raise type_error(f"__init__(): incompatible constructor arguments: expected an integer, not {value!r}")
-    return number
-
-
-def bounds_from_json(json: Any, prefix: str, rest: Callable[[dict[str, Any], int], None] | None = None) -> Parts:
-    """Read a domain's parts from JSON; ``rest`` takes the members that are not the domain's."""
+def bounds_from_json(json: Any, prefix: str) -> Parts:
+    """Read bounds and labels from JSON whose member names begin with a prefix."""
     members = obj(json)
-    rank = _member(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
+    rank = take(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
     vectors: dict[str, list[Any]] = {}
     lower = _pairs(members, f"{prefix}inclusive_min", rank, "-inf")
     rank = len(lower) if lower is not None else rank
     names = [name for name in ("shape", "inclusive_max", "exclusive_max") if f"{prefix}{name}" in members]
     if len(names) > 1:
         shown = ", ".join(f'"{prefix}{name}"' for name in ("shape", "inclusive_max", "exclusive_max"))
-        raise status("INVALID_ARGUMENT", f"At most one of {shown} members is allowed")
+        raise invalid(f"At most one of {shown} members is allowed")
     upper = _pairs(members, f"{prefix}{names[0]}", rank, "+inf") if names else None
     rank = len(upper) if upper is not None else rank
     vectors.update(_split(lower, "inclusive_min", "implicit_lower_bounds"))
     vectors.update(_split(upper, names[0] if names else "", "implicit_upper_bounds"))
     if names:
         vectors[names[0]] = [_unbounded(names[0], value, vectors, at) for at, value in enumerate(vectors[names[0]])]
-    labels = _member(members, f"{prefix}labels", lambda value: _labels(value, rank))
+    labels = take(members, f"{prefix}labels", lambda value: _labels(value, rank))
     rank = len(labels) if labels is not None else rank
     if labels is not None:
         vectors["labels"] = labels
     if rank is None:
         every = ("rank", "inclusive_min", "shape", "inclusive_max", "exclusive_max", "labels")
         shown = ", ".join(f'"{prefix}{name}"' for name in every)
-        raise status("INVALID_ARGUMENT", f"At least one of {shown} members must be specified")
-    if rest is not None:
-        rest(members, rank)
+        raise invalid(f"At least one of {shown} members must be specified")
     known_only(members)
     return _parts(rank, vectors)
 
@@ -178,7 +165,7 @@ def _split(pairs: list[tuple[int | None, bool]] | None, name: str, flags: str) -
 
 def _pairs(members: dict[str, Any], name: str, rank: int | None, infinite: str) -> list[tuple[int | None, bool]] | None:
     limits = next((found for ending, found in _LIMITS.items() if name.endswith(ending)), (-MAX_INT64 - 1, MAX_INT64))
-    found: list[tuple[int | None, bool]] | None = _member(
+    found: list[tuple[int | None, bool]] | None = take(
         members, name, lambda value: _items(value, rank, lambda item: _pair(item, infinite, limits))
     )
     return found
@@ -192,12 +179,11 @@ def _pair(value: Any, infinite: str, limits: tuple[int, int]) -> tuple[int | Non
         value = value[0]
     if value == infinite:
         return None, implicit
+    what = f'64-bit signed integer or "{infinite}"'
     try:
-        if isinstance(value, str):
-            return integer(int(value), *limits), implicit
-        return integer(value, *limits), implicit
-    except (StatusError, ValueError):
-        raise expected(f'64-bit signed integer or "{infinite}"', value) from None
+        return integer(int(value) if isinstance(value, str) else value, *limits, what), implicit
+    except ValueError:
+        raise expected(what, value) from None
 
 
 def _labels(value: Any, rank: int | None) -> list[str]:
@@ -206,32 +192,15 @@ def _labels(value: Any, rank: int | None) -> list[str]:
     return labels
 
 
-def _items(value: Any, rank: int | None, read: Callable[[Any], Any]) -> list[Any]:
-    items = array(value)
-    if rank is None and len(items) > MAX_RANK:
-        raise status("INVALID_ARGUMENT", f"Rank {len(items)} is outside valid range [0, {MAX_RANK}]")
-    array(items, rank)
-    made = []
-    for position, item in enumerate(items):
-        try:
-            made.append(read(item))
-        except StatusError as error:
-            raise annotate(error, f"Error parsing value at position {position}") from None
-    return made
-
-
-def _member(members: dict[str, Any], name: str, read: Callable[[Any], Any]) -> Any:
-    if name not in members:
-        return None
-    value = members.pop(name)
-    try:
-        return read(value)
-    except StatusError as error:
-        raise annotate(error, f"Error parsing object member {dump(name)}") from None
+def _items(value: Any, rank: int | None, read: Callable[[Any], T]) -> list[T]:
+    count = len(array(value, rank))
+    if count > MAX_RANK:
+        raise invalid(f"Rank {count} is outside valid range [0, {MAX_RANK}]")
+    return array_of(value, read)
 
 
 def bounds_to_json(parts: Parts, prefix: str) -> dict[str, Any]:
-    """Write a domain's parts, leaving out what is implied."""
+    """Convert bounds and labels to JSON; defaults are left out."""
     lower, upper, implicit_lower, implicit_upper, labels = parts
     document: dict[str, Any] = {}
     lower_json = _bounds_json(lower, implicit_lower, -INFINITY, "-inf")

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 
 from tegula.tensorstore.errors import index_error
 from tegula.tensorstore.index.composition import Transform
-from tegula.tensorstore.index.dim_selections import Item, resolve
+from tegula.tensorstore.index.dim_selections import Item, resolve, slice_text
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.numpy_terms import Arrays, Expression, Term
-from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.numpy_terms import Expression, Term, taken
 from tegula.tensorstore.index.plan import NEW, NOTHING, Plan
-from tegula.tensorstore.index.slicing import Bounds, slice_bounds
 
 __all__ = ["index_directly", "index_selected"]
 
@@ -25,21 +23,19 @@ _ALL = slice(None)
 
 def index_directly(domain: IndexDomain, expression: Expression) -> Transform:
     """Return the transform that indexes all dimensions in order."""
-    count = expression.dimensions
+    required = expression.dimensions
     rank = len(domain._lower)
-    if count > rank:
+    if required > rank:
         raise index_error(
-            f"Indexing expression requires {count} dimensions, and cannot be applied to a domain of rank {rank}"
+            f"Indexing expression requires {required} dimensions, and cannot be applied to a domain of rank {rank}"
         )
-    terms = _expanded(expression.terms, rank - count)
-    if all(type(term) is int or type(term) is slice for term in terms):
-        return _basic(domain, terms)
+    terms = _expanded(expression.terms, rank - required)
     plan = Plan(domain, expression, [])
     dims = iter(range(rank))
     for term in terms:
-        taken = _taken(term)
+        count = taken(term)
         at = len(plan.slots)
-        plan.slots += [next(dims) for _ in range(taken)] if taken else [NEW if term is None else NOTHING]
+        plan.slots += [next(dims) for _ in range(count)] if count else [NEW if term is None else NOTHING]
         plan.add(term, list(range(at, len(plan.slots))))
     return plan.transform()
 
@@ -47,14 +43,14 @@ def index_directly(domain: IndexDomain, expression: Expression) -> Transform:
 def index_selected(
     domain: IndexDomain, expression: Expression, selection: Sequence[Item], dims: list[int] | None
 ) -> tuple[Transform, list[int]]:
-    """Return the transform that indexes selected dimensions, and which dimensions are then selected.
+    """Return the transform that indexes selected dimensions, and the dimensions that are selected afterwards.
 
     Parameters
     ----------
     selection : sequence of int, str or slice
-        The dimensions, in the order of the terms; for new ones, where they are to be.
+        The dimensions in the order of the terms; for new ones, their positions in the result.
     dims : list of int, optional
-        The numbers of the dimensions instead, in the later operations of a chain.
+        The numbers of the dimensions, for the second and later operations of a chain.
     """
     slots = list(range(domain.rank))
     if dims is None:
@@ -63,7 +59,7 @@ def index_selected(
     plan = Plan(domain, expression, slots)
     rest = iter(dims)
     for term in terms:
-        plan.add(term, [next(rest) for _ in range(1 if term is None else _taken(term))])
+        plan.add(term, [next(rest) for _ in range(1 if term is None else taken(term))])
     return plan.transform(), plan.selected()
 
 
@@ -72,50 +68,27 @@ def _for_selection(expression: Expression, selected: int) -> tuple[Term, ...]:
     terms = expression.terms
     if expression.scalar:
         return terms * selected
-    count = sum([1 if term is None else _taken(term) for term in terms])
+    count = sum([1 if term is None else taken(term) for term in terms])
     if count > selected or (count < selected and ... not in terms):
         raise index_error(f"Indexing expression requires {count} dimensions but selection has {selected} dimensions")
     return _expanded(terms, selected - count) if ... in terms else terms
 
 
-def _taken(term: Term) -> int:
-    """How many old dimensions a term takes."""
-    if type(term) is Arrays:
-        return len(term.arrays)
-    return 0 if term is None or term is ... else 1
-
-
 def _expanded(terms: tuple[Term, ...], missing: int) -> tuple[Term, ...]:
-    """Put a full slice for each dimension that an ellipsis, at the end if there is none, stands for."""
+    """Replace the ellipsis, or the end if there is none, by a full slice for each dimension it stands for."""
     for at, term in enumerate(terms):
         if term is ...:
             return (*terms[:at], *([_ALL] * missing), *terms[at + 1 :])
     return terms + (_ALL,) * missing if missing else terms
 
 
-def _basic(domain: IndexDomain, terms: Sequence[Term]) -> Transform:
-    """Apply integers and slices only: what views are made of most."""
-    old = zip(domain._lower, domain._upper, domain._implicit_lower, domain._implicit_upper, strict=True)
-    maps: list[OutputIndexMap] = []
-    kept: list[Bounds] = []
-    labels: list[str] = []
-    for dim, (bounds, term) in enumerate(zip(old, terms, strict=True)):
-        if isinstance(term, slice):
-            new, offset, stride = slice_bounds(bounds, term, dim)
-            maps.append(OutputIndexMap._single(len(kept), offset, stride))
-            kept.append(new)
-            labels.append(domain._labels[dim])
-        elif isinstance(term, int):
-            maps.append(OutputIndexMap._constant(term))
-    return IndexDomain._of_bounds(kept, labels), tuple(maps)
-
-
 def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Item]) -> tuple[list[int], list[int]]:
-    """Resolve the selection of the first operation, which may have new dimensions in it.
+    """Resolve the selection of the first operation, which may add dimensions.
 
-    Numbers are those that the dimensions will have together with the new ones. Returns the selected numbers, and for
-    every number which old dimension it will be, or that it is new.
+    Dimensions are numbered as they will be after new ones have been added. Returns the selected numbers, and for each
+    number the old dimension, or `NEW`.
     """
+    # count the new dimensions: terms that are None, or with None alone, all selected numbers
     new_only = expression.scalar and None in expression.terms
     if new_only:
         added = sum([_new_count(item) for item in selection if not isinstance(item, str)])
@@ -124,6 +97,7 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
     else:
         added = sum([term is None for term in expression.terms])
     rank = domain.rank + added
+    # resolve numbers among all dimensions; labels stay, as their numbers depend on the new dimensions
     flat: list[int | str] = []
     for item in selection:
         if isinstance(item, str):
@@ -135,6 +109,7 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
     if twice:
         every = f"Input dimensions {{{', '.join(map(str, twice))}}}"
         raise index_error(f"{every if new_only else f'Dimension {twice[0]}'} specified more than once")
+    # number the old dimensions around the new ones, and resolve the labels
     new = _new_numbers(_for_selection(expression, len(flat)), flat)
     rest = iter(range(domain.rank))
     slots = [NEW if number in new else next(rest, NOTHING) for number in range(rank)]
@@ -151,12 +126,12 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
 
 
 def _new_numbers(terms: Sequence[Term], flat: Sequence[int | str]) -> list[int]:
-    """Return the numbers that are selected for new dimensions."""
+    """Return the numbers at which new dimensions are added."""
     new: list[int] = []
     at = 0
     for term in terms:
         if term is not None:
-            at += _taken(term)
+            at += taken(term)
             continue
         if at < len(flat):
             number = flat[at]
@@ -168,7 +143,7 @@ def _new_numbers(terms: Sequence[Term], flat: Sequence[int | str]) -> list[int]:
 
 
 def _new_count(item: int | slice) -> int:
-    """Tell how many new dimensions a number or a range of numbers is meant for."""
+    """Return the count of new dimensions that a number or a range of numbers stands for."""
     if isinstance(item, int):
         return 1
     step = 1 if item.step is None else item.step
@@ -178,6 +153,5 @@ def _new_count(item: int | slice) -> int:
     elif stop is None and start is not None and (start < 0) == (step > 0):
         stop = 0 if step > 0 else -1
     elif start is None or stop is None or (start < 0) != (stop < 0):
-        parts = ["" if part is None else str(part) for part in (start, stop, *([] if step == 1 else [step]))]
-        raise index_error(f"`{':'.join(parts)}` is not a valid specification for new dimensions")
+        raise index_error(f"`{slice_text(item)}` is not a valid specification for new dimensions")
     return len(range(start, stop, step))

@@ -1,20 +1,23 @@
-"""Arithmetic on index intervals, kept as ``(lower, upper)`` with an exclusive upper bound, and their limits."""
+"""Arithmetic on index intervals ``(lower, upper)`` with an exclusive upper bound, and the limits of indices."""
 
 from __future__ import annotations
 
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.errors import invalid
 
 __all__ = [
     "EXCLUSIVE_INFINITY",
     "INFINITY",
     "MAX_INT64",
     "MAX_RANK",
+    "Bounds",
     "Interval",
     "affine_domain",
     "bound_text",
     "ceil_ratio",
     "closed",
+    "common_flags",
     "half_open",
+    "intersection",
     "interval_text",
     "shift",
     "sized",
@@ -22,6 +25,8 @@ __all__ = [
 ]
 
 Interval = tuple[int, int]
+Bounds = tuple[int, int, bool, bool]
+"""An interval, and whether each of its bounds is implicit."""
 
 INFINITY = 2**62 - 1
 EXCLUSIVE_INFINITY = 2**62
@@ -32,43 +37,56 @@ MAX_RANK = 32
 def half_open(lower: int, upper: int) -> Interval:
     """Check the bounds of ``[lower, upper)``."""
     if not (-INFINITY <= lower < INFINITY and -INFINITY + 1 < upper <= EXCLUSIVE_INFINITY and lower <= upper):
-        raise status("INVALID_ARGUMENT", f"({lower}, {upper}) do not specify a valid half-open index interval")
+        raise invalid(f"({lower}, {upper}) do not specify a valid half-open index interval")
     return lower, upper
 
 
 def closed(lower: int, last: int) -> Interval:
     """Check the bounds of ``[lower, last]``; the result is half-open like all others."""
     if not (-INFINITY <= lower < INFINITY and -INFINITY < last <= INFINITY and lower <= last + 1):
-        raise status("INVALID_ARGUMENT", f"({lower}, {last}) do not specify a valid closed index interval")
+        raise invalid(f"({lower}, {last}) do not specify a valid closed index interval")
     return lower, last + 1
 
 
 def sized(lower: int, size: int) -> Interval:
-    """Check the interval of ``size`` indices that starts at ``lower``; the largest size means without end."""
+    """Check the interval of ``size`` indices that starts at ``lower``; the largest size stands for an unbounded one."""
     if size == MAX_INT64:
         return half_open(lower, EXCLUSIVE_INFINITY)
     upper = lower + size
     if not (-INFINITY <= lower < INFINITY and size >= 0 and -INFINITY + 1 < upper <= EXCLUSIVE_INFINITY):
-        raise status("INVALID_ARGUMENT", f"({lower}, {size}) do not specify a valid sized index interval")
+        raise invalid(f"({lower}, {size}) do not specify a valid sized index interval")
     return lower, upper
 
 
+def intersection(first: Bounds, second: Bounds) -> Bounds:
+    """Return the indices that are in both."""
+    lower, upper = max(first[0], second[0]), min(first[1], second[1])
+    return lower, max(lower, upper), *common_flags(first, second, lower, upper)
+
+
+def common_flags(first: Bounds, second: Bounds, lower: int, upper: int) -> tuple[bool, bool]:
+    """Return whether bounds that come from two intervals are implicit: from both only if they are so in both."""
+    implicit_lower = first[2] and second[2] if first[0] == second[0] else (first if lower == first[0] else second)[2]
+    implicit_upper = first[3] and second[3] if first[1] == second[1] else (first if upper == first[1] else second)[3]
+    return implicit_lower, implicit_upper
+
+
 def bound_text(bound: int) -> str:
-    """Write a bound, or how it is without end."""
+    """Return a bound as text; ``-inf`` and ``+inf`` for infinite ones."""
     if bound <= -INFINITY:
         return "-inf"
     return "+inf" if bound >= EXCLUSIVE_INFINITY else str(bound)
 
 
 def interval_text(lower: int, upper: int, implicit_lower: bool = False, implicit_upper: bool = False) -> str:
-    """Write an interval: an implicit bound has a star."""
+    """Return an interval as text; an implicit bound has a star."""
     opening = "(" if lower == -INFINITY else "["
     stars = "*" if implicit_lower else "", "*" if implicit_upper else ""
     return f"{opening}{bound_text(lower)}{stars[0]}, {bound_text(upper)}{stars[1]})"
 
 
 def shift(lower: int, upper: int, offset: int) -> Interval:
-    """Move an interval; a bound without end stays so."""
+    """Move an interval; an infinite bound stays infinite."""
     new = (
         lower if lower == -INFINITY else lower + offset,
         upper if upper == EXCLUSIVE_INFINITY else upper + offset,
@@ -76,9 +94,7 @@ def shift(lower: int, upper: int, offset: int) -> Interval:
     if not (-INFINITY <= new[0] < INFINITY and -INFINITY < new[1] <= EXCLUSIVE_INFINITY) or (
         lower != -INFINITY and new[0] == -INFINITY
     ):
-        raise status(
-            "INVALID_ARGUMENT", f"{interval_text(lower, upper)} + {offset} is outside valid range {FINITE_RANGE}"
-        )
+        raise invalid(f"{interval_text(lower, upper)} + {offset} is outside valid range {FINITE_RANGE}")
     return new
 
 
@@ -107,9 +123,8 @@ def affine_domain(interval: Interval, offset: int, stride: int) -> Interval:
     if interval[0] == interval[1]:
         start = stop = ceil_ratio(interval[0] - offset, stride)
     if not (-INFINITY <= start < INFINITY and -INFINITY < stop <= EXCLUSIVE_INFINITY):
-        raise status(
-            "INVALID_ARGUMENT",
+        raise invalid(
             f"Integer overflow propagating range {interval_text(*interval)} through inverse affine transform "
-            f"with offset {offset} and multiplier {stride}",
+            f"with offset {offset} and multiplier {stride}"
         )
     return start, max(start, stop)

@@ -1,4 +1,4 @@
-"""Reading NumPy-like index expressions: which terms there are, and how many dimensions each takes."""
+"""NumPy-like index expressions: their terms, and the number of dimensions that each takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
 from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.index.output_maps import IndexArray
 
-__all__ = ["Arrays", "Expression", "Mode", "Term", "newaxis", "parse_expression", "rank_error"]
+__all__ = ["Arrays", "Expression", "Mode", "Term", "newaxis", "parse_expression", "rank_error", "taken"]
 
 newaxis = None
 
@@ -27,7 +27,7 @@ _INVALID = (
 
 
 class Arrays:
-    """Index arrays that share their axes: one array of integers, or where the elements of a mask are true."""
+    """Index arrays with common axes: one array of integers, or the positions of the true elements of a mask."""
 
     __slots__ = ("arrays", "given", "shape")
 
@@ -51,6 +51,13 @@ class Arrays:
 Term = int | slice | Arrays | EllipsisType | None
 
 
+def taken(term: Term) -> int:
+    """Return the number of dimensions that a term takes; an ellipsis takes none here."""
+    if type(term) is Arrays:
+        return len(term.arrays)
+    return 0 if term is None or term is ... else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """An index expression.
@@ -58,11 +65,11 @@ class Expression:
     Attributes
     ----------
     scalar : bool
-        It is one integer, slice or None, which is meant for every selected dimension.
+        Whether it is one integer, slice or None, which applies to every selected dimension.
     shape : tuple of int
-        What the arrays broadcast to; in the mode ``"oindex"`` they don't.
+        The shape that the arrays broadcast to; empty in the mode ``"oindex"``.
     apart : bool
-        There are arrays, with a slice, an ellipsis or None between them.
+        Whether there is a slice, an ellipsis or None between the arrays.
     """
 
     terms: tuple[Term, ...]
@@ -77,27 +84,22 @@ class Expression:
 
     @property
     def dimensions(self) -> int:
-        """How many dimensions the terms take, not counting an ellipsis."""
-        return sum(
-            [
-                len(term.arrays) if isinstance(term, Arrays) else int(term is not None and term is not ...)
-                for term in self.terms
-            ]
-        )
+        """Number of dimensions that the terms take, without those of an ellipsis."""
+        return sum([taken(term) for term in self.terms])
 
 
 def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "direct") -> Expression:
-    """Read what stands between the brackets.
+    """Read the expression between the brackets.
 
     Parameters
     ----------
     usage : {"direct", "first", "chained"}
-        Whether it indexes something itself, or is an operation of a dimension expression.
+        Whether it indexes an object directly, or is the first or a later operation of a dimension expression.
 
     Raises
     ------
     IndexError, TypeError
-        If something there is no index.
+        If a term is not a valid index.
     """
     if type(argument) is tuple:
         return _parse_terms(argument, mode, usage)
@@ -162,7 +164,9 @@ def _terms(item: Any) -> tuple[Term, ...]:
         return (Arrays(found, found[0].shape, array),)
     if array.ndim == 0:
         return (int(array),)
-    made = array.astype(np.int64, casting="safe", copy=True) if array.dtype.kind == "i" else _from_unsigned(array)
+    if array.dtype == np.uint64:
+        raise type_error("Cannot cast array data from dtype('uint64') to dtype('int64') according to the rule 'safe'")
+    made = array.astype(np.int64)
     made.flags.writeable = False
     return (Arrays((made,), made.shape, made),)
 
@@ -172,12 +176,6 @@ def _integer(value: int) -> int:
         kind = "uint64" if 0 < value < 2**64 else "object"
         raise type_error(f"Cannot cast scalar from dtype('{kind}') to dtype('int64') according to the rule 'safe'")
     return value
-
-
-def _from_unsigned(array: Any) -> IndexArray:
-    if array.dtype.itemsize == 8:
-        raise type_error("Cannot cast array data from dtype('uint64') to dtype('int64') according to the rule 'safe'")
-    return np.asarray(array.astype(np.int64))
 
 
 def _array(item: Any) -> np.ndarray[Any, Any]:
@@ -199,7 +197,7 @@ def _array(item: Any) -> np.ndarray[Any, Any]:
 
 
 def rank_error(rank: int) -> IndexStatusError:
-    """Return the error for more dimensions than there can be."""
+    """Return the error for too many dimensions."""
     return index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
 
 
@@ -208,7 +206,7 @@ def _plain(item: slice) -> bool:
 
 
 def _slices(item: slice) -> tuple[slice, ...]:
-    """Read a slice; its parts may be sequences, one item for each of several dimensions."""
+    """Read a slice; its parts may be sequences with one item for each of several dimensions."""
     if _plain(item):
         start, stop, step = item.start, item.stop, item.step
         if all(part is None or type(part) is int for part in (start, stop, step)):

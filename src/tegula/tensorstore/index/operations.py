@@ -1,19 +1,19 @@
-"""Operations on selected dimensions of a transform's input domain: moving, striding, labelling, ordering, joining."""
+"""Operations on input dimensions of a transform: translation, striding, labels, transposition, diagonals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import StatusError, annotate, index_error, status
-from tegula.tensorstore.index.composition import Transform
+from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid, status
+from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.dim_selections import Item, resolve, resolve_dimension, selection_items
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.domain_json import check_labels
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, interval_text, shift
-from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 
 __all__ = ["diagonal", "mark_implicit", "moved", "relabelled", "reordered", "strided", "target_order", "transposed"]
 
@@ -21,7 +21,7 @@ _FINITE = interval_text(-INFINITY + 1, EXCLUSIVE_INFINITY - 1)
 
 
 def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
-    """Move dimensions ``by`` an amount, ``backward_by`` it, or ``to`` it; None leaves one where it is."""
+    """Move dimensions ``by`` an amount, ``backward_by`` it, or ``to`` an origin; None keeps a dimension as it is."""
     domain, maps = pair
     offsets = [0] * domain.rank
     for dim, amount in amounts.items():
@@ -30,30 +30,23 @@ def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Trans
         lower = domain._lower[dim]
         if how == "to":
             if lower == -INFINITY:
-                raise status(
-                    "INVALID_ARGUMENT",
-                    f"Interval {interval_text(lower, domain._upper[dim])} is not bounded below",
-                )
+                raise invalid(f"Interval {interval_text(lower, domain._upper[dim])} is not bounded below")
             if not -INFINITY < amount < INFINITY:
                 raise status("OUT_OF_RANGE", f"Origin {amount} is outside valid range {_FINITE}")
             offsets[dim] = amount - lower
         else:
             offsets[dim] = amount if how == "by" else -amount
     new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
-    return new, tuple(
-        [
-            item
-            if item._dimension is None or not offsets[item._dimension]
-            else OutputIndexMap._single(
-                item._dimension, item._offset - item._stride * offsets[item._dimension], item._stride
-            )
-            for item in maps
-        ]
-    )
+
+    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
+        offset = offsets[dim]
+        return OutputIndexMap._single(dim, item._offset - item._stride * offset, item._stride) if offset else item
+
+    return new, _changed(maps, single, lambda array: array)
 
 
 def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
-    """Keep of some dimensions the indices that are multiples of a stride, counted in strides."""
+    """Keep the indices of some dimensions that are multiples of a stride, divided by it."""
     domain, maps = pair
     bounds = list(zip(domain._lower, domain._upper, strict=True))
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
@@ -67,32 +60,40 @@ def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
         if stride < 0:
             lower_flags[dim], upper_flags[dim] = upper_flags[dim], lower_flags[dim]
     new = domain._with(bounds, lower_flags, upper_flags)
+
+    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(dim, item._offset, item._stride * strides.get(dim, 1))
+
+    return new, _changed(maps, single, lambda array: _strided_array(domain, new, array, strides))
+
+
+def _changed(
+    maps: Maps,
+    single: Callable[[OutputIndexMap, int], OutputIndexMap],
+    of_array: Callable[[IndexArray], IndexArray],
+) -> Maps:
+    """Change the maps that take an input dimension, and the index arrays of the others."""
     changed = []
     for item in maps:
         if item._dimension is not None:
-            stride = strides.get(item._dimension, 1)
-            changed.append(OutputIndexMap._single(item._dimension, item._offset, item._stride * stride))
+            changed.append(single(item, item._dimension))
         elif item._array is not None:
-            changed.append(_strided_array(domain, new, item, strides))
+            changed.append(OutputIndexMap._of_array(of_array(item._array), item._offset, item._stride, item._range))
         else:
             changed.append(item)
-    return new, tuple(changed)
+    return tuple(changed)
 
 
-def _strided_array(
-    old: IndexDomain, new: IndexDomain, item: OutputIndexMap, strides: Mapping[int, int]
-) -> OutputIndexMap:
-    array = item._array
-    assert array is not None
+def _strided_array(old: IndexDomain, new: IndexDomain, array: IndexArray, strides: Mapping[int, int]) -> IndexArray:
     for dim, stride in strides.items():
         if array.shape[dim] != 1:
             indices = np.arange(new._lower[dim], new._upper[dim]) * stride - old._lower[dim]
             array = array.take(indices, axis=dim)
-    return OutputIndexMap._of_array(array, item._offset, item._stride, item._range)
+    return array
 
 
 def relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
-    """Give dimensions other labels."""
+    """Change the labels of dimensions."""
     domain, maps = pair
     new = [labels.get(dim, label) for dim, label in enumerate(domain._labels)]
     check_labels(new)
@@ -100,17 +101,16 @@ def relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
 
 
 def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, upper: bool | None) -> Transform:
-    """Say whether bounds are implicit; None leaves them."""
+    """Mark bounds as implicit or explicit; None keeps them as they are."""
     domain, maps = pair
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
     for dim in dims:
         if lower or upper:
             for output, item in enumerate(maps):
                 if item._array is not None and item._array.shape[dim] != 1:
-                    raise status(
-                        "INVALID_ARGUMENT",
+                    raise invalid(
                         f"Cannot mark input dimension {dim} as having implicit bounds because it indexes "
-                        f"the index array map for output dimension {output}",
+                        f"the index array map for output dimension {output}"
                     )
         lower_flags[dim] = lower_flags[dim] if lower is None else lower
         upper_flags[dim] = upper_flags[dim] if upper is None else upper
@@ -121,16 +121,11 @@ def reordered(pair: Transform, dims: list[int]) -> Transform:
     """Put the dimensions in another order."""
     domain, maps = pair
     place = {dim: at for at, dim in enumerate(dims)}
-    changed = []
-    for item in maps:
-        if item._dimension is not None:
-            changed.append(OutputIndexMap._single(place[item._dimension], item._offset, item._stride))
-        elif item._array is not None:
-            array = item._array.transpose(dims)
-            changed.append(OutputIndexMap._of_array(array, item._offset, item._stride, item._range))
-        else:
-            changed.append(item)
-    return domain._take(dims), tuple(changed)
+
+    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(place[dim], item._offset, item._stride)
+
+    return domain._take(dims), _changed(maps, single, lambda array: array.transpose(dims))
 
 
 def transposed(pair: Transform, axes: Any = None) -> Transform:
@@ -140,14 +135,14 @@ def transposed(pair: Transform, axes: Any = None) -> Transform:
         return reordered(pair, list(range(domain.rank - 1, -1, -1)))
     dims = resolve(selection_items(axes), domain.rank, domain._labels)
     if len(dims) != domain.rank:
-        raise status("INVALID_ARGUMENT", f"Number of dimensions ({len(dims)}) must equal input_rank ({domain.rank}).")
+        raise invalid(f"Number of dimensions ({len(dims)}) must equal input_rank ({domain.rank}).")
     return reordered(pair, dims)
 
 
 def target_order(rank: int, dims: list[int], target: tuple[Item, ...]) -> tuple[list[int], list[int]]:
-    """Work out the order of all dimensions that puts some at target places; returns it and those places.
+    """Return the order of all dimensions that moves some of them to target positions, and these positions.
 
-    A single number is the place of the first, and the others follow it.
+    A single number is the position of the first of them, and the others follow it.
     """
     count = len(dims)
     places: list[int] = []
@@ -176,7 +171,7 @@ def _wrong_count(count: int, targets: int) -> StatusError:
 
 
 def diagonal(pair: Transform, dims: list[int]) -> Transform:
-    """Join dimensions to one, which comes first: the indices that are in all of them."""
+    """Replace dimensions by their diagonal, which comes first: the indices that all of them contain."""
     domain, maps = pair
     chosen = [domain._dim(dim) for dim in dims]
     lower = max([dim.inclusive_min for dim in chosen], default=-INFINITY)
@@ -191,22 +186,16 @@ def diagonal(pair: Transform, dims: list[int]) -> Transform:
         ("", *kept._labels),
     )
     place = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(rest)}
-    changed = []
-    for item in maps:
-        if item._dimension is not None:
-            changed.append(OutputIndexMap._single(place[item._dimension], item._offset, item._stride))
-        elif item._array is not None:
-            changed.append(_diagonal_array(domain, new, item, dims, rest))
-        else:
-            changed.append(item)
-    return new, tuple(changed)
+
+    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(place[dim], item._offset, item._stride)
+
+    return new, _changed(maps, single, lambda array: _diagonal_array(domain, new, array, dims, rest))
 
 
 def _diagonal_array(
-    old: IndexDomain, new: IndexDomain, item: OutputIndexMap, dims: list[int], rest: list[int]
-) -> OutputIndexMap:
-    array = item._array
-    assert array is not None
+    old: IndexDomain, new: IndexDomain, array: IndexArray, dims: list[int], rest: list[int]
+) -> IndexArray:
     indices = np.arange(new._lower[0], new._upper[0])
     array = array.transpose([*dims, *rest])
     picks = [
@@ -215,5 +204,4 @@ def _diagonal_array(
     ]
     if all(size == 1 for size in array.shape[: len(dims)]):
         picks = [np.zeros(1, np.int64) for _ in dims]
-    values = array[tuple(picks)] if dims else array[None]
-    return OutputIndexMap._of_array(values, item._offset, item._stride, item._range)
+    return array[tuple(picks)] if dims else array[None]

@@ -1,4 +1,4 @@
-"""How a transform computes one coordinate of its output space: a constant, an input dimension, or an index array."""
+"""Output index maps: each computes one output coordinate from a constant, an input dimension, or an index array."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tegula.tensorstore.errors import index_error, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, Interval, interval_text
+from tegula.tensorstore.json.arguments import int_argument
 
 __all__ = ["IndexArray", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "array_text"]
 
@@ -22,7 +23,7 @@ UNBOUNDED: Interval = (-INFINITY, EXCLUSIVE_INFINITY)
 
 
 class OutputIndexMethod(enum.Enum):
-    """Which kind of map it is."""
+    """The kinds of output index maps."""
 
     constant = 0
     single_input_dimension = 1
@@ -46,12 +47,12 @@ class OutputIndexMap:
     input_dimension : int, optional
         The input dimension to take the index from.
     index_array : array_like, optional
-        Or the array to take the index from; its axes are the input dimensions, those along which it does not vary of
-        size 1.
+        The array to take the index from, instead of an input dimension. Its axes are the input dimensions; it has size
+        1 along those on which the index does not depend.
     offset, stride : int, optional
         Applied to that index.
     index_range : Dim, optional
-        Which values in ``index_array`` are valid.
+        The values that are valid in ``index_array``.
 
     Examples
     --------
@@ -87,28 +88,24 @@ class OutputIndexMap:
                 "OutputIndexMap(index_array, offset, stride, index_range)"
             )
         given.update(members)
-        self._offset = _index(given.get("offset", 0))
-        self._stride = _index(given.get("stride", int(len(names) > 1)))
-        self._dimension = _index(given["input_dimension"]) if "input_dimension" in given else None
+        self._offset = int_argument(given.get("offset", 0))
+        self._stride = int_argument(given.get("stride", int(len(names) > 1)))
+        self._dimension = int_argument(given["input_dimension"]) if "input_dimension" in given else None
         self._array = _index_array(given["index_array"]) if "index_array" in given else None
         self._range = _range(given.get("index_range"))
 
     @classmethod
     def _constant(cls, offset: int) -> OutputIndexMap:
         self = cls.__new__(cls)
-        self._offset, self._stride, self._dimension, self._array, self._range = offset, 0, None, None, UNBOUNDED
+        self._offset, self._stride = offset, 0
+        self._dimension, self._array, self._range = None, None, UNBOUNDED
         return self
 
     @classmethod
     def _single(cls, dimension: int, offset: int = 0, stride: int = 1) -> OutputIndexMap:
         self = cls.__new__(cls)
-        self._offset, self._stride, self._dimension, self._array, self._range = (
-            offset,
-            stride,
-            dimension,
-            None,
-            UNBOUNDED,
-        )
+        self._offset, self._stride = offset, stride
+        self._dimension, self._array, self._range = dimension, None, UNBOUNDED
         return self
 
     @classmethod
@@ -116,30 +113,25 @@ class OutputIndexMap:
         cls, array: IndexArray, offset: int = 0, stride: int = 1, index_range: Interval = UNBOUNDED
     ) -> OutputIndexMap:
         self = cls.__new__(cls)
-        self._offset, self._stride, self._dimension, self._array, self._range = (
-            offset,
-            stride,
-            None,
-            array,
-            index_range,
-        )
+        self._offset, self._stride = offset, stride
+        self._dimension, self._array, self._range = None, array, index_range
         return self
 
     @property
     def method(self) -> OutputIndexMethod:
-        """Which kind of map it is."""
+        """The kind of the map."""
         if self._array is not None:
             return OutputIndexMethod.array
         return OutputIndexMethod.constant if self._dimension is None else OutputIndexMethod.single_input_dimension
 
     @property
     def offset(self) -> int:
-        """What is added."""
+        """The constant that is added."""
         return self._offset
 
     @property
     def stride(self) -> int | None:
-        """What the index is multiplied by; None for a constant."""
+        """The factor of the index; None for a constant."""
         return None if self._dimension is None and self._array is None else self._stride
 
     @property
@@ -154,7 +146,7 @@ class OutputIndexMap:
 
     @property
     def index_range(self) -> Dim | None:
-        """Which values in the index array are valid."""
+        """The values that are valid in the index array."""
         return None if self._array is None else Dim._make(*self._range, False, False, "")
 
     def _check_within(self, place: str = "") -> None:
@@ -180,13 +172,6 @@ class OutputIndexMap:
 
     def __hash__(self) -> int:
         return hash((self._offset, self.stride, self._dimension, self._range))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._array is not None:
-            return (OutputIndexMap._of_array, (self._array, self._offset, self._stride, self._range))
-        if self._dimension is not None:
-            return (OutputIndexMap._single, (self._dimension, self._offset, self._stride))
-        return (OutputIndexMap._constant, (self._offset,))
 
     def __repr__(self) -> str:
         if self._array is not None:
@@ -230,7 +215,7 @@ class OutputIndexMaps(tuple[OutputIndexMap, ...]):
 
 
 def array_text(array: IndexArray) -> str:
-    """Write an array with braces; of many items only the first and last few."""
+    """Return an array as text in braces; a large one is abbreviated."""
     return _nested_text(array, array.size > 1000)
 
 
@@ -241,15 +226,6 @@ def _nested_text(array: IndexArray, short: bool) -> str:
         first, last = ([_nested_text(item, short) for item in part] for part in (array[:3], array[-3:]))
         return f"{{{', '.join([*first, '...', *last])}}}"
     return f"{{{', '.join([_nested_text(item, short) for item in array])}}}"
-
-
-def _index(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise type_error(
-            f"__init__(): incompatible constructor arguments: expected an integer, not {value!r}"
-        ) from None
 
 
 def _index_array(value: ArrayLike) -> IndexArray:

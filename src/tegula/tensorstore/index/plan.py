@@ -1,14 +1,14 @@
-"""Laying out the terms of an index expression over the dimensions, to work out the resulting dimensions in order."""
+"""Plans of indexing: the terms of an index expression assigned to dimensions, and the dimensions that result."""
 
 from __future__ import annotations
 
 from tegula.tensorstore.errors import index_error
 from tegula.tensorstore.index.composition import Transform, is_explicitly_empty, without_arrays
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, MAX_RANK
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, MAX_RANK, Bounds
 from tegula.tensorstore.index.numpy_terms import Arrays, Expression, Term, rank_error
-from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
-from tegula.tensorstore.index.slicing import Bounds, slice_bounds
+from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.slicing import slice_bounds
 
 __all__ = ["NEW", "NOTHING", "Plan"]
 
@@ -17,9 +17,9 @@ NOTHING = -2
 
 
 class Plan:
-    """What becomes of each slot: an old dimension's number, `NEW`, or `NOTHING` where a mask without axes stands.
+    """An assignment of terms to slots: numbers of old dimensions, `NEW`, or `NOTHING` for a mask without axes.
 
-    Slots that get no term are kept as they are.
+    Slots without a term are kept as they are.
     """
 
     def __init__(self, domain: IndexDomain, expression: Expression, slots: list[int]) -> None:
@@ -32,7 +32,7 @@ class Plan:
         self.joint_start = -1
 
     def add(self, term: Term, slots: list[int]) -> None:
-        """Say which slots a term is for; a mask without axes that has none makes the arrays' dimensions come first."""
+        """Assign a term to slots; a mask that has none moves the dimensions of the arrays to the front."""
         if not slots:
             self.front = True
         if type(term) is Arrays and term.is_mask:
@@ -42,7 +42,7 @@ class Plan:
     def _check_mask(self, mask: Arrays, dims: list[int]) -> None:
         for axis, dim in enumerate(dims):
             if dim < 0 or self.domain._lower[dim]:
-                continue  # the mask begins at index 0, wherever the domain does
+                continue  # a mask begins at index 0, whatever the origin of the domain is
             size, upper = mask.given.shape[axis], self.domain._upper[dim]
             if size != upper and upper != EXCLUSIVE_INFINITY:
                 raise index_error(
@@ -51,12 +51,14 @@ class Plan:
 
     def transform(self) -> Transform:
         """Return the new domain and the output map of every old dimension."""
+        # the term of each slot; slices first, as their errors come first
         at_slot = {slot: (term, slots) for term, slots in self.terms for slot in slots}
         sliced = {
             slots[0]: slice_bounds(self._old(self.slots[slots[0]]), term, self.slots[slots[0]])
             for term, slots in self.terms
             if isinstance(term, slice)
         }
+        # the new dimensions in the order of the slots
         bounds: list[Bounds] = []
         labels: list[str] = []
         maps: dict[int, OutputIndexMap] = {}
@@ -80,6 +82,7 @@ class Plan:
                 labels.append(self.domain._labels[dim])
         if len(bounds) > MAX_RANK:
             raise rank_error(len(bounds))
+        # index arrays need the final number of dimensions
         self._array_maps(maps, len(bounds))
         domain = IndexDomain._of_bounds(bounds, labels)
         found = tuple([maps[dim] for dim in range(self.domain.rank)])
@@ -90,16 +93,13 @@ class Plan:
         return domain._lower[dim], domain._upper[dim], domain._implicit_lower[dim], domain._implicit_upper[dim]
 
     def _arrays(self, term: Arrays, slot: int, slots: list[int], bounds: list[Bounds], labels: list[str]) -> None:
-        """Add the dimensions of index arrays, where their first slot is: each array's, or those of all together."""
+        """Add the dimensions of index arrays at their first slot: of each array, or of all arrays together."""
         if self.joint:
-            if self.joint_start < 0 and slot == self._anchor():
+            if self.joint_start < 0 and slot == next(slots[0] for term, slots in self.terms if type(term) is Arrays):
                 self._joint(bounds, labels)
         elif slot == slots[0]:
             self.starts[slot] = len(bounds)
             _emit(term.shape, bounds, labels)
-
-    def _anchor(self) -> int:
-        return next(slots[0] for term, slots in self.terms if type(term) is Arrays)
 
     def _joint(self, bounds: list[Bounds], labels: list[str]) -> None:
         self.joint_start = len(bounds)
@@ -112,10 +112,12 @@ class Plan:
             end = self.joint_start + len(self.shape) if self.joint else self.starts[slots[0]] + len(term.shape)
             for slot, array in zip(slots, term.arrays, strict=True):
                 shape = (1,) * (end - array.ndim) + array.shape + (1,) * (rank - end)
-                maps[self.slots[slot]] = OutputIndexMap._of_array(_read_only(array.reshape(shape)))
+                shaped = array.reshape(shape)
+                shaped.flags.writeable = False
+                maps[self.slots[slot]] = OutputIndexMap._of_array(shaped)
 
     def selected(self) -> list[int]:
-        """Return which of the resulting dimensions come of the terms, in the order of these."""
+        """Return the resulting dimensions that the terms select, in the order of the terms."""
         chosen: list[int] = []
         joint = list(range(self.joint_start, self.joint_start + len(self.shape))) if self.joint_start >= 0 else []
         if self.front:
@@ -135,8 +137,3 @@ class Plan:
 def _emit(shape: tuple[int, ...], bounds: list[Bounds], labels: list[str]) -> None:
     bounds += [(0, size, False, False) for size in shape]
     labels += [""] * len(shape)
-
-
-def _read_only(array: IndexArray) -> IndexArray:
-    array.flags.writeable = False
-    return array

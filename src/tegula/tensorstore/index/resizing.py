@@ -1,8 +1,8 @@
-"""Bounds of views: those they have when the base has changed, and what resizing a view means for the base."""
+"""Bounds of views after the base was resized, and bounds of the base for the resize of a view."""
 
 from __future__ import annotations
 
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
@@ -13,7 +13,7 @@ _Bounds = tuple[int | None, ...]
 
 
 def _shown(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int, int, bool, bool]:
-    """Return the bounds of a view along which a dimension of the base is shown, and whether they are implicit."""
+    """Return the bounds of a view dimension that shows a dimension of the base, and whether they are implicit."""
     ends = [base.inclusive_min[number], base.exclusive_max[number]]
     implicit = [base.implicit_lower_bounds[number], base.implicit_upper_bounds[number]]
     offset, stride = output.offset, output.stride or 1
@@ -25,34 +25,23 @@ def _shown(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int,
 
 
 def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTransform:
-    """Return a view's transform with its implicit bounds as those of the base are now."""
+    """Return the transform of a view with its implicit bounds taken from the current bounds of the base."""
     domain = transform.domain
-    lower, upper = list(domain.inclusive_min), list(domain.exclusive_max)
-    implicit_lower, implicit_upper = list(domain.implicit_lower_bounds), list(domain.implicit_upper_bounds)
-    for axis in range(domain.rank):
-        found = [
-            _shown(output, base, number)
-            for number, output in enumerate(transform.output)
-            if output.input_dimension == axis
-        ]
-        if not found:
-            continue
-        low, high = max(ends[0] for ends in found), min(ends[1] for ends in found)
-        if domain.implicit_lower_bounds[axis]:
-            lower[axis] = low
-            implicit_lower[axis] = all(ends[2] for ends in found if ends[0] == low)
-        if domain.implicit_upper_bounds[axis]:
-            upper[axis] = max(high, lower[axis])
-            implicit_upper[axis] = all(ends[3] for ends in found if ends[1] == high)
-        lower[axis] = min(lower[axis], upper[axis])
-    return IndexTransform(
-        input_inclusive_min=lower,
-        input_exclusive_max=upper,
-        implicit_lower_bounds=implicit_lower,
-        implicit_upper_bounds=implicit_upper,
-        input_labels=domain.labels,
-        output=transform.output,
-    )
+    bounds: list[tuple[int, int]] = []
+    flags: list[tuple[bool, bool]] = []
+    for axis, dim in enumerate(domain):
+        lower, upper, implicit_lower, implicit_upper, _ = dim._key()
+        shown = [_shown(item, base, number) for number, item in enumerate(transform.output) if item._dimension == axis]
+        if shown:
+            low, high = max(ends[0] for ends in shown), min(ends[1] for ends in shown)
+            if dim.implicit_lower:
+                lower, implicit_lower = low, all(ends[2] for ends in shown if ends[0] == low)
+            if dim.implicit_upper:
+                upper, implicit_upper = max(high, lower), all(ends[3] for ends in shown if ends[1] == high)
+        bounds.append((min(lower, upper), upper))
+        flags.append((implicit_lower, implicit_upper))
+    changed = domain._with(bounds, [lower for lower, _ in flags], [upper for _, upper in flags])
+    return IndexTransform(changed, output=transform.output)
 
 
 def base_bounds(
@@ -67,27 +56,28 @@ def base_bounds(
     base : IndexDomain
         Domain of the base.
     inclusive_min, exclusive_max : tuple of (int or None)
-        The bounds that the view is to have; None for one that stays.
+        The new bounds of the view; None keeps a bound.
     tied : bool
-        Whether elements outside the view may come and go.
+        Whether elements outside the view may be added or removed.
 
     Raises
     ------
     ValueError
         If that is not possible, or would change more than was asked for.
     """
+    # only implicit bounds can change
     _check_implicit(transform.domain, inclusive_min, exclusive_max)
     lower: list[int | None] = [None] * base.rank
     upper: list[int | None] = [None] * base.rank
     if all(bound is None for bound in (*inclusive_min, *exclusive_max)):
         return tuple(lower), tuple(upper)
+    # convert the bounds of each dimension of the view to those of the base
     counts: dict[int, int] = {}
     for number, output in enumerate(transform.output):
         if output.index_array is not None:
             if not tied:
-                raise status(
-                    "INVALID_ARGUMENT",
-                    f"Output dimension {number} has index array map but `resize_tied_bounds` was not specified",
+                raise invalid(
+                    f"Output dimension {number} has index array map but `resize_tied_bounds` was not specified"
                 )
             continue
         place = output.input_dimension
@@ -95,19 +85,17 @@ def base_bounds(
             continue
         counts[place] = counts.get(place, 0) + 1
         if counts[place] > 1 and not tied:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Input dimension {place} corresponds to a diagonal but `resize_tied_bounds` was not specified",
+            raise invalid(
+                f"Input dimension {place} corresponds to a diagonal but `resize_tied_bounds` was not specified"
             )
         low: int | None = inclusive_min[place]
         high: int | None = exclusive_max[place]
         stays = low is None and high is None
         if output.stride not in (1, -1) and not (stays and tied):
             what, rest = ("resized ", "") if not stays else ("", " but `resize_tied_bounds` was not specified")
-            raise status(
-                "INVALID_ARGUMENT",
+            raise invalid(
                 f"Output dimension {number} depends on {what}input dimension {place} with non-unit stride of "
-                f"{output.stride}{rest}",
+                f"{output.stride}{rest}"
             )
         if stays:
             continue
@@ -115,6 +103,7 @@ def base_bounds(
             low, high = None if high is None else 1 - high, None if low is None else 1 - low
         lower[number] = None if low is None else low + output.offset
         upper[number] = None if high is None else high + output.offset
+    # the base must allow the change, and the view must show everything that it affects
     _check_fixed(base, lower, upper)
     if not tied:
         _check_rest(transform, base, lower, upper)
@@ -128,10 +117,7 @@ def _check_implicit(domain: IndexDomain, inclusive_min: _Bounds, exclusive_max: 
             (exclusive_max, domain.implicit_upper_bounds, "upper"),
         ):
             if bounds[axis] is not None and not implicit[axis]:
-                raise status(
-                    "INVALID_ARGUMENT",
-                    f"Invalid resize request for input dimension {axis}: Cannot change explicit {word} bound",
-                )
+                raise invalid(f"Invalid resize request for input dimension {axis}: Cannot change explicit {word} bound")
 
 
 def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
@@ -153,7 +139,7 @@ def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | N
 
 
 def _check_rest(transform: IndexTransform, base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
-    """Refuse a resize if the view does not show all of the base, but for the sides that are moved."""
+    """Refuse a resize if the view leaves out a part of the base, except at the bounds that change."""
     domain = transform.domain
     for number, output in enumerate(transform.output):
         axis = output.input_dimension

@@ -1,4 +1,4 @@
-"""What a slice with a start, a stop and a step makes of one dimension."""
+"""Slices of one dimension, with a start, a stop and a step."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from tegula.tensorstore.errors import StatusError, index_error
 from tegula.tensorstore.index.intervals import (
     EXCLUSIVE_INFINITY,
     INFINITY,
+    Bounds,
     ceil_ratio,
     closed,
     interval_text,
     truncated_ratio,
 )
 
-__all__ = ["Bounds", "slice_bounds"]
-
-Bounds = tuple[int, int, bool, bool]
+__all__ = ["slice_bounds"]
 
 
 def slice_bounds(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int]:
@@ -38,10 +37,12 @@ def _slice(bounds: Bounds, item: slice) -> tuple[Bounds, int, int]:
         step = 1
     if start is None and stop is None and step == 1:
         return bounds, 0, 1
+    # the bounds that the slice must lie within
     least = -INFINITY if implicit_lower else lower
     most = EXCLUSIVE_INFINITY if implicit_upper else upper
     if step == 0 or step == -(2**63):
         raise index_error(f"Invalid stride {step}")
+    # the first and the last index; given ones make their bound explicit
     up = step > 0
     if start is None:
         start = lower if up else upper - 1
@@ -49,7 +50,7 @@ def _slice(bounds: Bounds, item: slice) -> tuple[Bounds, int, int]:
         if not -INFINITY <= start <= INFINITY:
             raise index_error(f"Invalid start index {start}")
         implicit_lower = False
-        # backwards it takes the place of the upper bound
+        # with a negative step the start is the upper bound
         implicit_upper = implicit_upper and up
     if stop is None:
         last = upper - 1 if up else lower
@@ -59,6 +60,7 @@ def _slice(bounds: Bounds, item: slice) -> tuple[Bounds, int, int]:
         last = stop if not -INFINITY <= stop <= INFINITY else stop - 1 if up else stop + 1
     if abs(step) != 1 and not -INFINITY < start < INFINITY:
         raise index_error(f"Slicing with non-unit stride of {step} requires a finite start index")
+    # the interval of old indices
     new = closed(start, last) if up else closed(last, start)
     if not up:
         implicit_lower, implicit_upper = implicit_upper, implicit_lower
@@ -67,6 +69,7 @@ def _slice(bounds: Bounds, item: slice) -> tuple[Bounds, int, int]:
             f"Slice interval {interval_text(*new)} is not contained within domain {interval_text(least, most)}",
             "OUT_OF_RANGE",
         )
+    # new indices are old ones divided by the step
     first = truncated_ratio(start, step)
     end = EXCLUSIVE_INFINITY if abs(last) == INFINITY else first + ceil_ratio(new[1] - new[0], abs(step))
     origin = -INFINITY if abs(start) == INFINITY else first

@@ -1,4 +1,4 @@
-"""Properties that are used with square brackets, such as ``domain.translate_by[1, 2]``, and reading what they get."""
+"""Properties that take arguments in square brackets, such as ``domain.translate_by[1, 2]``, and their arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.intervals import MAX_INT64
 
 __all__ = ["Subscript", "flags_argument", "integers", "labels_argument", "offsets_argument", "strings"]
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Subscript(Generic[T]):
-    """What such a property returns: a thing to index."""
+    """The value of such a property, which is then indexed."""
 
     __slots__ = ("_apply", "_name", "_owner")
     __iter__ = None
@@ -31,7 +31,7 @@ class Subscript(Generic[T]):
 
 
 def integers(argument: Any, method: str = "__getitem__") -> int | list[int | None] | None:
-    """Read one integer or a sequence of integers, with None for what is not given."""
+    """Read one integer or a sequence of integers; an item may be None."""
     if argument is None:
         return None
     if _is_index(argument):
@@ -52,9 +52,7 @@ def offsets_argument(argument: Any, count: int) -> list[int | None]:
     if not isinstance(given, list):
         return [given] * count
     if len(given) != count:
-        raise status(
-            "INVALID_ARGUMENT", f"Number of dimensions ({count}) does not match number of indices ({len(given)})"
-        )
+        raise invalid(f"Number of dimensions ({count}) does not match number of indices ({len(given)})")
     return given
 
 
@@ -75,14 +73,12 @@ def labels_argument(argument: Any, count: int) -> list[str]:
     """Read a label for each dimension."""
     labels = strings(argument)
     if len(labels) != count:
-        raise status(
-            "INVALID_ARGUMENT", f"Number of dimensions ({count}) does not match number of labels ({len(labels)})."
-        )
+        raise invalid(f"Number of dimensions ({count}) does not match number of labels ({len(labels)}).")
     return labels
 
 
 def flags_argument(argument: Any) -> tuple[bool | None, bool | None]:
-    """Read whether bounds are to be implicit: one bool for both, or a slice of two, with None for no change."""
+    """Read whether bounds become implicit: a bool for both, or a slice of two; None means no change."""
     if isinstance(argument, slice):
         if argument.step is not None:
             raise type_error(

@@ -1,4 +1,4 @@
-"""Index transforms: from the indices of one domain to those of another space, and how to index them further."""
+"""Index transforms: maps from the indices of a domain to those of an output space, and lazy indexing with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.index.basic_indexing import index_basic
 from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.composition import compose as compose_pairs
@@ -38,11 +38,10 @@ Self = TypeVar("Self", bound="Indexable")
 
 
 class Indexable(ABC):
-    """What can be indexed lazily: each operation makes another object of the same kind with another transform.
+    """The base of objects with lazy indexing: each operation returns another object with another transform.
 
-    A class says what its transform is (`_transform`) and how to make another object with a new one
-    (`_with_transform`); it gets square brackets, ``oindex``, ``vindex``, ``label``, ``translate_*``, ``transpose`` and
-    the like.
+    A subclass defines `_transform` and `_with_transform`, and inherits indexing with square brackets, ``oindex``,
+    ``vindex``, ``label``, ``translate_*``, ``transpose`` and the like.
     """
 
     __slots__ = ()
@@ -69,7 +68,7 @@ class Indexable(ABC):
 
     @property
     def label(self: Self) -> Subscript[Self]:
-        """``x.label["a", "b"]`` has other labels."""
+        """``x.label["a", "b"]`` is x with other labels."""
 
         def apply(transform: IndexTransform, key: Any) -> IndexTransform:
             labels = labels_argument(key, transform.input_rank)
@@ -79,19 +78,19 @@ class Indexable(ABC):
 
     @property
     def translate_by(self: Self) -> Subscript[Self]:
-        """``x.translate_by[1, 2]`` has its domain moved up by these offsets."""
+        """``x.translate_by[1, 2]`` is x with its domain moved up by these offsets."""
         return self._subscript("translate_by", lambda transform, key: _translated(transform, key, "by"))
 
     @property
     def translate_backward_by(self: Self) -> Subscript[Self]:
-        """``x.translate_backward_by[1, 2]`` has its domain moved down by these offsets."""
+        """``x.translate_backward_by[1, 2]`` is x with its domain moved down by these offsets."""
         return self._subscript(
             "translate_backward_by", lambda transform, key: _translated(transform, key, "backward_by")
         )
 
     @property
     def translate_to(self: Self) -> Subscript[Self]:
-        """``x.translate_to[1, 2]`` has its domain moved to start there."""
+        """``x.translate_to[1, 2]`` is x with its domain moved to this origin."""
         return self._subscript("translate_to", lambda transform, key: _translated(transform, key, "to"))
 
     @property
@@ -104,13 +103,13 @@ class Indexable(ABC):
         return self._subscript("mark_bounds_implicit", apply)
 
     def transpose(self: Self, axes: Any = None) -> Self:
-        """Return it with its dimensions in another order, by default reversed."""
+        """Return the object with its dimensions in another order, by default reversed."""
         transform = self._transform()
         return self._with_transform(_pair(transposed(transform._pair(), axes)))
 
     @property
     def T(self: Self) -> Self:
-        """It with its dimensions in reverse order."""
+        """The object with its dimensions in reverse order."""
         return self.transpose()
 
     def _subscript(self: Self, name: str, apply: Any) -> Subscript[Self]:
@@ -175,6 +174,7 @@ class IndexTransform(Indexable, Applicable):
             "implicit_upper_bounds": implicit_upper_bounds,
             "labels": input_labels,
         }
+        # positional forms: a domain or dimensions instead of a rank
         output = output_maps if output is None else output
         if domain is None and input_rank is not None and not hasattr(input_rank, "__index__"):
             domain = cast("IndexDomain", given.pop("rank"))
@@ -183,6 +183,7 @@ class IndexTransform(Indexable, Applicable):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
             self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
             return
+        # the domain from bounds, or as it is given; by default the identity over it
         if domain is None:
             self._domain = IndexDomain._make(*bounds_from_arguments(given, "input_"))
         elif any(value is not None for value in given.values()):
@@ -213,7 +214,7 @@ class IndexTransform(Indexable, Applicable):
         return transform
 
     def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
-        """Apply the transform to another's pair, as the inner one; to a bare domain over its identity."""
+        """Compose with another transform as the inner one; without output maps, with the identity over the domain."""
         if not output and domain.rank:
             return compose_pairs((domain, identity_maps(domain.rank)), self._pair())[0], ()
         return compose_pairs((domain, output), self._pair())
@@ -238,30 +239,24 @@ class IndexTransform(Indexable, Applicable):
         """The number of input dimensions."""
         return len(self._domain._lower)
 
+    ndim = input_rank
+    """The number of input dimensions."""
+
     @property
     def output_rank(self) -> int:
         """The number of output dimensions."""
         return len(self._maps)
 
     @property
-    def ndim(self) -> int:
-        """The number of input dimensions."""
-        return len(self._domain._lower)
-
-    @property
     def input_origin(self) -> tuple[int, ...]:
         """The first index of each input dimension."""
         return self._domain._lower
 
-    @property
-    def origin(self) -> tuple[int, ...]:
-        """The first index of each input dimension."""
-        return self._domain._lower
+    origin = input_origin
+    """The first index of each input dimension."""
 
-    @property
-    def input_inclusive_min(self) -> tuple[int, ...]:
-        """The first index of each input dimension."""
-        return self._domain._lower
+    input_inclusive_min = input_origin
+    """The first index of each input dimension."""
 
     @property
     def input_inclusive_max(self) -> tuple[int, ...]:
@@ -278,10 +273,8 @@ class IndexTransform(Indexable, Applicable):
         """The size of each input dimension."""
         return self._domain.shape
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each input dimension."""
-        return self._domain.shape
+    shape = input_shape
+    """The size of each input dimension."""
 
     @property
     def size(self) -> int:
@@ -318,10 +311,9 @@ class IndexTransform(Indexable, Applicable):
         given = [operator.index(index) for index in indices]
         domain = self._domain
         if len(given) != domain.rank:
-            raise status(
-                "INVALID_ARGUMENT",
+            raise invalid(
                 f"input indices vector of length {len(given)} cannot be used with index transform "
-                f"with input rank {domain.rank}",
+                f"with input rank {domain.rank}"
             )
         for dim, index in enumerate(given):
             if index not in domain._dim(dim):
@@ -366,9 +358,6 @@ class IndexTransform(Indexable, Applicable):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IndexTransform:
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (IndexTransform._make, (self._domain, self._maps))
 
     def __repr__(self) -> str:
         domain = self._domain

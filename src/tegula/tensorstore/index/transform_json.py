@@ -6,203 +6,148 @@ from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.domain_json import bounds_from_json, bounds_to_json
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_INT64, MAX_RANK, Interval, closed
-from tegula.tensorstore.index.output_maps import OutputIndexMap
-from tegula.tensorstore.json.binding import array, at, dump, expected, integer, known_only, member, obj
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Interval, closed
+from tegula.tensorstore.index.output_maps import UNBOUNDED, IndexArray, OutputIndexMap
+from tegula.tensorstore.json.arguments import braces
+from tegula.tensorstore.json.binding import MISSING, array, array_of, int64, integer, known_only, member, obj, take
+from tegula.tensorstore.json.nested import nested_array, nested_shape
 
 __all__ = ["identity_maps", "is_identity", "transform_from_json", "transform_to_json", "validated"]
 
 
 def identity_maps(rank: int) -> Maps:
-    """Return the output maps that change nothing."""
+    """Return the output maps of the identity transform."""
     return tuple([OutputIndexMap._single(dim) for dim in range(rank)])
 
 
 def is_identity(maps: Maps, rank: int) -> bool:
-    """Tell whether these output maps change nothing."""
+    """Return whether output maps are those of the identity transform."""
     return len(maps) == rank and all(
         item._dimension == dim and item._offset == 0 and item._stride == 1 for dim, item in enumerate(maps)
     )
 
 
 def validated(domain: IndexDomain, maps: Maps) -> Maps:
-    """Check output maps against the domain they are over; returns them in their plain form."""
+    """Check output maps against their domain, and return them with constants simplified."""
     if len(maps) > MAX_RANK:
-        raise status("INVALID_ARGUMENT", f"Invalid output rank: {len(maps)}")
+        raise invalid(f"Invalid output rank: {len(maps)}")
     empty = 0 in domain.shape
     return tuple([_validated(domain, output, item, empty) for output, item in enumerate(maps)])
 
 
 def _validated(domain: IndexDomain, output: int, item: OutputIndexMap, empty: bool) -> OutputIndexMap:
     rank = domain.rank
+    # a single input dimension
     if item._dimension is not None:
         if not 0 <= item._dimension < rank:
-            raise status(
-                "INVALID_ARGUMENT",
+            raise invalid(
                 f"Input dimension {item._dimension} specified for output dimension {output} "
-                f"is outside valid range [0, {rank})",
+                f"is outside valid range [0, {rank})"
             )
         return item if item._stride else OutputIndexMap._constant(item._offset)
+    # a constant
     values = item._array
     if values is None:
         return item
     if not item._stride:
         return OutputIndexMap._constant(item._offset)
+    # an index array, which must fit the domain
     if values.ndim != rank:
-        raise status(
-            "INVALID_ARGUMENT",
-            f"Index array for output dimension {output} has rank {values.ndim} but must have rank {rank}",
-        )
+        raise invalid(f"Index array for output dimension {output} has rank {values.ndim} but must have rank {rank}")
     shape = domain.shape
     for dim, size in enumerate(values.shape):
         if size == 1:
             continue
         if size != shape[dim]:
             texts = [", ".join(map(str, sizes)) for sizes in (values.shape, shape)]
-            raise status(
-                "INVALID_ARGUMENT",
+            raise invalid(
                 f"Index array for output dimension {output} has shape {{{texts[0]}}} "
-                f"which does not match input_shape {{{texts[1]}}}",
+                f"which does not match input_shape {{{texts[1]}}}"
             )
         if domain._implicit_lower[dim] or domain._implicit_upper[dim]:
-            raise status(
-                "INVALID_ARGUMENT",
-                f"Index array for output dimension {output} depends on input dimension {dim} with implicit bounds",
+            raise invalid(
+                f"Index array for output dimension {output} depends on input dimension {dim} with implicit bounds"
             )
     return OutputIndexMap._constant(0) if empty else item
 
 
 def transform_from_json(json: Any) -> Transform:
     """Read a transform."""
-    output: list[Maps | None] = [None]
-
-    def read_output(members: dict[str, Any], rank: int) -> None:
-        if "output" in members:
-            with member("output"):
-                output[0] = _maps_from_json(members.pop("output"))
-
     try:
-        domain = IndexDomain._make(*bounds_from_json(json, "input_", read_output))
-        maps = identity_maps(domain.rank) if output[0] is None else validated(domain, output[0])
+        members = obj(json)
+        # `bounds_from_json` refuses unknown members
+        output = members.pop("output", MISSING)
+        domain = IndexDomain._make(*bounds_from_json(members, "input_"))
+        if output is MISSING:
+            return domain, identity_maps(domain.rank)
+        with member("output"):
+            maps = _maps_from_json(output)
+        return domain, validated(domain, maps)
     except StatusError as error:
         raise annotate(error, "Error parsing index transform from JSON") from None
-    return domain, maps
 
 
 def _maps_from_json(json: Any) -> Maps:
-    items = array(json)
-    if len(items) > MAX_RANK:
-        raise status("INVALID_ARGUMENT", f"Rank {len(items)} is outside valid range [0, {MAX_RANK}]")
-    maps = []
-    for position, item in enumerate(items):
-        with at(position):
-            maps.append(_map_from_json(item))
-    return tuple(maps)
+    count = len(array(json))
+    if count > MAX_RANK:
+        raise invalid(f"Rank {count} is outside valid range [0, {MAX_RANK}]")
+    return tuple(array_of(json, _map_from_json))
 
 
 def _map_from_json(json: Any) -> OutputIndexMap:
     members = obj(json)
-    offset = _integer_member(members, "offset", 0)
+    offset = take(members, "offset", int64, 0)
     if "input_dimension" in members and "index_array" in members:
-        raise status("INVALID_ARGUMENT", 'At most one of "input_dimension", "index_array" members is allowed')
+        raise invalid('At most one of "input_dimension", "index_array" members is allowed')
     kind = next((name for name in ("input_dimension", "index_array") if name in members), None)
     if kind is None and "stride" in members:
         with member("stride"):
-            raise status(
-                "INVALID_ARGUMENT",
-                'Either "input_dimension" or "index_array" must be specified in conjunction with "stride"',
-            )
-    stride = _integer_member(members, "stride", 1)
+            raise invalid('Either "input_dimension" or "index_array" must be specified in conjunction with "stride"')
+    stride = take(members, "stride", int64, 1)
     if kind == "input_dimension":
-        made = OutputIndexMap._single(_integer_member(members, kind, 0), offset, stride)
+        made = OutputIndexMap._single(take(members, kind, int64), offset, stride)
     elif kind == "index_array":
-        with member(kind):
-            values = _array_from_json(members.pop(kind))
-        index_range = (-INFINITY, EXCLUSIVE_INFINITY)
-        if "index_array_bounds" in members:
-            with member("index_array_bounds"):
-                index_range = _range_from_json(members.pop("index_array_bounds"))
-        made = OutputIndexMap._of_array(values, offset, stride, index_range)
+        values = take(members, kind, _array_from_json)
+        made = OutputIndexMap._of_array(
+            values, offset, stride, take(members, "index_array_bounds", _range_from_json, UNBOUNDED)
+        )
     else:
         made = OutputIndexMap._constant(offset)
     known_only(members)
     return made
 
 
-def _integer_member(members: dict[str, Any], name: str, default: int) -> int:
-    if name not in members:
-        return default
-    with member(name):
-        return _integer(members.pop(name))
-
-
-def _integer(value: Any) -> int:
-    try:
-        return integer(value, -MAX_INT64 - 1, MAX_INT64)
-    except StatusError:
-        raise expected("64-bit signed integer", value) from None
-
-
-def _array_from_json(value: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    shape: list[int] = []
-    inner = value
-    while isinstance(inner, (list, tuple)):
-        shape.append(len(inner))
-        if not inner:
-            break
-        inner = inner[0]
-    made = np.empty(shape, np.int64)
-    _fill(made, value, tuple(shape), ())
+def _array_from_json(value: Any) -> IndexArray:
+    elements = nested_array(value, nested_shape(value))
+    made = np.empty(elements.shape, np.int64)
+    for position in np.ndindex(made.shape):
+        try:
+            made[position] = int64(elements[position])
+        except StatusError as error:
+            if not position:
+                raise
+            raise annotate(error, f"Error parsing array element at position {braces(position)}") from None
     made.flags.writeable = False
     return made
 
 
-def _fill(made: np.ndarray[Any, Any], value: Any, shape: tuple[int, ...], position: tuple[int, ...]) -> None:
-    depth = len(position)
-    shown = ", ".join(map(str, position))
-    if depth == len(shape):
-        try:
-            made[position] = _integer(value)
-        except StatusError as error:
-            if not position:
-                raise
-            raise annotate(error, f"Error parsing array element at position {{{shown}}}") from None
-        return
-    if not isinstance(value, (list, tuple)):
-        raise expected("array", value)
-    if len(value) != shape[depth]:
-        sizes = ", ".join(map(str, shape))
-        raise status(
-            "INVALID_ARGUMENT",
-            f"Expected array of shape {{{sizes}}}, but found array element {dump(value)} of length {len(value)} "
-            f"at position {{{shown}}}.",
-        )
-    for index, item in enumerate(value):
-        _fill(made, item, shape, (*position, index))
-
-
 def _range_from_json(value: Any) -> Interval:
-    bounds = array(value, 2)
-    infinite = {"-inf": -INFINITY, "+inf": INFINITY}
-    parsed = []
-    for position, item in enumerate(bounds):
-        with at(position):
-            if isinstance(item, str) and item in infinite:
-                parsed.append(infinite[item])
-                continue
-            try:
-                parsed.append(integer(item, -INFINITY, INFINITY))
-            except StatusError:
-                raise expected('64-bit signed integer or "-inf" or "+inf"', item) from None
-    return closed(parsed[0], parsed[1])
+    array(value, 2)
+    return closed(*array_of(value, _bound_from_json))
+
+
+def _bound_from_json(value: Any) -> int:
+    if value in ("-inf", "+inf"):
+        return INFINITY if value == "+inf" else -INFINITY
+    return integer(value, -INFINITY, INFINITY, '64-bit signed integer or "-inf" or "+inf"')
 
 
 def transform_to_json(domain: IndexDomain, maps: Maps) -> dict[str, Any]:
-    """Write a transform; output maps that change nothing are left out."""
+    """Convert a transform to JSON; the output maps of the identity are left out."""
     document = bounds_to_json(domain._parts(), "input_")
     if not is_identity(maps, domain.rank):
         document["output"] = [_map_to_json(item) for item in maps]

@@ -1,1 +1,1 @@
-"""JSON and keyword arguments, read with errors that say where."""
+"""Readers of JSON and keyword arguments, with errors that name the place."""

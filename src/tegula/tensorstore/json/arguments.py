@@ -1,4 +1,4 @@
-"""Reading keyword arguments, with errors that name the argument."""
+"""Readers of keyword arguments, with errors that name the argument."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tegula.tensorstore.errors import StatusError, annotate, status, type_error
+from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.json.binding import MISSING
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "braces",
     "check_rank",
     "instance",
+    "int_argument",
     "naming",
     "only_json",
     "read_indices",
@@ -31,19 +32,17 @@ T = TypeVar("T")
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Say which keyword argument an error is about."""
+    """Add the name of a keyword argument to errors."""
     try:
         yield
-    except StatusError as error:
-        if isinstance(error, TypeError):
-            raise type_error(f"Invalid {name}") from None
-        raise annotate(error, f"Invalid {name}") from None
     except TypeError:
         raise type_error(f"Invalid {name}") from None
+    except StatusError as error:
+        raise annotate(error, f"Invalid {name}") from None
 
 
 def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Take the one argument ``json`` out of a call, given by position or by name; `MISSING` if there is none."""
+    """Return the argument ``json`` of a call, given by position or by name; `MISSING` if there is none."""
     if args or "json" in kwargs:
         if len(args) + len(kwargs) != 1:
             raise type_error(f"{name}() takes either the argument json or keyword arguments, not both")
@@ -52,10 +51,20 @@ def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def instance(value: Any, kind: type[T]) -> T:
-    """Return a value of that class; anything else is a TypeError."""
+    """Return a value if it is an instance of a class; raises TypeError otherwise."""
     if not isinstance(value, kind):
         raise TypeError(type(value).__name__)
     return value
+
+
+def int_argument(value: Any) -> int:
+    """Read a 64-bit integer from an argument of a constructor; raises TypeError for other values."""
+    try:
+        return read_int64(value)
+    except TypeError:
+        raise type_error(
+            f"__init__(): incompatible constructor arguments: expected an integer, not {value!r}"
+        ) from None
 
 
 def read_int64(value: Any) -> int:
@@ -82,17 +91,17 @@ def read_ratios(values: Iterable[Any]) -> list[float | None]:
 
 
 def check_rank(rank: Any) -> int:
-    """Return a rank that is possible."""
+    """Return a number of dimensions if it is valid."""
     number = read_int64(rank)
     if not 0 <= number <= MAX_RANK:
-        raise status("INVALID_ARGUMENT", f"Rank {number} is outside valid range [0, {MAX_RANK}]")
+        raise invalid(f"Rank {number} is outside valid range [0, {MAX_RANK}]")
     return number
 
 
 def same_rank(existing: int | None, rank: int) -> int:
-    """Return a rank that agrees with what is known of it."""
+    """Return a rank if it agrees with the existing one."""
     if existing is not None and existing != rank:
-        raise status("INVALID_ARGUMENT", f"Rank {rank} does not match existing rank {existing}")
+        raise invalid(f"Rank {rank} does not match existing rank {existing}")
     return rank
 
 

@@ -1,6 +1,6 @@
-"""Reading JSON values, with errors that say where in the document the wrong one is.
+"""Readers of JSON values, with errors that give the place in the document.
 
-Each reader returns the value if it is of the asked-for kind. A member that is not there is `MISSING`.
+Each reader returns the value if it is of the expected kind. `MISSING` stands for a member that is absent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any, Final, TypeVar
 
-from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.errors import StatusError, annotate, invalid
 
 __all__ = [
     "MISSING",
@@ -30,7 +30,9 @@ __all__ = [
     "number",
     "obj",
     "one_of",
+    "optional",
     "string",
+    "take",
 ]
 
 T = TypeVar("T")
@@ -45,12 +47,11 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-_INT64: Final = range(-(2**63), 2**63)
 _quoted: Final = json.encoder.encode_basestring
 
 
 def dump(value: Any) -> str:
-    """Write JSON as short as it gets, members in the order of their names.
+    """Return JSON text without spaces, with members in the order of their names.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def dump(value: Any) -> str:
 
 
 def float_text(value: float) -> str:
-    """Write a number as C++ libraries write it: with an exponent from 1e15, null for what is none.
+    """Return a number as C++ libraries write it: with an exponent from 1e15; null for infinities and NaN.
 
     Examples
     --------
@@ -88,20 +89,15 @@ def float_text(value: float) -> str:
     return text
 
 
-def invalid(message: str) -> StatusError:
-    """Return the error for a value that is not valid."""
-    return status("INVALID_ARGUMENT", message)
-
-
 def expected(what: str, value: Any) -> StatusError:
-    """Return the error for a value that is not what was expected."""
+    """Return the error for a value of another kind than expected."""
     if value is MISSING:
         return invalid(f"Expected {what}, but member is missing")
     return invalid(f"Expected {what}, but received: {dump(value)}")
 
 
 class _Reading:
-    """For ``with``: adds to errors what was being read; a generator would cost more than most of what is read."""
+    """A context manager that adds a place to errors; a generator would cost more than reading most values."""
 
     __slots__ = ("_of", "_what")
 
@@ -117,22 +113,22 @@ class _Reading:
 
 
 def in_member(name: str, error: StatusError) -> StatusError:
-    """Return an error with the name of the member that was being read."""
+    """Return an error with the name of a member added."""
     return annotate(error, f"Error parsing object member {dump(name)}")
 
 
 def member(name: str) -> _Reading:
-    """Add the name of the member that is being read to errors."""
+    """Add the name of a member to errors of the ``with`` block."""
     return _Reading("object member", name)
 
 
 def at(position: int) -> _Reading:
-    """Add the position of the value that is being read to errors."""
+    """Add the position of an item to errors of the ``with`` block."""
     return _Reading("value at position", position)
 
 
 def obj(value: Any) -> dict[str, Any]:
-    """Read an object; the result is a copy of it."""
+    """Read an object and return a copy."""
     if not isinstance(value, dict):
         raise expected("object", value)
     return dict(value)
@@ -161,8 +157,8 @@ def boolean(value: Any) -> bool:
     return value
 
 
-def integer(value: Any, least: int, most: int) -> int:
-    """Read an integer from `least` to `most`; a float without a fraction is one.
+def integer(value: Any, least: int, most: int, what: str = "") -> int:
+    """Read an integer from `least` to `most`, or a float of integral value; `what` describes it in errors.
 
     Examples
     --------
@@ -171,30 +167,49 @@ def integer(value: Any, least: int, most: int) -> int:
     """
     found = int(value) if isinstance(value, float) and value.is_integer() else value
     if type(found) is not int or not least <= found <= most:
-        raise expected(f"integer in the range [{least}, {most}]", value)
+        raise expected(what or f"integer in the range [{least}, {most}]", value)
     return found
 
 
 def int64(value: Any) -> int:
-    """Read a 64-bit integer; 3.0 is one."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value not in _INT64:
-        raise expected("64-bit signed integer", value)
-    return value
+    """Read a 64-bit integer, or a float of integral value."""
+    return integer(value, -(2**63), 2**63 - 1, "64-bit signed integer")
 
 
-def array_of(read: Callable[[Any], T]) -> Callable[[Any], list[T | None]]:
-    """Return a reader of arrays in which null stands for nothing."""
+def array_of(value: Any, read: Callable[[Any], T]) -> list[T]:
+    """Read each item of an array.
 
-    def reader(value: Any) -> list[T | None]:
-        items: list[T | None] = []
-        for position, item in enumerate(array(value)):
-            with at(position):
-                items.append(None if item is None else read(item))
-        return items
+    Examples
+    --------
+    >>> array_of([1, 2.0], int64)
+    [1, 2]
+    """
+    found = []
+    for position, item in enumerate(array(value)):
+        with at(position):
+            found.append(read(item))
+    return found
 
-    return reader
+
+def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
+    """Return a reader that reads null as None."""
+    return lambda value: None if value is None else read(value)
+
+
+def take(members: dict[str, Any], name: str, read: Callable[[Any], T], default: Any = None) -> Any:
+    """Remove a member from an object and read it; return `default` if it is absent.
+
+    Examples
+    --------
+    >>> members = {"rank": 3.0}
+    >>> take(members, "rank", int64), take(members, "rank", int64)
+    (3, None)
+    """
+    if name not in members:
+        return default
+    value = members.pop(name)
+    with member(name):
+        return read(value)
 
 
 def number(value: Any) -> float:
@@ -213,6 +228,6 @@ def one_of(value: Any, names: Sequence[str]) -> str:
 
 
 def known_only(rest: dict[str, Any]) -> None:
-    """Refuse members that are left over in an object."""
+    """Refuse the members that remain in an object."""
     if rest:
         raise invalid(f"Object includes extra members: {','.join(dump(name) for name in sorted(rest))}")

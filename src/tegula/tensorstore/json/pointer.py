@@ -6,8 +6,8 @@ import re
 from copy import copy
 from typing import Any, Final
 
-from tegula.tensorstore.errors import StatusError, status
-from tegula.tensorstore.json.binding import MISSING, dump, invalid
+from tegula.tensorstore.errors import StatusError, invalid, status
+from tegula.tensorstore.json.binding import MISSING, dump
 
 __all__ = ["parse_pointer", "replaced", "resolve"]
 
@@ -15,12 +15,12 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
-    """Return the names that a pointer consists of.
+    """Split a pointer into its reference tokens.
 
     Raises
     ------
     ValueError
-        If it is not a pointer.
+        If the text is not a valid pointer.
 
     Examples
     --------
@@ -46,8 +46,7 @@ def _kind(value: Any) -> str:
     return "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
 
 
-def _inapplicable(pointer: str, depth: int, value: Any) -> StatusError:
-    shown = _upto(pointer, depth + 1)
+def _inapplicable(shown: str, value: Any) -> StatusError:
     text = f"JSON Pointer reference {shown} cannot be applied to {_kind(value)} value: {dump(value)}"
     return status("FAILED_PRECONDITION", text)
 
@@ -58,7 +57,7 @@ def resolve(document: Any, pointer: str) -> Any:
     Raises
     ------
     ValueError
-        If there is none.
+        If the document has no such value.
 
     Examples
     --------
@@ -67,35 +66,34 @@ def resolve(document: Any, pointer: str) -> Any:
     """
     value = document
     for depth, part in enumerate(parse_pointer(pointer)):
+        shown = _upto(pointer, depth + 1)
         if isinstance(value, dict):
             if part not in value:
-                shown = _upto(pointer, depth + 1)
                 raise status("NOT_FOUND", f"JSON Pointer {shown} refers to non-existent object member")
             value = value[part]
         elif isinstance(value, list):
             if part == "-":
-                shown = _upto(pointer, depth + 1)
                 raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} refers to non-existent array element")
-            value = value[_position(pointer, depth, part, value, len(value) - 1, "OUT_OF_RANGE")]
+            value = value[_position(shown, part, value, "OUT_OF_RANGE")]
         else:
-            raise _inapplicable(pointer, depth, value)
+            raise _inapplicable(shown, value)
     return value
 
 
-def _position(pointer: str, depth: int, part: str, items: list[Any], most: int, code: str) -> int:
-    shown = _upto(pointer, depth + 1)
+def _position(shown: str, part: str, items: list[Any], code: str) -> int:
+    """Return the position in an array that a reference token gives; `shown` is the pointer up to it."""
     if not _INDEX.fullmatch(part):
         raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} is invalid for array value")
-    if int(part) > most:
+    if int(part) >= len(items):
         raise status(code, f"JSON Pointer {shown} is out-of-range for array of size {len(items)}")
     return int(part)
 
 
 def replaced(document: Any, pointer: str, value: Any) -> Any:
-    """Return a document in which a pointer refers to `value`.
+    """Return a copy of a document in which a pointer refers to `value`.
 
-    Objects on the way are made where there is nothing; ``-`` as the last name appends to an array. The old document is
-    not changed; pass `MISSING` for one that does not exist.
+    Missing objects on the path are created; ``-`` appends to an array. Pass `MISSING` for a document that does not
+    exist.
 
     Raises
     ------
@@ -116,19 +114,19 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
     at = root
     for depth, part in enumerate(parts):
         last = depth == len(parts) - 1
+        shown = _upto(pointer, depth + 1)
         if isinstance(at, dict):
             at[part] = value if last else _open(at.get(part, MISSING))
             at = at[part]
+        elif isinstance(at, list) and part == "-":
+            at.append(value if last else {})
+            at = at[-1]
         elif isinstance(at, list):
-            if part == "-":
-                at.append(value if last else {})
-                at = at[-1]
-                continue
-            position = _position(pointer, depth, part, at, len(at) - 1, "FAILED_PRECONDITION")
+            position = _position(shown, part, at, "FAILED_PRECONDITION")
             at[position] = value if last else _open(at[position])
             at = at[position]
         else:
-            raise _inapplicable(pointer, depth, at)
+            raise _inapplicable(shown, at)
     return root
 
 

@@ -1,4 +1,4 @@
-"""Python values as JSON, and JSON as the Python source that reprs show."""
+"""Conversion of Python values to JSON, and of JSON to the text of reprs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import ValueStatusError, status, type_error
+from tegula.tensorstore.errors import ValueStatusError, invalid, type_error
 from tegula.tensorstore.json.binding import float_text
 
 __all__ = ["NumberRangeError", "pretty", "sound_text", "to_json_value"]
@@ -17,18 +17,18 @@ _DEPTH = 100
 
 
 class NumberRangeError(ValueStatusError, OverflowError):
-    """A number that the wanted type has no room for."""
+    """A number outside the range of its type."""
 
 
 def to_json_value(value: Any, room: int = _DEPTH) -> Any:
-    """Return a Python value as plain JSON: dict, list, str, int, float, bool or None.
+    """Convert a Python value to JSON: dict, list, str, int, float, bool or None.
 
     Parameters
     ----------
     value : object
         The value.
     room : int
-        How deep it may be nested.
+        The number of levels that it may be nested.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     if kind is str and value.isascii():
         return value
     if room < 1:
-        raise status("INVALID_ARGUMENT", "Recursion limit exceeded converting value to JSON")
+        raise invalid("Recursion limit exceeded converting value to JSON")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -68,7 +68,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
 
 
 def sound_text(value: str) -> str:
-    """Return text that can be written: bytes of a path may be in it that are no UTF-8, but no other surrogates.
+    """Return text that can be encoded: surrogates may only stand for bytes of a path that are not UTF-8.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def sound_text(value: str) -> str:
 
 
 def pretty(value: Any, before: str = "", after: str = "") -> str:
-    """Return JSON as Python source between two texts, in lines of at most 80 characters where that can be had.
+    """Return JSON as Python source between two texts, in lines of at most 80 characters where possible.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _pretty(value: Any, room: int, indent: int) -> str:
     if len(flat) <= room or not isinstance(value, (dict, list, tuple)) or not value:
         return flat
     margin = " " * (indent + 2)
-    # a place is kept for the comma of each level
+    # each level leaves room for its comma
     width = _WIDTH - len(margin) - len(margin) // 2
     lines = []
     for name in sorted(value) if isinstance(value, dict) else range(len(value)):

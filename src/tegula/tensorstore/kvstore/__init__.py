@@ -1,1 +1,1 @@
-"""Key-value stores, and the transactions that change several keys."""
+"""Key-value stores, and transactions over several keys."""

@@ -1,4 +1,4 @@
-"""What is said about a file that can't be read or written, by the system's reason for it."""
+"""Errors about files that cannot be read or written, by the error number of the system."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CODES = {
 
 
 class NotDirectoryError(ValueStatusError):
-    """A file where the directory of keys should be.
+    """A file in place of the directory of a store.
 
     Parameters
     ----------
@@ -45,15 +45,12 @@ class NotDirectoryError(ValueStatusError):
         super().__init__("FAILED_PRECONDITION", f"Failed to open directory: {quoted(root)}: Not a directory")
         self.root = root
 
-    def __str__(self) -> str:
-        return self.message
-
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.root,)
 
 
 def file_error(error: TegulaError, path: str) -> StatusError:
-    """Return a store's error about the file of a whole path as a status of the fitting code."""
+    """Convert the error of a store about a file to a status; `path` is the whole path."""
     cause = error.__cause__
     if not isinstance(cause, OSError):
         return as_status(error) if error.key is None or cause is not None else invalid_key(path)

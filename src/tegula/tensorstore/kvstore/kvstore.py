@@ -1,32 +1,30 @@
-"""`KvStore`: keys and values in memory, in files or in a zip archive, below a path that all keys begin with.
+"""`KvStore`: keys and values in memory, in files or in a zip archive, with a path that is the prefix of all keys.
 
-Drivers that keep arrays in one use ``_store`` and ``_path``: the `tegula.stores.Store` (that of the transaction, if
-there is one) and what the keys in it begin with.
+Drivers use ``_store`` and ``_path``: the `tegula.stores.Store` (in a transaction, the staged one) and the prefix of
+the keys in it.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any, TypeAlias, TypeVar
 
-from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
-from tegula.stores import ABSENT, LocalStore, Store
+from tegula.errors import ConflictError, NotFoundError, TegulaError
+from tegula.stores import ABSENT, Store
 from tegula.stores.memory_keys import MemoryKeys
 from tegula.stores.staging import StagedStore
-from tegula.stores.zip_keys import ZipKeys
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, as_status, key_bytes, quoted, status, type_error
+from tegula.tensorstore.errors import StatusError, as_status, invalid, key_bytes, quoted, status, type_error
 from tegula.tensorstore.future import Future, background, failed, immediate
 from tegula.tensorstore.json.values import pretty
 from tegula.tensorstore.kvstore.errors import NotDirectoryError, file_error
 from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
-from tegula.tensorstore.kvstore.ranges import ByteSlice, listing_prefix, prefix_of_range
+from tegula.tensorstore.kvstore.ranges import ByteSlice, keys_below, listing_prefix, prefix_of_range
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
+from tegula.tensorstore.kvstore.stores import store_of
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.kvstore.values import UNKNOWN, as_bytes, decode_generation, encode_generation, key_text, stamp
 from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
@@ -37,13 +35,10 @@ __all__ = ["KvStore", "open_bound"]
 
 T = TypeVar("T")
 _Keys: TypeAlias = list[bytes]
-_METHODS: dict[str, Literal["stored", "deflated"]] = {"store": "stored", "deflate": "deflated"}
-_archives: WeakValueDictionary[tuple[str, str, bool], ZipKeys] = WeakValueDictionary()
-_local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDictionary()
 
 
 class KvStore:
-    """Keys, which are bytes, and their values; `open` gives one.
+    """Keys, which are bytes, and their values; made by `open`.
 
     Examples
     --------
@@ -77,11 +72,11 @@ class KvStore:
         Parameters
         ----------
         spec : KvStore.Spec, mapping or str
-            Which one: a spec, its JSON or its URL.
+            The spec, its JSON or its URL.
         context : Context, optional
-            Where shared resources come from, such as the values of ``memory://``; a new one if it is not given.
+            The source of shared resources, such as the values of ``memory://``; by default a new context.
         transaction : Transaction, optional
-            What reads and writes are part of.
+            The transaction of all reads and writes.
 
         Raises
         ------
@@ -95,16 +90,16 @@ class KvStore:
             raise type_error("Invalid transaction")
         return immediate(_open, described, context, transaction)
 
-    # --- what it is
+    # --- properties
 
     @property
     def path(self) -> str:
-        """What keys begin with."""
+        """The prefix of all keys."""
         return self._spec.path
 
     @path.setter
     def path(self, path: str | bytes) -> None:
-        self._place(self._spec.with_path(key_text(path)))
+        self._place(self._spec._with_path(key_text(path)))
 
     @property
     def url(self) -> str:
@@ -113,13 +108,13 @@ class KvStore:
 
     @property
     def base(self) -> KvStore | None:
-        """Where a store such as ``zip`` is kept; ``None`` for those that are not kept in another one."""
+        """The store that holds an adapter such as ``zip``; ``None`` for other stores."""
         base = self._spec._base
         return None if base is None else _of(base, self._transaction)
 
     @property
     def transaction(self) -> Transaction | None:
-        """What reads and writes are part of."""
+        """The transaction of reads and writes, if there is one."""
         return self._transaction
 
     @transaction.setter
@@ -132,16 +127,16 @@ class KvStore:
         Parameters
         ----------
         retain_context : bool, optional
-            Bound to the resources it uses.
+            Keep the resources that it is bound to.
         unbind_context : bool, optional
-            With descriptions of them.
+            Keep descriptions of these resources.
         """
         if unbind_context:
-            return self._spec.unbound()
-        return self._spec.copy() if retain_context else self._spec.stripped()
+            return self._spec._unbound()
+        return self._spec.copy() if retain_context else self._spec._stripped()
 
     def copy(self) -> KvStore:
-        """Return a copy, whose path and transaction can be changed."""
+        """Return a copy."""
         return _of(self._spec, self._transaction, self._found)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
@@ -149,22 +144,22 @@ class KvStore:
         return _of(self._spec, _checked(transaction), self._found)
 
     def __add__(self, suffix: str | bytes) -> KvStore:
-        return _of(self._spec.with_path(self._spec._path + key_text(suffix)), self._transaction)
+        return _of(self._spec._with_path(self._spec._path + key_text(suffix)), self._transaction)
 
     def __truediv__(self, component: str | bytes) -> KvStore:
-        return _of(self._spec.with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
+        return _of(self._spec._with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
 
     def __copy__(self) -> KvStore:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._transaction is not None:
-            raise status("INVALID_ARGUMENT", "Cannot serialize bound transaction")
+            raise invalid("Cannot serialize bound transaction")
         return _of, (self._spec,)
 
     def __repr__(self) -> str:
         builder = SpecBuilder()
-        return pretty(builder.finish(self._spec.build(builder)), "KvStore(", ")")
+        return pretty(builder.finish(self._spec._build(builder)), "KvStore(", ")")
 
     # --- reading
 
@@ -177,18 +172,18 @@ class KvStore:
         batch: Batch | None = None,
         byte_range: slice | None = None,
     ) -> Future[_ReadResult]:
-        """Read the value of a key; that there is none is no error.
+        """Read the value of a key; a missing key is no error.
 
         Parameters
         ----------
         key : str or bytes
-            What follows the path.
+            The key without the path.
         if_not_equal : str or bytes, optional
-            The generation that is known already: if it is still that one, its value is not given again.
+            The generation that is known already: if it is still the current one, the value is not returned.
         staleness_bound : float, optional
-            How old the answer may be; it is always of now.
+            The oldest acceptable time of the answer; it is always current.
         batch : Batch, optional
-            What to put the read off with.
+            The batch that delays the read.
         byte_range : slice, optional
             ``slice(start, stop)``, or ``slice(-n, None)`` for the last `n` bytes.
 
@@ -201,7 +196,7 @@ class KvStore:
         known = UNKNOWN if if_not_equal is None else as_bytes(if_not_equal, "if_not_equal")
         wanted = None if byte_range is None else ByteSlice(byte_range)
         if batch is not None:
-            return batch.defer(self._read, name, known, wanted)
+            return batch._defer(self._read, name, known, wanted)
         return immediate(self._read, name, known, wanted)
 
     def _read(self, name: str, known: bytes, wanted: ByteSlice | None) -> _ReadResult:
@@ -250,9 +245,9 @@ class KvStore:
         Parameters
         ----------
         range : KvStore.KeyRange, optional
-            Which ones.
+            The keys to list, without the path.
         strip_prefix_length : int
-            How many bytes to leave out at the beginning of each.
+            The number of bytes to remove from the beginning of each.
 
         Returns
         -------
@@ -273,11 +268,11 @@ class KvStore:
         return [name[strip:] for name, _ in sorted(self._names(range))]
 
     def _names(self, range: _KeyRange) -> Iterator[tuple[bytes, str]]:
-        """Yield the keys of a range without the path, and as the store knows them."""
+        """Yield the keys of a range, without the path and as keys of the store."""
         with self._listing():
             store, path = self._store, self._path
             skipped = len(key_bytes(path))
-            for key in _keys_below(store, path, listing_prefix(path, range)):
+            for key in keys_below(store, path, listing_prefix(path, range)):
                 if key.startswith(path):
                     name = key_bytes(key)[skipped:]
                     if name in range:
@@ -285,7 +280,7 @@ class KvStore:
 
     @contextmanager
     def _listing(self) -> Iterator[None]:
-        """Convert errors of the store to those of a listing."""
+        """Convert errors of the store to errors of a listing."""
         try:
             yield
         except NotDirectoryError as error:
@@ -305,7 +300,7 @@ class KvStore:
         Parameters
         ----------
         key : str or bytes
-            What follows the path.
+            The key without the path.
         value : str, bytes or None
             The value; ``None`` deletes the key.
         if_equal : str or bytes, optional
@@ -314,15 +309,13 @@ class KvStore:
         Returns
         -------
         Future
-            The new generation, ``b""`` if the key has another one than it must have. In a transaction that is found
-            out when it is committed.
+            The new generation; ``b""`` if the key has another generation than `if_equal`. In a transaction this is
+            checked at the commit.
         """
         name = key_text(key)
         data = None if value is None else as_bytes(value, "a value")
         expected = None if not if_equal else decode_generation(as_bytes(if_equal, "if_equal"))
-        if self._transaction is not None or self._spec.driver == "memory":
-            return immediate(self._write, name, data, expected)
-        return background(self._write, name, data, expected)
+        return self._changing(self._write, name, data, expected)
 
     def _write(self, name: str, value: bytes | None, expected: Any) -> _Generation:
         try:
@@ -352,7 +345,7 @@ class KvStore:
         Parameters
         ----------
         range : KvStore.KeyRange
-            Which ones, without the path.
+            The keys, without the path.
         """
         if not isinstance(range, _KeyRange):
             raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
@@ -373,21 +366,21 @@ class KvStore:
     def experimental_copy_range_to(
         self, target: KvStore, source_range: _KeyRange | None = None, source_staleness_bound: float | None = None
     ) -> Future[None]:
-        """Copy the keys of a range to another store; of the key-value stores that there are, none can.
+        """Copy the keys of a range to another store; no store supports this.
 
         Parameters
         ----------
         target : KvStore
-            Where to.
+            The other store.
         source_range : KvStore.KeyRange, optional
-            Which ones, without the path.
+            The keys, without the path.
         source_staleness_bound : float, optional
-            How old the values may be.
+            The oldest acceptable time of the values.
 
         Raises
         ------
         NotImplementedError
-            By the future, always.
+            Always, by the future.
         """
         if not isinstance(target, KvStore):
             raise type_error(f"target must be a KvStore, not {type(target).__name__}")
@@ -397,25 +390,25 @@ class KvStore:
 
     @property
     def _store(self) -> Store:
-        """The store, as it is seen within the transaction."""
+        """The store; in a transaction, the staged one."""
         found = self._found
         if found is None:
-            found = self._found = _store_of(self._spec)
-        return found if self._transaction is None else self._transaction.staged(found)
+            found = self._found = store_of(self._spec)
+        return found if self._transaction is None else self._transaction._staged(found)
 
-    def describe_key(self, key: str) -> str:
-        """Return what messages call a key of this store.
+    def _describe_key(self, key: str) -> str:
+        """Return the name of a key of this store in messages.
 
         Examples
         --------
-        >>> KvStore.open("memory://a/").result().describe_key(".zarray")
+        >>> KvStore.open("memory://a/").result()._describe_key(".zarray")
         '"a/.zarray"'
         """
         path = quoted(self._spec._path + key)
-        return f"local file {path}" if self._spec.driver == "file" else path
+        return f"local file {path}" if self._spec._driver == "file" else path
 
     def _located(self, name: str) -> tuple[Store, str]:
-        if self._spec.driver == "file":
+        if self._spec._driver == "file":
             check_file_key(self._spec._path + name)
         return self._store, self._path + name
 
@@ -425,20 +418,20 @@ class KvStore:
         self._path = split_directory(spec._path)[1] if spec._kind.name == "file" else spec._path
 
     def _changing(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        at_once = self._transaction is not None or self._spec.driver == "memory"
+        at_once = self._transaction is not None or self._spec._driver == "memory"
         return immediate(function, *args) if at_once else background(function, *args)
 
     def _refuse_atomic(self, range: _KeyRange) -> None:
         transaction = self._transaction
-        if transaction is not None and transaction.atomic and self._spec.driver == "file":
-            name = self.describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
+        if transaction is not None and transaction.atomic and self._spec._driver == "file":
+            name = self._describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
             message = f"Cannot delete range starting at {name} as single atomic transaction"
-            error = status("INVALID_ARGUMENT", message)
-            transaction.fail(error)
+            error = invalid(message)
+            transaction._fail(error)
             raise error
 
     def _failure(self, error: TegulaError, name: str) -> StatusError:
-        if self._spec.driver != "file":
+        if self._spec._driver != "file":
             return as_status(error)
         return file_error(error, self._spec._path + name)
 
@@ -450,7 +443,7 @@ for _kind, _name in ((KvStoreSpec, "Spec"), (_KeyRange, ""), (_ReadResult, ""), 
 
 
 def _open(spec: KvStoreSpec, context: Context | None, transaction: Transaction | None) -> KvStore:
-    return open_bound(spec.bound(Context() if context is None else context), transaction)
+    return open_bound(spec._bound(Context() if context is None else context), transaction)
 
 
 def open_bound(spec: KvStoreSpec, transaction: Transaction | None) -> KvStore:
@@ -466,18 +459,6 @@ def _of(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store 
     return store
 
 
-def _keys_below(store: Store, path: str, directory: str) -> Iterator[str]:
-    """Yield the keys of a directory, looking into no subdirectory whose name does not begin as the path says."""
-    if len(path) <= len(directory):
-        yield from store.list_prefix(directory)
-        return
-    keys, children = store.list_dir(directory)
-    yield from keys
-    for child in children:
-        if child.startswith(path):
-            yield from store.list_prefix(child)
-
-
 def _checked(transaction: Transaction | None) -> Transaction | None:
     if transaction is not None and not isinstance(transaction, Transaction):
         raise type_error(f"transaction must be a Transaction, not {type(transaction).__name__}")
@@ -490,40 +471,3 @@ def _range(range: _KeyRange | None) -> _KeyRange:
     if not isinstance(range, _KeyRange):
         raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
     return range.copy()
-
-
-def _store_of(spec: KvStoreSpec) -> Store:
-    """Return the store of a bound spec."""
-    driver = spec._kind.name
-    if driver == "memory":
-        memory: MemoryKeys = spec.setting("memory_key_value_store")
-        return memory
-    if driver == "zip":
-        return _archive_of(spec)
-    root = split_directory(spec._path)[0]
-    if os.name != "posix" or root[:1] != "/":  # else it is normal, as paths of files have no `..`
-        root = os.path.abspath(root)
-    sync: bool = spec.setting("file_io_sync")
-    found = _local_stores.get((root, sync))
-    if found is None:
-        try:
-            found = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
-        except StoreError as error:
-            raise NotDirectoryError(root) from error
-        _local_stores[root, sync] = found
-    return found
-
-
-def _archive_of(spec: KvStoreSpec) -> Store:
-    base = spec._base
-    if base is None or base.driver != "file":
-        raise status("UNIMPLEMENTED", "zip archives are supported in local files only")
-    method = _METHODS.get(spec.option("compression"))
-    if method is None:
-        raise status("UNIMPLEMENTED", f'"compression" of "{spec.option("compression")}" is not supported')
-    path = os.path.abspath(check_file_key(base._path))
-    sync: bool = base.setting("file_io_sync")
-    found = _archives.get((path, method, sync))
-    if found is None:
-        found = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
-    return found

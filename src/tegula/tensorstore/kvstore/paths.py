@@ -1,4 +1,4 @@
-"""Paths of key-value stores: how they are written in URLs and in messages, and which can be those of files."""
+"""Paths of key-value stores: in URLs, in messages, and as paths of files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from urllib.parse import quote, unquote_to_bytes
 
 from tegula.stores import LocalStore, Store
-from tegula.tensorstore.errors import StatusError, key_bytes, quoted
-from tegula.tensorstore.json.binding import invalid
+from tegula.tensorstore.errors import StatusError, invalid, key_bytes, quoted
 
 __all__ = [
     "check_file_key",
@@ -25,7 +24,7 @@ _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 
 def key_name(store: Store, key: str) -> str:
-    """Return what messages call a key of a store.
+    """Return the name of a key of a store in messages.
 
     Examples
     --------
@@ -49,7 +48,7 @@ def decode_url_path(text: str) -> str:
     Raises
     ------
     ValueError
-        If a percent sign is not followed by two hexadecimal digits, or what comes of it is not UTF-8.
+        If a percent sign is not followed by two hexadecimal digits, or the result is not UTF-8.
     """
     wrong = _BAD_PERCENT(text)
     if wrong:
@@ -61,12 +60,12 @@ def decode_url_path(text: str) -> str:
 
 
 def split_url(text: str, scheme: str) -> str:
-    """Return what follows a scheme (``memory://``) in a URL that has neither a query nor a fragment.
+    """Return the rest of a URL after its scheme (``memory://``); it may have neither a query nor a fragment.
 
     Raises
     ------
     ValueError
-        If it has, or does not begin with that.
+        If it has one of them, or another scheme.
     """
     if not text.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
@@ -80,7 +79,7 @@ def split_url(text: str, scheme: str) -> str:
 
 
 def check_file_path(path: str) -> str:
-    """Return the path of a file, a directory, or what their names begin with.
+    """Return the path of a file or a directory, or a prefix of one, if it is valid.
 
     Raises
     ------
@@ -97,12 +96,12 @@ def check_file_path(path: str) -> str:
 
 
 def check_file_key(path: str) -> str:
-    """Return the whole path of a key, if a file can have that name.
+    """Return the whole path of a key if it is valid as the path of a file.
 
     Raises
     ------
     ValueError
-        If none can.
+        If it is not.
     """
     segments = path.removeprefix("/").split("/")
     if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
@@ -111,12 +110,12 @@ def check_file_key(path: str) -> str:
 
 
 def invalid_key(path: str) -> StatusError:
-    """Return the error for a path that is that of no file."""
+    """Return the error for a path that no file can have."""
     return invalid(f"Invalid key: {quoted(path)}")
 
 
 def split_directory(path: str) -> tuple[str, str]:
-    """Return the directory of a path, and what remains: the beginning of a name, or nothing.
+    """Split a path into the directory and the rest, which is the prefix of a name or empty.
 
     Examples
     --------

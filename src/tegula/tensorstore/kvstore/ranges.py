@@ -1,19 +1,19 @@
-"""Ranges of keys as prefixes, and slices of bytes as what stores take."""
+"""Ranges of keys as prefixes, and slices of values as byte ranges of stores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import index
-from typing import Any
 
-from tegula.stores import ByteRange
-from tegula.tensorstore.errors import StatusError, status, type_error
+from tegula.stores import ByteRange, Store
+from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.kvstore.values import KeyRange, key_text
 
-__all__ = ["ByteSlice", "listing_prefix", "prefix_of_range"]
+__all__ = ["ByteSlice", "keys_below", "listing_prefix", "prefix_of_range"]
 
 
 class ByteSlice:
-    """Which bytes of a value to read.
+    """A range of the bytes of a value.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ByteSlice:
     Attributes
     ----------
     request : (start, length)
-        The same for a store.
+        The range as stores take it.
     """
 
     __slots__ = ("_start", "_stop", "request")
@@ -43,28 +43,25 @@ class ByteSlice:
             raise type_error(f"byte_range must be a slice of integers, not {wanted!r}") from None
         start, stop = self._start, self._stop
         if stop is not None and (start < 0 or stop < start):
-            raise status("INVALID_ARGUMENT", f"Unsupported byte_range slice: {wanted.start}:{wanted.stop}")
+            raise invalid(f"Unsupported byte_range slice: {wanted.start}:{wanted.stop}")
         self.request: ByteRange = (start, None if stop is None else stop - start)
 
     def is_doubtful(self, value: bytes) -> bool:
-        """Return whether what was read may be less than was wanted."""
+        """Return whether the bytes that were read may be fewer than requested."""
         if self._stop is not None:
             return self._stop == self._start or len(value) < self._stop - self._start
         return len(value) < -self._start if self._start < 0 else not value
 
     def check(self, size: int) -> None:
-        """Raise a ValueError unless all the bytes are in a value of `size` bytes."""
+        """Raise ValueError unless a value of `size` bytes contains the range."""
         if max(abs(self._start), 0 if self._stop is None else self._stop) > size:
-            raise self._out_of_range(size)
-
-    def _out_of_range(self, size: int) -> StatusError:
-        shown: Any = "?" if self._stop is None else self._stop
-        range = f"[{self._start}, {shown})"
-        return status("OUT_OF_RANGE", f"Requested byte range {range} is not valid for value of size {size}")
+            shown = f"[{self._start}, {'?' if self._stop is None else self._stop})"
+            text = f"Requested byte range {shown} is not valid for value of size {size}"
+            raise status("OUT_OF_RANGE", text)
 
 
 def prefix_of_range(path: str, range: KeyRange) -> str | None:
-    """Return the prefix for a store (empty or ending in a slash) that a range is all keys of, or ``None``.
+    """Return the prefix (empty or ending in a slash) whose keys are those of a range; ``None`` if there is none.
 
     Examples
     --------
@@ -79,7 +76,7 @@ def prefix_of_range(path: str, range: KeyRange) -> str | None:
 
 
 def listing_prefix(path: str, range: KeyRange) -> str:
-    """Return a prefix for a store that all keys of a range begin with.
+    """Return a prefix of all keys of a range: a directory of the store.
 
     Examples
     --------
@@ -92,3 +89,15 @@ def listing_prefix(path: str, range: KeyRange) -> str:
     if directory and stop and stop <= directory[:-1] + b"0":
         path += key_text(directory)
     return path[: path.rfind("/") + 1]
+
+
+def keys_below(store: Store, path: str, directory: str) -> Iterator[str]:
+    """Yield the keys of a directory, without those of subdirectories whose names do not begin with the path."""
+    if len(path) <= len(directory):
+        yield from store.list_prefix(directory)
+        return
+    keys, children = store.list_dir(directory)
+    yield from keys
+    for child in children:
+        if child.startswith(path):
+            yield from store.list_prefix(child)

@@ -1,4 +1,4 @@
-"""`KvStore.Spec`: which key-value store, and which part of it; as JSON, as a URL, and bound to a context or not."""
+"""`KvStore.Spec`: the description of a key-value store, as JSON, as a URL, and bound to a context or not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from posixpath import normpath
 from typing import Any, Final
 
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, annotate, key_bytes, quoted, status, type_error
-from tegula.tensorstore.json.binding import MISSING, boolean, expected, invalid, known_only, member, obj, one_of, string
+from tegula.tensorstore.errors import StatusError, annotate, invalid, key_bytes, quoted, type_error
+from tegula.tensorstore.json.binding import MISSING, boolean, expected, known_only, member, obj, one_of, string
 from tegula.tensorstore.json.values import pretty, sound_text, to_json_value
 from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
 from tegula.tensorstore.kvstore.values import key_text
@@ -19,7 +19,7 @@ __all__ = ["ADAPTERS", "ROOTS", "KvStoreSpec", "join_paths"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """One kind of key-value store: its own members with their defaults, its resources, whether it is in another one."""
+    """One kind of key-value store: its members with defaults, its resources, and whether it is held by another one."""
 
     name: str
     scheme: str
@@ -53,7 +53,7 @@ _ARRAY_SCHEMES: Final = frozenset(("zarr2", "zarr3", "zarr1", "bcolz", "json", "
 
 
 class KvStoreSpec:
-    """Which key-value store it is, and the path that its keys begin with.
+    """The description of a key-value store, and the path that is the prefix of its keys.
 
     Parameters
     ----------
@@ -122,16 +122,16 @@ class KvStoreSpec:
         if self._kind is _FILE:
             check_file_path(self._path)
 
-    # --- what it says
+    # --- properties
 
     @property
-    def driver(self) -> str:
+    def _driver(self) -> str:
         """The name of the kind of store."""
         return self._kind.name
 
     @property
     def path(self) -> str:
-        """What keys begin with."""
+        """The prefix of all keys."""
         return self._path if self._path.isascii() else key_bytes(self._path).decode()
 
     @path.setter
@@ -140,7 +140,7 @@ class KvStoreSpec:
 
     @property
     def base(self) -> KvStoreSpec | None:
-        """Where the value is that a store such as ``zip`` is kept in; ``None`` for those that are not."""
+        """The store that holds an adapter such as ``zip``; ``None`` for other stores."""
         return None if self._base is None else self._base.copy()
 
     @property
@@ -150,42 +150,38 @@ class KvStoreSpec:
         Raises
         ------
         ValueError
-            If there is none for it: a relative path of a file has none.
+            If there is none, as for relative paths of files.
         """
         if self._kind is _FILE and not self._path.startswith("/"):
             raise invalid(f"file: URIs do not support relative paths: {quoted(self._path)}")
         before = "" if self._base is None else f"{self._base.url}|"
         return f"{before}{self._kind.scheme}{encode_url_path(self._path)}"
 
-    def option(self, name: str) -> Any:
-        """Return a member of its own, or the default of that."""
+    def _option(self, name: str) -> Any:
+        """Return a member of this kind of store, or its default."""
         return self._options.get(name, self._kind.members[name][1])
 
-    def resource(self, name: str) -> Any:
-        """Return a resource of a bound spec."""
-        return self._bindings.resource(name)
-
-    def setting(self, name: str) -> Any:
+    def _setting(self, name: str) -> Any:
         """Return the value of a resource of a bound spec."""
         return self._bindings.value(name)
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return its JSON.
+        """Return the JSON representation.
 
         Parameters
         ----------
         include_defaults : bool
-            Whether it says what goes without saying too.
+            Whether to include members that have their default value.
         """
         key_bytes(self._path).decode()  # JSON is text
         builder = SpecBuilder()
-        return builder.finish(self.build(builder, include_defaults))
+        return builder.finish(self._build(builder, include_defaults))
 
-    def build(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        """Return its JSON as a part of a spec that `builder` will finish."""
+    def _build(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        """Return the JSON as a part of a spec that `builder` will finish."""
         json: dict[str, Any] = {"driver": self._kind.name}
         if self._base is not None:
-            json["base"] = self._base.build(builder, include_defaults)
+            json["base"] = self._base._build(builder, include_defaults)
         self._bindings.write(json, builder, include_defaults)
         for name, (_, default) in self._kind.members.items():
             if name in self._options or include_defaults:
@@ -194,7 +190,7 @@ class KvStoreSpec:
             json["path"] = self._path
         return dict(sorted(json.items()))
 
-    # --- other specs made of it
+    # --- derived specs
 
     def copy(self) -> KvStoreSpec:
         """Return a copy."""
@@ -205,17 +201,17 @@ class KvStoreSpec:
 
     __copy__ = copy
 
-    def with_path(self, path: str) -> KvStoreSpec:
+    def _with_path(self, path: str) -> KvStoreSpec:
         """Return the spec of another part of the same store."""
         other = self.copy()
         other._path = path
         return other
 
     def __add__(self, suffix: str | bytes) -> KvStoreSpec:
-        return self.with_path(self._path + key_text(suffix))
+        return self._with_path(self._path + key_text(suffix))
 
     def __truediv__(self, component: str | bytes) -> KvStoreSpec:
-        return self.with_path(join_paths(self._path, key_text(component)))
+        return self._with_path(join_paths(self._path, key_text(component)))
 
     def update(
         self,
@@ -229,7 +225,7 @@ class KvStoreSpec:
         Parameters
         ----------
         unbind_context : bool, optional
-            Describe the resources it is bound to instead, with a context of its own.
+            Replace bound resources by descriptions, and a context of its own.
         strip_context : bool, optional
             Leave all resources to the context it is opened with.
         context : Context, optional
@@ -237,15 +233,15 @@ class KvStoreSpec:
         """
         source = self
         if unbind_context:
-            source = source.unbound()
+            source = source._unbound()
         if strip_context:
-            source = source.stripped()
+            source = source._stripped()
         if context is not None:
-            source = source.bound(context)
+            source = source._bound(context)
         self._bindings, self._base = source._bindings, source._base
 
-    def bound(self, context: Context) -> KvStoreSpec:
-        """Return it with every resource taken from a context, but those it has a context of its own for."""
+    def _bound(self, context: Context) -> KvStoreSpec:
+        """Return the spec with all resources taken from a context, unless its own context defines them."""
         if not isinstance(context, Context):
             raise type_error("Invalid context")
         bindings = self._bindings
@@ -255,20 +251,20 @@ class KvStoreSpec:
             context = Context(bindings.context, parent=context)
         other = self.copy()
         other._bindings = bindings.bound(context)
-        other._base = None if self._base is None else self._base.bound(context)
+        other._base = None if self._base is None else self._base._bound(context)
         return other
 
-    def unbound(self) -> KvStoreSpec:
-        """Return it with descriptions of the resources it is bound to."""
-        other = KvStoreSpec(self.with_path("").to_json())
+    def _unbound(self) -> KvStoreSpec:
+        """Return the spec with descriptions of its bound resources."""
+        other = KvStoreSpec(self._with_path("").to_json())
         other._path = self._path
         return other
 
-    def stripped(self) -> KvStoreSpec:
-        """Return it without any resources."""
+    def _stripped(self) -> KvStoreSpec:
+        """Return the spec without resources."""
         other = self.copy()
         other._bindings = Bindings(_RESOURCES[self._kind.name])
-        other._base = None if self._base is None else self._base.stripped()
+        other._base = None if self._base is None else self._base._stripped()
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -285,7 +281,7 @@ class KvStoreSpec:
 
     def __repr__(self) -> str:
         builder = SpecBuilder(marked=True)
-        return pretty(builder.finish(self.build(builder)), "KvStore.Spec(", ")")
+        return pretty(builder.finish(self._build(builder)), "KvStore.Spec(", ")")
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self._kind.name, self._path, self._options, self._bindings, self._base
@@ -296,7 +292,7 @@ class KvStoreSpec:
 
 
 def join_paths(path: str, component: str) -> str:
-    """Return a path and a component of it with one slash in between, if either is not empty.
+    """Join a path and a component with one slash, unless one of them is empty.
 
     Examples
     --------
@@ -357,7 +353,7 @@ def _url_path(kind: _Kind, text: str) -> str:
         return decode_url_path(text)
     authority, slash, rest = text.partition("/")
     if authority not in ("", "localhost"):
-        raise status("INVALID_ARGUMENT", f"file: URIs do not support authority: {quoted(authority)}")
+        raise invalid(f"file: URIs do not support authority: {quoted(authority)}")
     path = slash + rest
     if "%" in path:
         path = decode_url_path(path)

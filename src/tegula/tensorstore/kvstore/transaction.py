@@ -1,8 +1,8 @@
-"""Transactions: changes that are held back until all of them are made, or none.
+"""Transactions: changes that are staged until all of them are committed, or none.
 
-What is written is kept by key, so that a chunk which is written twice is stored once. When it comes to storing,
-whatever a change was based on must still be there; if it is not, the changes are done again on top of what is there
-now. Only with `repeatable_read` is that an error.
+Changes are staged by key, so that a chunk which is written twice is stored once. A commit requires that the values
+which the changes were based on are still current. If they are not, the changes are applied again to the current
+values; with `repeatable_read` that is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tegula.engine.pool import for_each
 from tegula.errors import ConflictError, TegulaError
 from tegula.stores import LocalStore, Store
 from tegula.stores.staging import Changeable, Entry, Place, Stage, StagedStore
-from tegula.tensorstore.errors import StatusError, annotate, as_status, status, type_error
+from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Caught, Future, Promise, background, ready
 from tegula.tensorstore.kvstore.errors import file_error
 from tegula.tensorstore.kvstore.paths import key_name
@@ -28,11 +28,11 @@ _ATTEMPTS = 1000
 
 
 class _Stage(Stage):
-    """What a transaction holds back, with the errors of TensorStore."""
+    """The changes that a transaction has staged, with the errors of TensorStore."""
 
     def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
         both = " and ".join(f"read/write {name}" for name in sorted((key_name(*first), key_name(*second))))
-        raise status("INVALID_ARGUMENT", f"Cannot {both} as single atomic transaction")
+        raise invalid(f"Cannot {both} as single atomic transaction")
 
     def refuse_change(self, store: Store, key: str) -> NoReturn:
         changed = "Generation mismatch in repeatable_read transaction"
@@ -45,23 +45,23 @@ def _conflict(entry: Entry) -> StatusError:
 
 
 def _failure(entry: Entry, error: TegulaError) -> StatusError:
-    """Return the error for a key whose new value could not be stored."""
+    """Return the error for a key that could not be written."""
     if isinstance(entry.store, LocalStore):
         error = file_error(error, f"{entry.store.root.rstrip('/')}/{entry.key}")
     return annotate(error, f"Error writing {key_name(entry.store, entry.key)}")
 
 
 class Transaction:
-    """A group of changes that only its own reads see until it is committed.
+    """A group of changes that are visible only to its own reads until it is committed.
 
     Used in a ``with`` statement, it is committed at the end of the block, or aborted if the block raises.
 
     Parameters
     ----------
     atomic : bool
-        Whether it may only be committed if the stores can do that in one step.
+        Require that the stores can commit it in one step.
     repeatable_read : bool
-        Whether it may only be committed if all that was read is still the same.
+        Require at the commit that all values which were read are still the same.
 
     Examples
     --------
@@ -88,17 +88,17 @@ class Transaction:
 
     @property
     def atomic(self) -> bool:
-        """Whether it is committed in one step or not at all."""
+        """Whether it is committed in one step only."""
         return self._stage.atomic
 
     @property
     def repeatable_read(self) -> bool:
-        """Whether what was read must not have changed."""
+        """Whether values that were read must not have changed at the commit."""
         return self._stage.repeatable_read
 
     @property
     def open(self) -> bool:
-        """Whether it can still be used: it was neither aborted, nor has its commit begun."""
+        """Whether it can still be used: it was not aborted, and its commit has not begun."""
         return self._state == "open"
 
     @property
@@ -113,47 +113,39 @@ class Transaction:
 
     @property
     def future(self) -> Future[None]:
-        """Ready when it is committed, or aborted, which is an error."""
+        """A future that is ready after the commit; after an abort it has an error."""
         return self._future
 
     def commit_async(self) -> Future[None]:
-        """Begin to commit, unless that was done before or it was aborted; return the answer.
+        """Begin the commit, unless it has begun or the transaction was aborted.
 
         Returns
         -------
         Future
-            Its error is a ValueError that begins with ABORTED if something has changed that must not.
+            Ready after the commit; its error begins with ABORTED if a value has changed that must not.
         """
-        with self._lock:
-            begins = self._state == "open"
-            if begins:
-                self._state = "committing"
-        if begins:
+        if self._begins():
             background(self._commit)
         return self._future
 
     def commit_sync(self) -> None:
-        """Commit and wait for the answer."""
-        with self._lock:
-            begins = self._state == "open"
-            if begins:
-                self._state = "committing"
-        if begins:
+        """Commit and wait until that is done."""
+        if self._begins():
             self._commit()
         self._future.result()
 
     def abort(self) -> None:
-        """Forget all changes, unless the commit has begun."""
+        """Discard all changes, unless the commit has begun."""
         self._abort(status("CANCELLED", "Transaction aborted"))
 
-    # --- for stores and drivers in the transaction
+    # --- for stores and drivers
 
-    def fail(self, error: BaseException) -> None:
-        """Abort with an error that tells why it can't be committed."""
+    def _fail(self, error: BaseException) -> None:
+        """Abort with the error that prevents the commit."""
         self._abort(error)
 
-    def staged(self, store: Store) -> Store:
-        """Return a store as it is seen within the transaction.
+    def _staged(self, store: Store) -> Store:
+        """Return a store with the changes of the transaction.
 
         Raises
         ------
@@ -166,10 +158,10 @@ class Transaction:
             found = self._stores[id(store)] = StagedStore(self._stage, store, self._gate)
         return found
 
-    def perform(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function that changes staged stores; it is called again if what it was based on has changed.
+    def _perform(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function that changes staged stores; a commit calls it again if values have changed that it has read.
 
-        Its arguments must not be changed until the transaction is over.
+        Its arguments must not be modified until the transaction is over.
         """
         self._gate()
         result: T = self._stage.perform(function, *args)
@@ -179,9 +171,9 @@ class Transaction:
         if error is not None:
             self._abort(error)
         elif self._state == "aborted":
-            raise status("INVALID_ARGUMENT", "Transaction not open (aborted)")
+            raise invalid("Transaction not open (aborted)")
         elif self._state == "committing" and not self._stage.replaying:
-            raise status("INVALID_ARGUMENT", "Transaction not open (commit already started)")
+            raise invalid("Transaction not open (commit already started)")
 
     def _abort(self, error: BaseException) -> None:
         with self._lock:
@@ -192,6 +184,14 @@ class Transaction:
         self._promise.set_exception(error)
 
     # --- storing
+
+    def _begins(self) -> bool:
+        """Begin the commit if the transaction is open; return whether it was."""
+        with self._lock:
+            if self._state != "open":
+                return False
+            self._state = "committing"
+            return True
 
     def _commit(self) -> None:
         caught = Caught()
@@ -213,7 +213,7 @@ class Transaction:
         raise status("ABORTED", "What the transaction is based on keeps changing")
 
     def _store_all(self) -> tuple[Place, Entry] | None:
-        """Store what is held back; return a key that has changed meanwhile, if there is one."""
+        """Store all changes; return a key that others have changed, if there is one."""
         pending = sorted(self._stage.entries.items(), key=lambda item: id(item[1].store))
         for place, entry in pending:
             if not entry.holds():
@@ -255,11 +255,11 @@ class Transaction:
             self._stage.settled.add(place)
 
     def _start_over(self, place: Place, entry: Entry) -> None:
-        """Do the changes again that are not stored, since what one was based on has changed."""
+        """Apply the changes that are not stored again, after the value that one was based on has changed."""
         if self.repeatable_read or entry.doomed:
             raise _conflict(entry)
         self._stage.replay()
-        if self._stage.entries.get(place) is entry:  # it does not depend on what is stored
+        if self._stage.entries.get(place) is entry:  # it does not depend on the stored value
             raise _conflict(entry)
 
     # --- with and async with

@@ -1,4 +1,4 @@
-"""The values that key-value stores take and give: ranges of keys, what was read, and the token for a state of a key."""
+"""Arguments and results of key-value stores: ranges of keys, results of reads, generations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def as_bytes(value: Any, what: str) -> bytes:
 
 
 def key_text(key: Any) -> str:
-    """Return a key as the text that stores know it by; bytes that are no UTF-8 become lone surrogates."""
+    """Return a key as text; bytes that are not UTF-8 become lone surrogates."""
     if isinstance(key, str):
         try:
             key.encode()
@@ -54,7 +54,7 @@ def key_text(key: Any) -> str:
 
 
 def encode_generation(generation: Generation) -> bytes:
-    """Return the token of a store as bytes, from which `decode_generation` makes it again.
+    """Return the generation of a store as bytes; the inverse of `decode_generation`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def encode_generation(generation: Generation) -> bytes:
 
 
 def decode_generation(token: bytes) -> Generation:
-    """Return the store's token for bytes; those that no store ever gave are the token of no state at all."""
+    """Return the generation for bytes; bytes that no store has returned never match a key."""
     if token == NO_VALUE:
         return ABSENT
     if token[:1] != b"\0" or len(token) % 8 != 1 or len(token) == 1:
@@ -85,7 +85,7 @@ class KeyRange:
     Parameters
     ----------
     inclusive_min, exclusive_max : str or bytes
-        The bounds; an empty upper one means that there is none.
+        The bounds; an empty upper bound means no bound.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class KeyRange:
 
     @property
     def empty(self) -> bool:
-        """Whether there can be no key in it."""
+        """Whether it contains no key."""
         return bool(self._exclusive_max) and self._inclusive_min >= self._exclusive_max
 
     def copy(self) -> KeyRange:
@@ -144,12 +144,12 @@ class KeyRange:
 
 
 class TimestampedStorageGeneration:
-    """The token for one state of a key, and when that was the state.
+    """The generation of a key, and the time at which it was current.
 
     Parameters
     ----------
     generation : str or bytes
-        The token.
+        The generation.
     time : float
         Seconds since the epoch.
     """
@@ -162,7 +162,7 @@ class TimestampedStorageGeneration:
 
     @property
     def generation(self) -> bytes:
-        """The token."""
+        """The generation."""
         return self._generation
 
     @generation.setter
@@ -183,7 +183,7 @@ class TimestampedStorageGeneration:
 
 
 def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
-    """Return the token with the time, which is now if none is given."""
+    """Return a generation with a time, by default the current one."""
     made: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
     made._generation = generation
     made.time = clock.time() if time is None else time
@@ -191,16 +191,16 @@ def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGen
 
 
 class ReadResult:
-    """What a read gives.
+    """The result of a read.
 
     Parameters
     ----------
     state : {"unspecified", "missing", "value"}
-        Whether there is a value; unspecified if it was not asked for, since it is the one that is known already.
+        Whether there is a value; unspecified if the caller knows it already (see `if_not_equal`).
     value : str or bytes
         The value.
     stamp : KvStore.TimestampedStorageGeneration
-        Which state of the key it is.
+        The generation of the key.
 
     Examples
     --------

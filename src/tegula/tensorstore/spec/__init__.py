@@ -1,1 +1,1 @@
-"""Specs of arrays, and what a driver is."""
+"""Specs of arrays, and the interface of drivers."""

@@ -1,7 +1,7 @@
-"""What a driver is: its description (`DriverSpec`), what opening it gives (`Driver`), and how it is found by name.
+"""The interface of drivers: `DriverSpec` describes an array, `Driver` is the open array; drivers are found by name.
 
-A `Driver` reads and writes a *base* array in its own coordinates; views, broadcasting and casts of values are none of
-its business. A `DriverSpec` is never changed once it is made: `merge` and the like return another one.
+A `Driver` reads and writes a *base* array in its own coordinates; views, broadcasting and conversion of values
+are left to others. A `DriverSpec` is immutable: `merge` and the like return another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.errors import status, type_error
+from tegula.tensorstore.errors import invalid, status, type_error
 
 if TYPE_CHECKING:
     from tegula.tensorstore.batch import Batch
@@ -57,7 +57,7 @@ Mode: TypeAlias = Literal["r", "w", "rw"]
 
 
 def mode_of(read: bool, write: bool) -> Mode:
-    """Return what an array is opened for; one that is opened for nothing is for writing."""
+    """Return the mode for read and write access; without either it is ``"w"``."""
     return "rw" if read and write else "r" if read else "w"
 
 
@@ -103,14 +103,14 @@ def find_driver(name: str) -> type[DriverSpec]:
         module, _, attribute = DRIVERS[name].partition(":")
     except KeyError:
         message = f'Error parsing object member "driver": "{name}" is not a registered TensorStore driver'
-        raise status("INVALID_ARGUMENT", message) from None
+        raise invalid(message) from None
     found: type[DriverSpec] = getattr(import_module(module), attribute)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OpenMode:
-    """What opening may do; nothing of it is the default, to open what exists.
+    """The actions that are allowed on opening; by default only to open an existing array.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ class OpenMode:
     create : bool
         Create a new one.
     delete_existing : bool
-        Delete what is there before.
+        Delete an existing array before.
     assume_metadata, assume_cached_metadata : bool
-        Neither read nor write metadata; or don't read it in order to open.
+        Neither read nor write metadata; or do not read it on opening.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class OpenMode:
         return self.open or not self.create
 
     def _check(self) -> OpenMode:
-        """Return the flags if they go together.
+        """Return the flags if they are compatible.
 
         Raises
         ------
@@ -164,24 +164,24 @@ class OpenMode:
             assumed = ("assume_metadata", "assume_cached_metadata")
             wrong = next((f"`{name}` without `open`" for name in assumed if getattr(self, name)), "")
         if wrong:
-            raise status("INVALID_ARGUMENT", f"Cannot specify an open mode of {wrong}")
+            raise invalid(f"Cannot specify an open mode of {wrong}")
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a spec is opened.
+    """The arguments of opening a spec.
 
     Attributes
     ----------
     context : Context
-        Where shared resources come from.
+        The source of shared resources.
     transaction : Transaction, optional
-        What the array is opened in.
+        The transaction to open the array in.
     read, write : bool
-        What for.
+        The access that is needed.
     batch : Batch, optional
-        What reading metadata may wait for.
+        The batch that may delay reading metadata.
     """
 
     context: Context
@@ -192,13 +192,13 @@ class Opening:
 
     @property
     def mode(self) -> Mode:
-        """What an array is opened for; one that is opened for nothing is for writing."""
+        """The mode for this access; without any it is ``"w"``."""
         return mode_of(self.read, self.write)
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeOptions:
-    """The new bounds of a base array, where ``None`` keeps a bound, and how far a resize may go."""
+    """The new bounds of a base array, where ``None`` keeps a bound, and the limits of a resize."""
 
     inclusive_min: tuple[int | None, ...]
     exclusive_max: tuple[int | None, ...]
@@ -209,14 +209,14 @@ class ResizeOptions:
 
 
 def _copied(item: T) -> T:
-    """Return a copy, in a fraction of the time that it takes for objects in general."""
+    """Return a shallow copy, faster than `copy.copy`."""
     other: T = object.__new__(type(item))
     other.__dict__.update(item.__dict__)
     return other
 
 
 def on_demand(make: Callable[[Any], T]) -> T:
-    """Make an attribute of an object when it is asked for, as few ask for all that opening could find out."""
+    """Return an attribute that is computed on first access; few programs need all properties of an array."""
     return cast(T, cached_property(make))
 
 
@@ -236,13 +236,13 @@ class Driver(ABC):
     kvstore : KvStore or None
         Where it is stored.
     mode : {"r", "w", "rw"}
-        What may be done.
+        The access that is possible.
     slow : bool
-        Whether even small reads and writes may wait for something, so that they are left to another thread.
+        Whether even small reads and writes may wait, so that they run in another thread.
     resizes : bool
         Whether the driver can resize anything at all.
     source : DriverSpec
-        What it was opened from, its context bound.
+        The spec that it was opened from, bound to its context.
     """
 
     name: str
@@ -270,22 +270,22 @@ class Driver(ABC):
         """Store `values`, of the dtype and of the shape that `read` would return, at `indices`."""
 
     def load(self, indices: Indices | None) -> None:
-        """Open and import what `read` and `write` need at `indices`, all of it for ``None``.
+        """Open and import everything that `read` and `write` need at `indices`; for the whole array with ``None``.
 
-        The thread that starts an operation does this, so that no thread of the pool imports anything; see
+        The thread that starts an operation calls this, so that threads of the pool import nothing; see
         `CodecChain.load`.
         """
         return
 
-    @abstractmethod
     def spec_members(self) -> dict[str, Any]:
-        """Return the members of the spec's JSON that say all about the stored array (``metadata`` and the like)."""
+        """Return the members of a spec that describe the stored array completely (``metadata`` and the like)."""
+        return {}
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
-        """Return a spec that opens this array again; a minimal one says only where it is."""
+        """Return a spec that opens this array again; a minimal one gives only its location."""
         found = self.source.described({} if minimal else self.spec_members(), self.dtype)
         if found.schema.rank is None:
-            found.schema.set_rank(self.domain.rank, "rank")
+            found.schema._set_rank(self.domain.rank, "rank")
         return found
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
@@ -306,26 +306,26 @@ class Driver(ABC):
         Raises
         ------
         NotImplementedError
-            If the driver can't resize.
+            If the driver does not support it.
         """
         raise status("UNIMPLEMENTED", "Resize not supported")
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
-        """Return the array with the bounds it has in storage now."""
+        """Return the array with its current bounds in storage."""
         return self
 
     def latest(self, *, look: bool = True) -> Driver:
-        """Return the array with the bounds that are known last, from a resize or `resolve`; itself if it has them.
+        """Return the array with the latest known bounds, from a resize or `resolve`; itself if it has them.
 
-        Reads and writes follow these, with the implicit bounds of their views. Where the spec wants that each operation
-        looks at the stored bounds, that is done here, unless `look` is false.
+        Reads and writes use these bounds for the implicit bounds of views. If the spec requires that each operation
+        reads the stored bounds, this method does so unless `look` is false.
         """
         return self
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:
-        """Say how much of the elements at `indices` is stored."""
+        """Return whether the elements at `indices` are stored."""
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 
@@ -337,7 +337,7 @@ class DriverSpec(ABC):
     name : str
         Name of the driver, as in JSON.
     members : dict
-        The driver's own members as JSON, validated; only those that were given.
+        The members of the driver as JSON, validated; without defaults.
     kvstore : KvStore.Spec or None
         Where it is stored.
     schema : Schema
@@ -372,15 +372,10 @@ class DriverSpec(ABC):
 
     @abstractmethod
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        """Write all members but ``transform``, ``driver`` among them; `builder` finishes those that are resources."""
-
-    def to_json(self, *, include_defaults: bool = False, marked: bool = False) -> dict[str, Any]:
-        """Return the finished JSON; `marked` shows which resources are bound."""
-        builder = SpecBuilder(marked=marked)
-        return builder.finish(self.write(builder, include_defaults))
+        """Return all members including ``driver`` but not ``transform``; `builder` finishes the resources."""
 
     def url_suffix(self) -> str:
-        """Return what a URL says of the array after where it is.
+        """Return the components of the URL after those of the kvstore.
 
         Raises
         ------
@@ -396,17 +391,19 @@ class DriverSpec(ABC):
         return self
 
     def stripped(self) -> DriverSpec:
-        """Return the spec with all resources left to the context it will be opened with."""
+        """Return the spec without resources, which then come from the context of opening."""
         return self
 
     def unbound(self) -> DriverSpec:
-        """Return the spec with descriptions of its resources, which tell what they share."""
-        return type(self).from_json({name: v for name, v in self.to_json().items() if name != "driver"})
+        """Return the spec with descriptions of its resources."""
+        builder = SpecBuilder()
+        json = builder.finish(self.write(builder))
+        return type(self).from_json({name: value for name, value in json.items() if name != "driver"})
 
-    # --- what is known before anything is opened, in base coordinates
+    # --- properties before opening, in base coordinates
 
     def get_schema(self) -> Schema:
-        """Return the constraints together with what the driver's own members say."""
+        """Return the constraints of the schema and of the members of the driver."""
         return self.schema
 
     def get_rank(self) -> int | None:
@@ -433,7 +430,7 @@ class DriverSpec(ABC):
         """Return the units, if the rank is known."""
         return self.get_schema().dimension_units
 
-    # --- other specs made of this one
+    # --- derived specs
 
     @abstractmethod
     def merge(
@@ -446,17 +443,17 @@ class DriverSpec(ABC):
         flags : OpenMode, optional
             Replaces the flags.
         kvstore : KvStore.Spec, optional
-            Replaces where it is stored.
+            The location, if the spec has none.
         schema : Schema, optional
             Merged, in base coordinates.
         **options
-            ``minimal``, to drop what only says how to create the array; ``recheck_cached_metadata`` and
+            ``minimal``, to drop members that are only used to create the array; ``recheck_cached_metadata`` and
             ``recheck_cached_data``.
 
         Raises
         ------
         ValueError
-            If they contradict what is there.
+            If they contradict the spec.
         """
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
@@ -472,5 +469,5 @@ class DriverSpec(ABC):
         Raises
         ------
         ValueError, NotImplementedError
-            If that is not possible.
+            If the array cannot be opened.
         """

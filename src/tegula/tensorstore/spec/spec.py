@@ -1,4 +1,4 @@
-"""`Spec`: the description of an array to open or create; and `OpenMode`."""
+"""`Spec`: the description of an array to open or create."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
-from tegula.tensorstore.context import Context
-from tegula.tensorstore.errors import StatusError, type_error
+from tegula.tensorstore.context import Context, SpecBuilder
+from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
 from tegula.tensorstore.json.arguments import only_json
-from tegula.tensorstore.json.binding import MISSING, integer, invalid, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, integer, member, obj, string
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import DriverSpec, OpenMode, find_driver
-from tegula.tensorstore.spec.schemas import schema_inward, schema_outward
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.schemas import schema_outward
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
 __all__ = ["OpenMode", "Spec", "merged_flags"]
@@ -35,9 +36,9 @@ _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
 
 def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
-    """Return flags changed by ``open_mode``, ``open``, ``create`` and so on, which are taken out of `options`.
+    """Return flags changed by ``open_mode``, ``open``, ``create`` and so on, which are removed from `options`.
 
-    Those that say to open or to create replace all; others are added.
+    ``open`` and ``create`` replace all flags; other flags are added.
     """
     if options.keys().isdisjoint(_MODES):
         return flags
@@ -98,7 +99,7 @@ class Spec(Indexable):
         driver = find_driver(name)
         view = _take_view(members)
         self._driver = driver.from_json(members)
-        # What selects from the base of a cast is the view of the cast itself.
+        # the view of the base of a cast becomes the view of the cast
         inner: IndexTransform | None = getattr(self._driver, "inner_view", None)
         if inner is None:
             self._view = _whole(self._driver) if view is None else view
@@ -111,7 +112,12 @@ class Spec(Indexable):
         self._driver, self._view = driver, transform
         return self
 
-    # --- what it says
+    @classmethod
+    def _of_whole(cls, driver: DriverSpec) -> Spec:
+        """Return the spec of all of an array."""
+        return cls._of(driver, _whole(driver))
+
+    # --- properties
 
     @property
     def transform(self) -> IndexTransform | None:
@@ -131,10 +137,8 @@ class Spec(Indexable):
             return self._view.input_rank
         return self._driver.get_rank()
 
-    @property
-    def ndim(self) -> int | None:
-        """Number of dimensions, if it is known."""
-        return self.rank
+    ndim = rank
+    """Number of dimensions, if it is known."""
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -158,9 +162,9 @@ class Spec(Indexable):
 
     @property
     def schema(self) -> Schema:
-        """All constraints, those that follow from the driver's members among them."""
+        """All constraints, including those of the members of the driver."""
         found = self._driver.get_schema()
-        return found if self._view is None else schema_inward(found, self._view)
+        return found if self._view is None else found._through(self._view, self._view.domain)
 
     @property
     def chunk_layout(self) -> ChunkLayout:
@@ -189,7 +193,7 @@ class Spec(Indexable):
 
     @property
     def open_mode(self) -> OpenMode:
-        """What opening may do."""
+        """The actions that are allowed on opening."""
         flags = self._driver.flags
         return OpenMode(open=True) if flags == OpenMode() else flags
 
@@ -207,7 +211,7 @@ class Spec(Indexable):
 
     @property
     def url(self) -> str:
-        """The URL that says the same.
+        """The URL of the spec.
 
         Raises
         ------
@@ -216,7 +220,7 @@ class Spec(Indexable):
         """
         return url_of(self._driver)
 
-    # --- other specs
+    # --- derived specs
 
     def copy(self) -> Spec:
         """Return a copy."""
@@ -228,22 +232,22 @@ class Spec(Indexable):
         Parameters
         ----------
         open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
-            What opening may do; those that say to open or to create replace what was there.
+            The actions that are allowed on opening; ``open`` and ``create`` replace the existing flags.
         context, unbind_context, strip_context : optional
-            Bind resources to a context, describe those that are bound, or forget them.
+            Bind resources to a context, replace bound resources by descriptions, or remove them.
         kvstore : KvStore.Spec, optional
             Where the array is stored.
         minimal_spec : bool, optional
-            Drop what only says how to create the array.
+            Drop members that are only used to create the array.
         recheck_cached, recheck_cached_metadata, recheck_cached_data : optional
-            From when on what is cached is fresh.
+            The time from which on cached values are fresh.
         rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
             Constraints, as for `Schema`.
 
         Raises
         ------
         ValueError
-            If something contradicts what is there; then nothing is changed.
+            If a constraint contradicts the spec; then nothing is changed.
         """
         changed = _updated(self, options)
         self._driver, self._view = changed._driver, changed._view
@@ -260,6 +264,17 @@ class Spec(Indexable):
     def _with_transform(self, transform: IndexTransform) -> Spec:
         return Spec._of(self._driver, transform)
 
+    def _open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
+        """Open the array; return its driver, and the transform from the domain of the spec (None for the identity)."""
+        try:
+            driver = self._driver.open(request)
+        except TegulaError as error:
+            raise annotate(error, f'Error opening "{self._driver.name}" driver') from error
+        if self._view is None:
+            return driver, None
+        whole = identity(driver.domain)
+        return driver, None if self._view == whole else compose(whole, self._view)
+
     # --- JSON
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
@@ -267,10 +282,14 @@ class Spec(Indexable):
         return self._json(include_defaults)
 
     def _json(self, include_defaults: bool, *, marked: bool = False) -> dict[str, Any]:
-        json = self._driver.to_json(include_defaults=include_defaults, marked=marked)
-        transform = self.transform
-        if transform is not None:
-            json["transform"] = transform.to_json()
+        builder = SpecBuilder(marked=marked)
+        return builder.finish(self._write(builder, include_defaults))
+
+    def _write(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        """Return the JSON as a part of a spec that `builder` will finish."""
+        json = self._driver.write(builder, include_defaults)
+        if self._view is not None:
+            json["transform"] = self._view.to_json()
         elif (rank := self._driver.schema.rank) is not None:
             json["rank"] = rank
         return dict(sorted(json.items()))
@@ -278,7 +297,7 @@ class Spec(Indexable):
     def __repr__(self) -> str:
         try:
             return pretty(self._json(False, marked=True), "Spec(", ")")
-        except StatusError:  # it has no JSON
+        except StatusError:  # some specs have no JSON
             return "Spec(...)"
 
     def __eq__(self, other: object) -> bool:
@@ -296,11 +315,7 @@ class Spec(Indexable):
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self._driver, self._view)
-
-
-def _restored(driver: DriverSpec, view: IndexTransform | None) -> Spec:
-    return Spec._of(driver, view)
+        return Spec._of, (self._driver, self._view)
 
 
 def _take_view(members: dict[str, Any]) -> IndexTransform | None:
@@ -321,10 +336,11 @@ def _take_view(members: dict[str, Any]) -> IndexTransform | None:
 
 
 def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
-    """Return a spec with further constraints, given as to `Spec.update`."""
+    """Return a spec with further constraints, given as in `Spec.update`."""
     options = {name: value for name, value in options.items() if value is not None}
     if len(options) == 1 and "context" in options:
         return Spec._of(spec._driver.bound(_context(options["context"])), spec._view)
+    # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
     changes: dict[str, Any] = {}
     for name in _RECHECKS:
@@ -335,13 +351,13 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         changes["kvstore"] = kvstore
     if options.pop("minimal_spec", False):
         changes["minimal"] = True
+    # constraints, in the coordinates of the array
     constraints = {name: options.pop(name) for name in _SCHEMA if name in options}
     schema: Schema | None = None
     if constraints:
-        schema = Schema(**{k: v for k, v in constraints.items() if k != "schema"})
-        if "schema" in constraints:
-            schema.update(constraints["schema"])
+        schema = Schema(**constraints)
         changes["schema"] = schema if spec._view is None else schema_outward(schema, spec._view)
+    # resources are bound last
     binding = {name: options.pop(name) for name in ("unbind_context", "strip_context", "context") if name in options}
     if options:
         raise type_error(f"incompatible function arguments: unexpected keyword argument {min(options)!r}")
@@ -354,6 +370,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         driver = driver.unbound()
     if binding.get("strip_context"):
         driver = driver.stripped()
+    # the constraints may have made the domain known
     view = spec._view
     if view is None and schema is not None and schema.domain is not None:
         view = _whole(driver)
@@ -361,7 +378,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
 
 
 def _whole(driver: DriverSpec) -> IndexTransform | None:
-    """Return the transform of all of an array, if its domain is known."""
+    """Return the identity over the domain of an array, if that is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
 

@@ -1,4 +1,4 @@
-"""URLs as specs: ``file:///tmp/a|zarr3:``, the parts of a pipeline from the store to the array; and plain paths."""
+"""URLs and plain paths as specs. ``file:///tmp/a|zarr3:`` is a pipeline of components from the store to the array."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import unquote
 
-from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json.binding import dump, invalid
+from tegula.tensorstore.constraints import dtypes
+from tegula.tensorstore.errors import StatusError, annotate, invalid, status
+from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.pointer import parse_pointer
 from tegula.tensorstore.json.values import sound_text
 from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.specs import ADAPTERS as STORE_ADAPTERS
+from tegula.tensorstore.kvstore.specs import ROOTS
 from tegula.tensorstore.spec.interface import URL_SCHEMES, DriverSpec
 
 __all__ = ["driver_json_of_url", "url_of"]
 
 _ADAPTERS: Final = frozenset(("cast",))
 _ARRAYS: Final = frozenset(URL_SCHEMES) - _ADAPTERS - {"array"}
-_STORES: Final = frozenset(("file", "memory"))
-_STORE_ADAPTERS: Final = frozenset(("zip",))
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive of Windows
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a single letter is a drive of Windows
 _ERROR: Final = re.compile(r'Parsing (?:kvstore )?spec from url: "(?:[^"\\]|\\.)*": ')
 
 
 def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON of a spec that a URL or a plain path stands for.
+    """Return the JSON of the spec for a URL or a plain path.
 
-    Without a format the one that is stored there is found out.
+    Without a format, the ``auto`` driver detects it.
 
     Raises
     ------
     ValueError
-        If it stands for none.
+        If it is not valid.
 
     Examples
     --------
@@ -47,13 +47,10 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
         raise invalid("URL must be non-empty")
     sound_text(url)
     path, *rest = url.split("|")
-    if not _is_path(path):
-        try:
-            return _of_pipeline([path, *rest])
-        except StatusError as error:
-            raise annotate(error, f"Parsing spec from url: {dump(url)}") from None
-    where = KvStore.Spec(_of_path(path))
+    where = KvStore.Spec(_of_path(path)) if _is_path(path) else None
     try:
+        if where is None:
+            return _of_pipeline([path, *rest])
         return _with_arrays({"driver": "auto", "kvstore": where}, rest)
     except StatusError as error:
         raise annotate(error, f"Parsing spec from url: {dump(url)}") from None
@@ -83,7 +80,7 @@ def _of_pipeline(components: list[str]) -> dict[str, Any]:
         kind = "TensorStore adapter" if first in _ADAPTERS else "kvstore-based TensorStore"
         raise invalid(f"{kind} URL scheme in {dump(components[0])} is not valid as the first URL pipeline component")
     count = next((i for i, part in enumerate(components) if _scheme(part) in _ADAPTERS | _ARRAYS), len(components))
-    for scheme, known in zip(map(_scheme, components[:count]), (_STORES, *[_STORE_ADAPTERS] * count)):
+    for scheme, known in zip(map(_scheme, components[:count]), (ROOTS, *[STORE_ADAPTERS] * count)):
         if scheme not in known:
             raise invalid(f"unsupported URL scheme: {dump(scheme)}")
     where = _kvstore("|".join(components[:count]))
@@ -91,11 +88,15 @@ def _of_pipeline(components: list[str]) -> dict[str, Any]:
 
 
 def _with_arrays(found: dict[str, Any], components: list[str]) -> dict[str, Any]:
-    """Return the spec of what the components behind the key-value store's stand for."""
+    """Return the JSON of the spec for the components after those of the kvstore."""
     for position, component in enumerate(components):
         scheme = _scheme(component)
         if scheme in _ADAPTERS:
-            found = {"driver": "cast", "base": found, "dtype": _inside(component, _data_type)}
+            found = {
+                "driver": "cast",
+                "base": found,
+                "dtype": _inside(component, lambda _, name: dtypes.from_json(name).name),
+            }
         elif scheme not in _ARRAYS:
             raise invalid(f"unsupported URL scheme: {dump(scheme)}")
         elif position:
@@ -116,7 +117,7 @@ def _kvstore(url: str) -> KvStore.Spec:
 
 
 def _inside(component: str, read: Callable[[str, str], Any]) -> Any:
-    """Read what stands behind the scheme of a component."""
+    """Read the rest of a component after its scheme."""
     try:
         rest = component.partition(":")[2]
         for mark, what in (("?", "Query string"), ("#", "Fragment identifier")):
@@ -125,13 +126,6 @@ def _inside(component: str, read: Callable[[str, str], Any]) -> Any:
         return read(_scheme(component), unquote(rest))
     except StatusError as error:
         raise annotate(error, f"Invalid TensorStore URL component {dump(component)}") from None
-
-
-def _data_type(scheme: str, name: str) -> str:
-    try:
-        return dtype(name).name
-    except StatusError:
-        raise invalid(f"Unsupported data type: {dump(name)}") from None
 
 
 def _of_array(scheme: str, rest: str) -> dict[str, Any]:
@@ -145,7 +139,7 @@ def _of_array(scheme: str, rest: str) -> dict[str, Any]:
 
 
 def url_of(driver: DriverSpec) -> str:
-    """Return the URL that says the same as a spec.
+    """Return the URL of a spec.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-//! One block encoded, and what was decided about all of them before.
+//! Encodes one block, by the parameters of its frame.
 
 use std::mem::MaybeUninit;
 
@@ -9,14 +9,14 @@ use super::shuffle::{Filter, shuffle};
 use super::streams::Compressor;
 use crate::Result;
 
-/// What was decided about a frame before any of it is compressed.
+/// The parameters of a frame, which are fixed before anything is compressed.
 pub(super) struct Plan {
     pub(super) block: usize,
     split: bool,
     pub(super) flags: u8,
 }
 
-/// Decide on the frame for content of `length` bytes.
+/// Choose the parameters of the frame for content of `length` bytes.
 pub(super) fn plan(codec: &Blosc, length: usize) -> Plan {
     let block = block_size(codec, length);
     let split = splits(codec, block);
@@ -35,13 +35,13 @@ pub(super) fn plan(codec: &Blosc, length: usize) -> Plan {
     Plan { block, split, flags }
 }
 
-/// Whether blocks of a size are split into streams, one for each byte of an element.
+/// Return whether blocks of a size are split into streams, one for each byte of an element.
 fn splits(codec: &Blosc, block: usize) -> bool {
     let typesize = usize::from(codec.typesize);
     codec.compressor != Compressor::Zstd && typesize <= MOST_SPLITS && block / typesize >= SHORTEST
 }
 
-/// Choose the size of blocks for `length` bytes.
+/// Choose the block size for `length` bytes, as c-blosc does.
 fn block_size(codec: &Blosc, length: usize) -> usize {
     let typesize = usize::from(codec.typesize);
     if length < typesize {
@@ -61,7 +61,7 @@ fn block_size(codec: &Blosc, length: usize) -> usize {
     if block > typesize { block / typesize * typesize } else { block }
 }
 
-/// Return the size of blocks for content that is long enough for several.
+/// Return the block size for content of several blocks.
 fn usual_block_size(codec: &Blosc) -> usize {
     let dense = matches!(codec.compressor, Compressor::Lz4Hc | Compressor::Zlib | Compressor::Zstd);
     let base = if dense { 64 << 10 } else { 32 << 10 };
@@ -76,41 +76,41 @@ fn usual_block_size(codec: &Blosc) -> usize {
     }
 }
 
-/// How many streams a block of `length` bytes is made of.
+/// Return the number of streams of a block of `length` bytes.
 pub(super) fn streams_of(codec: &Blosc, plan: &Plan, length: usize) -> usize {
-    // the last block is not split if it is shorter than the others
+    // a shorter last block is not split
     if plan.split && length == plan.block { usize::from(codec.typesize) } else { 1 }
 }
 
-/// Encode a block; `None` if there is not enough room for it.
-pub(super) fn block(codec: &Blosc, plan: &Plan, part: &[u8], room: &mut [MaybeUninit<u8>]) -> Result<Option<usize>> {
+/// Encode a block into `out`; `None` if it does not fit.
+pub(super) fn block(codec: &Blosc, plan: &Plan, part: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<Option<usize>> {
     let typesize = usize::from(codec.typesize);
     let count = streams_of(codec, plan, part.len());
     let Some(filter) = filter(plan.flags, typesize, part.len()) else {
-        return Ok(streams(codec, plan, part, count, room));
+        return Ok(streams(codec, plan, part, count, out));
     };
     with_scratch(part.len(), |shuffled| {
         shuffle(filter, typesize, part, shuffled);
-        // SAFETY: `shuffle` writes to all of it
+        // SAFETY: `shuffle` initialises all of it
         let shuffled = unsafe { &*(std::ptr::from_ref(shuffled) as *const [u8]) };
-        Ok(streams(codec, plan, shuffled, count, room))
+        Ok(streams(codec, plan, shuffled, count, out))
     })
 }
 
-/// Compress what is in a block as `count` streams; `None` if there is not enough room for them.
+/// Compress the shuffled content of a block as `count` streams; `None` if they do not fit into `out`.
 ///
-/// How much room a compressor is given is part of what makes the bytes the same as c-blosc's.
-fn streams(codec: &Blosc, plan: &Plan, part: &[u8], count: usize, room: &mut [MaybeUninit<u8>]) -> Option<usize> {
+/// The output size that a compressor gets is part of what makes the result identical to c-blosc's.
+fn streams(codec: &Blosc, plan: &Plan, part: &[u8], count: usize, out: &mut [MaybeUninit<u8>]) -> Option<usize> {
     let mut length = 0;
     for stream in part.chunks(part.len() / count) {
-        let (entry, room) = room.get_mut(length..)?.split_at_mut_checked(4)?;
-        let most = stream.len().min(room.len());
+        let (entry, rest) = out.get_mut(length..)?.split_at_mut_checked(4)?;
+        let most = stream.len().min(rest.len());
         if most == 0 {
             return None;
         }
-        let mut made = codec.compressor.compress(codec.level, plan.split, stream, &mut room[..most]);
+        let mut made = codec.compressor.compress(codec.level, plan.split, stream, &mut rest[..most]);
         if made == 0 || made == stream.len() {
-            copy(stream, room.get_mut(..stream.len())?);
+            copy(stream, rest.get_mut(..stream.len())?);
             made = stream.len();
         }
         copy(&(made as u32).to_le_bytes(), entry);

@@ -1,4 +1,4 @@
-//! From frames to content.
+//! Decodes frames and blocks.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use super::shuffle::{Filter, as_uninit, moved, unshuffle_part};
 use super::streams::decompress_start;
 use crate::{Error, Result};
 
-/// Decode a frame into exactly `out`; all of it is initialised unless there is an error.
+/// Decode a frame to exactly `out.len()` bytes; all of `out` is initialised unless there is an error.
 pub(super) fn frame(header: &Header, data: &[u8], out: &mut [MaybeUninit<u8>]) -> Result<()> {
     if header.content != out.len() {
         return Err(Error::wrong_size("blosc", header.content, out.len()));
     }
     if header.is_stored() {
-        // its length has been checked against that of the frame
+        // the header has been checked against the length of the frame
         copy(&data[SIZE..], out);
         return Ok(());
     }
@@ -26,9 +26,9 @@ pub(super) fn frame(header: &Header, data: &[u8], out: &mut [MaybeUninit<u8>]) -
     Ok(())
 }
 
-/// Decode block `index`, with which `data` starts, into `out`, of exactly its length.
+/// Decode block `index`, with which `data` begins, to `out`, which has exactly its length.
 ///
-/// Only the bytes `needed` of it are sure to be initialised, unless there is an error.
+/// The bytes `needed` of `out` are initialised unless there is an error; the others may not be.
 pub(super) fn block(
     header: &Header,
     index: usize,
@@ -42,30 +42,30 @@ pub(super) fn block(
     let (size, length) = (header.typesize, out.len());
     let Some(filter) = header.filter(length) else { return streams(header, index, data, &Wanted::Bytes(needed), out) };
     if let Some(stored) = only_stream_stored(header, index, data, length)? {
-        // SAFETY: all of it is initialised
+        // SAFETY: all of `stored` is initialised
         unsafe { unshuffle_part(filter, size, as_uninit(stored), needed, out) };
         return Ok(());
     }
     let wanted = Wanted::shuffled(filter, size, length, &needed);
     with_scratch(length, |shuffled| {
         streams(header, index, data, &wanted, shuffled)?;
-        // SAFETY: what is wanted has been initialised, as there was no error; it is what these elements take
+        // SAFETY: the wanted bytes, which these elements need, have been initialised, as there was no error
         unsafe { unshuffle_part(filter, size, shuffled, needed, out) };
         Ok(())
     })
 }
 
-/// Which of a block's bytes are wanted before they are unshuffled.
+/// The bytes of a shuffled block that are needed.
 enum Wanted {
-    /// These.
+    /// A range of bytes.
     Bytes(Range<usize>),
-    /// The same part of each row of `row` bytes. All streams have the same number of whole rows; after those of the last
-    /// come `rest` bytes, which are not wanted.
+    /// The same part of each row of `row` bytes. All streams have the same number of whole rows; the last is followed by
+    /// `rest` bytes, which are not needed.
     Rows { row: usize, part: Range<usize>, rest: usize },
 }
 
 impl Wanted {
-    /// Say what it takes to unshuffle the bytes `needed` of a block.
+    /// Return the bytes that unshuffling needs for the bytes `needed` of a block.
     fn shuffled(filter: Filter, size: usize, length: usize, needed: &Range<usize>) -> Wanted {
         let count = moved(filter, size, length);
         if count == 0 || needed.end > count * size || needed.len() == length {
@@ -79,7 +79,7 @@ impl Wanted {
         }
     }
 
-    /// How far the stream that makes up `length` bytes from `start` on is wanted.
+    /// Return how many bytes of a stream are needed, which decodes to `length` bytes from `start` on.
     fn reach(&self, start: usize, length: usize) -> usize {
         match self {
             Wanted::Bytes(range) if range.start >= start + length => 0,
@@ -88,7 +88,7 @@ impl Wanted {
         }
     }
 
-    /// Copy what is wanted of a stream that is not compressed to its place, which is from `start` on and as long.
+    /// Copy the needed bytes of an uncompressed stream, which is the content from `start` on.
     fn copy(&self, start: usize, stream: &[u8], to: &mut [MaybeUninit<u8>]) {
         match self {
             Wanted::Bytes(range) => {
@@ -104,13 +104,13 @@ impl Wanted {
     }
 }
 
-/// Return the only stream of a block, if that is what it has and if the stream is not compressed.
+/// Return the stream of a block that has a single, uncompressed stream.
 fn only_stream_stored<'a>(header: &Header, index: usize, data: &'a [u8], length: usize) -> Result<Option<&'a [u8]>> {
     let (stream, _) = next_stream(data)?;
     Ok((stream.len() == length && header.streams(index)? == 1).then_some(stream))
 }
 
-/// Decompress what is wanted of the streams of a block into its place in `out`.
+/// Decompress the needed bytes of the streams of a block to their places in `out`.
 fn streams(header: &Header, index: usize, data: &[u8], wanted: &Wanted, out: &mut [MaybeUninit<u8>]) -> Result<()> {
     let (format, count) = (header.format()?, header.streams(index)?);
     let length = out.len() / count;
@@ -122,17 +122,17 @@ fn streams(header: &Header, index: usize, data: &[u8], wanted: &Wanted, out: &mu
         if stream.len() == part.len() {
             wanted.copy(number * length, stream, part);
         } else if reach > 0 && !decompress_start(format, stream, reach, part) {
-            return Err(damaged(format!("block {index} can't be decompressed ({format:?})")));
+            return Err(damaged(format!("block {index} can not be decompressed ({format:?})")));
         }
     }
     Ok(())
 }
 
-/// Split the stream that `data` starts with from what comes after it.
+/// Split the first stream from `data`.
 fn next_stream(data: &[u8]) -> Result<(&[u8], &[u8])> {
     let stream = data.split_first_chunk::<4>().and_then(|(length, rest)| {
         let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
         rest.split_at_checked(length)
     });
-    stream.ok_or_else(|| damaged("a block of the frame goes on past its end"))
+    stream.ok_or_else(|| damaged("a block extends beyond the end of the frame"))
 }

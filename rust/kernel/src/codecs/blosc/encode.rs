@@ -1,4 +1,4 @@
-//! From content to frames: the same bytes as c-blosc 1.21 with one thread, where the inner compressors are the same.
+//! Encodes frames: the same bytes as c-blosc 1.21 with one thread, if the compressors are the same.
 
 use std::mem::MaybeUninit;
 
@@ -9,24 +9,26 @@ use super::scratch::copy;
 use super::slots;
 use crate::{Error, Result};
 
-/// The longest content of a frame.
+/// Largest content of a frame, in bytes.
 const LONGEST: usize = i32::MAX as usize - SIZE;
 
-/// Content from this length on is worth more threads than one.
+/// Content from this length on is encoded by several threads, in bytes.
 const LARGE: usize = 1 << 20;
 
-/// Encode `data` as a frame, replacing what `out` holds; the bytes do not depend on the number of threads.
+/// Encode `data` as a frame, which replaces the content of `out`; it does not depend on the number of threads.
 pub(super) fn frame(codec: &Blosc, data: &[u8], threads: usize, out: &mut Vec<u8>) -> Result<()> {
     if data.len() > LONGEST {
-        return Err(Error::codec("blosc", format!("{} bytes are more than a frame can hold", data.len())));
+        return Err(Error::codec("blosc", format!("{} bytes are too many for a frame", data.len())));
     }
+    // memory for the frame, and for the slots of several threads
     let mut plan = plan(codec, data.len());
     let threads = if data.len() >= LARGE && data.len() > plan.block { threads } else { 1 };
     let spare = if threads > 1 { slots::spare(codec, &plan, data.len()) } else { 0 };
-    let room = SIZE + data.len() + spare;
+    let size = SIZE + data.len() + spare;
     out.clear();
-    out.try_reserve(room).map_err(|_| Error::Memory { bytes: room })?;
-    let target = &mut out.spare_capacity_mut()[..room];
+    out.try_reserve(size).map_err(|_| Error::Memory { bytes: size })?;
+    let target = &mut out.spare_capacity_mut()[..size];
+    // the blocks, or the content as it is if they are not shorter
     let (header, body) = target.split_at_mut(SIZE);
     let compressed = if plan.flags & STORED == 0 { blocks(codec, &plan, data, threads, body)? } else { None };
     let length = compressed.unwrap_or_else(|| {
@@ -42,9 +44,9 @@ pub(super) fn frame(codec: &Blosc, data: &[u8], threads: usize, out: &mut Vec<u8
     Ok(())
 }
 
-/// Fill `body` with the table of blocks and the blocks; `None` if they are not shorter than the content.
+/// Write the table of blocks and the blocks to `body`; `None` if they are not shorter than the content.
 ///
-/// With more threads than one there is room in `body` for what `slots::spare` says besides.
+/// With several threads, `body` also has space for the slots, as given by `slots::spare`.
 fn blocks(
     codec: &Blosc,
     plan: &Plan,
@@ -56,20 +58,22 @@ fn blocks(
     if 4 * count as u64 > data.len() as u64 {
         return Ok(None);
     }
-    let (table, room) = body.split_at_mut(4 * count);
+    // with several threads: most blocks, through the slots
+    let (table, rest) = body.split_at_mut(4 * count);
     let most = data.len() - 4 * count;
     let (mut starts, mut length) = (Vec::new(), 0);
     if threads > 1 {
-        (starts, length) = slots::pack(codec, plan, data, threads, most, room)?;
+        (starts, length) = slots::pack(codec, plan, data, threads, most, rest)?;
     }
-    let (ready, room) = (starts.len(), &mut room[..most]);
+    // this thread encodes the blocks that are left: all of them, or the last ones after the parallel part
+    let (ready, rest) = (starts.len(), &mut rest[..most]);
     for (index, (part, entry)) in data.chunks(plan.block).zip(table.chunks_mut(4)).enumerate() {
         let start = starts.get(index).map_or(length, |start| *start);
         copy(&((SIZE + 4 * count + start) as u32).to_le_bytes(), entry);
         if index < ready {
             continue;
         }
-        match block(codec, plan, part, &mut room[length..])? {
+        match block(codec, plan, part, &mut rest[length..])? {
             Some(made) => length += made,
             None => return Ok(None),
         }

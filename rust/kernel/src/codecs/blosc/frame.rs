@@ -6,16 +6,16 @@ use crate::{Error, Result};
 /// Bytes of the header.
 pub(super) const SIZE: usize = 16;
 
-/// Blocks shorter than this many elements were never split, nor data shorter than this many bytes compressed.
+/// Shortest block that is split, in elements, and shortest content that is compressed, in bytes.
 pub(super) const SHORTEST: usize = 128;
 
-/// Elements of more bytes than this were never split.
+/// Largest element whose blocks are split, in bytes.
 pub(super) const MOST_SPLITS: usize = 16;
 
-/// The longest block that c-blosc allows.
+/// Longest block that c-blosc allows, in bytes.
 pub(super) const LONGEST_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
 
-/// The version of the format, and at the same time that of all the inner formats plus one.
+/// The version of the format; the version of all compressed formats is one less.
 pub(super) const VERSION: u8 = 2;
 
 /// Bits of the flags.
@@ -25,7 +25,7 @@ pub(super) const BITS_SHUFFLED: u8 = 0x04;
 const BLOSC_2: u8 = 0x08;
 pub(super) const ONE_STREAM: u8 = 0x10;
 
-/// The formats of what is in the blocks, by their number in the flags.
+/// The compressed formats, by their number in the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     BloscLz,
@@ -36,7 +36,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The number that stands for the format in the upper three bits of the flags.
+    /// Return the number of the format in the upper three bits of the flags.
     pub(super) fn code(self) -> u8 {
         self as u8
     }
@@ -46,23 +46,23 @@ impl Format {
     }
 }
 
-/// A header that does not contradict itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
-    /// The bytes it was read from.
+    /// The encoded header.
     pub(super) bytes: [u8; SIZE],
     /// Bytes of an element, at least one.
     pub(super) typesize: usize,
     /// Bytes of content.
     pub(super) content: usize,
-    /// Bytes of a block but perhaps the last, at least one; of no meaning where the content is stored.
+    /// Bytes of a block, at least one; the last may be shorter. Meaningless if the content is not compressed.
     pub(super) block: usize,
     /// Bytes of the frame.
     pub(super) total: usize,
 }
 
 impl Header {
-    /// Read the header of a frame which is said to be `total` bytes long.
+    /// Read and check the header of a frame of `total` bytes.
     pub(super) fn read(head: &[u8], total: u64) -> Result<Header> {
         let Some(&bytes) = head.first_chunk::<SIZE>() else {
             return Err(damaged(format!("a frame of {} bytes is shorter than its header", head.len())));
@@ -75,16 +75,16 @@ impl Header {
         Ok(header)
     }
 
-    /// Read the header of a frame that something may follow; there are `room` bytes for both.
-    pub(super) fn read_within(head: &[u8], room: u64) -> Result<Header> {
+    /// Read and check the header of a frame that other bytes may follow; `available` is the length of both, in bytes.
+    pub(super) fn read_within(head: &[u8], available: u64) -> Result<Header> {
         let total = head.first_chunk::<SIZE>().map_or(0, |bytes| Header::decode(*bytes).total as u64);
-        if total > room {
-            return Err(damaged(format!("the frame says it is {total} bytes long, but there are {room}")));
+        if total > available {
+            return Err(damaged(format!("the frame says it is {total} bytes long, but there are {available}")));
         }
         Header::read(head, total)
     }
 
-    /// Take the header apart without a look at what it says.
+    /// Decode the fields of the header without checking them.
     pub(super) fn decode(bytes: [u8; SIZE]) -> Header {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
         Header { bytes, typesize: bytes[3].into(), content: number(4), block: number(8), total: number(12) }
@@ -109,12 +109,12 @@ impl Header {
         self.format().map(|_| ())
     }
 
-    /// Whether the content follows the header as it is.
+    /// Return whether the content follows the header uncompressed.
     pub(super) fn is_stored(&self) -> bool {
         self.bytes[2] & STORED != 0
     }
 
-    /// How the blocks are compressed.
+    /// Return the compressed format of the blocks.
     pub(super) fn format(&self) -> Result<Format> {
         match Format::from_code(self.bytes[2] >> 5) {
             Some(format) if self.bytes[1] == VERSION - 1 => Ok(format),
@@ -125,38 +125,38 @@ impl Header {
         }
     }
 
-    /// How many blocks there are.
+    /// Return the number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.content.div_ceil(self.block)
     }
 
-    /// How many bytes of content block `index` has.
+    /// Return the bytes of content in block `index`.
     pub(super) fn block_size(&self, index: usize) -> usize {
         self.block.min(self.content - index * self.block)
     }
 
-    /// Where the table of blocks ends.
+    /// Return the end of the table of blocks.
     pub(super) fn table_end(&self) -> u64 {
         SIZE as u64 + 4 * self.blocks() as u64
     }
 
-    /// Read from the table where block `index` starts; `head` is the frame at least to the end of its table.
+    /// Read the start of block `index` from the table; `head` is the frame at least up to the end of its table.
     pub(super) fn start(&self, head: &[u8], index: usize) -> Result<usize> {
         let entry = head.get(SIZE + 4 * index..).and_then(<[u8]>::first_chunk::<4>);
         match entry.map(|bytes| u64::from(u32::from_le_bytes(*bytes))) {
             Some(start) if start >= self.table_end() && start + 4 <= self.total as u64 => Ok(start as usize),
-            _ => Err(damaged("a block of the frame lies outside of it")),
+            _ => Err(damaged("a block lies outside the frame")),
         }
     }
 
-    /// What was done to a block of `length` bytes before it was compressed.
+    /// Return the filter of a block of `length` bytes.
     pub(super) fn filter(&self, length: usize) -> Option<Filter> {
         filter(self.bytes[2], self.typesize, length)
     }
 
-    /// How many streams make up block `index`.
+    /// Return the number of streams of block `index`.
     ///
-    /// That of the flag alone would not do: frames of writers that did not know it yet have it unset.
+    /// The flag alone is not sufficient: writers older than the flag leave it unset.
     pub(super) fn streams(&self, index: usize) -> Result<usize> {
         let length = self.block_size(index);
         let splits = self.bytes[2] & ONE_STREAM == 0
@@ -167,13 +167,13 @@ impl Header {
             return Ok(1);
         }
         if length % self.typesize != 0 {
-            return Err(damaged(format!("blocks of {length} bytes can't be split into {} streams", self.typesize)));
+            return Err(damaged(format!("blocks of {length} bytes can not be split into {} streams", self.typesize)));
         }
         Ok(self.typesize)
     }
 }
 
-/// Say what flags stand for in a block of `length` bytes.
+/// Return the filter that flags request for a block of `length` bytes.
 pub(super) fn filter(flags: u8, typesize: usize, length: usize) -> Option<Filter> {
     if flags & BYTES_SHUFFLED != 0 && typesize > 1 {
         Some(Filter::Bytes)

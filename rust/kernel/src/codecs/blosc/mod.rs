@@ -1,7 +1,6 @@
-//! Blosc 1: content cut into blocks, each of them shuffled and compressed.
+//! `blosc`: Blosc 1, whose content is divided into blocks that are shuffled and compressed.
 //!
-//! Options: the compressor's name, the level, the shuffle (0 none, 1 of bytes, 2 of bits, -1 of bits for elements of one
-//! byte and else of bytes), the size of blocks (0 for the usual one), the bytes of an element.
+//! A frame is a header, a table of the starts of the blocks, and the blocks (c-blosc's README_CHUNK_FORMAT).
 
 mod block;
 mod decode;
@@ -25,31 +24,28 @@ use self::options::Blosc;
 use self::replace::Changes;
 use self::shuffle::Filter;
 use self::streams::Compressor;
-use super::{BlockTable, Blocks, Codec, Layout, Value};
-use crate::memory::{gathered, push};
+use super::{BlockTable, Blocks, BloscOptions, Codec, Layout};
+use crate::memory::{try_collect, try_push};
 use crate::{Error, Result};
 
-/// Bytes from the start of a frame that are read together with its header: less than this is not read any faster.
+/// Bytes to read together with the header of a frame; a shorter read would not be faster.
 const HEAD: usize = 4096;
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    let unusable = || Error::unsupported("blosc", format!("there is no use for the options {options:?}"));
-    let [Value::Text(name), Value::Int(level), Value::Int(shuffle), Value::Int(block), Value::Int(typesize)] = options
-    else {
-        return Err(unusable());
-    };
-    let compressor = Compressor::named(name).ok_or_else(unusable)?;
-    let block = usize::try_from(*block).map_err(|_| unusable())?;
+pub(super) fn build(options: &BloscOptions) -> Result<Box<dyn Codec>> {
+    let unsupported = || Error::unsupported("blosc", format!("the options {options:?} are not supported"));
+    let BloscOptions { compressor, level, shuffle, blocksize, typesize } = options;
+    let compressor = Compressor::named(compressor).ok_or_else(unsupported)?;
+    let block = usize::try_from(*blocksize).map_err(|_| unsupported())?;
     if !(0..=9).contains(level) || *typesize < 1 {
-        return Err(unusable());
+        return Err(unsupported());
     }
     let filter = match (*shuffle, *typesize) {
         (0, _) => None,
         (-1, 1) | (2, _) => Some(Filter::Bits),
         (-1 | 1, _) => Some(Filter::Bytes),
-        _ => return Err(unusable()),
+        _ => return Err(unsupported()),
     };
-    // elements that are too large for the header are taken as bytes
+    // the header has one byte for the element size; larger elements are treated as bytes
     let typesize = u8::try_from(*typesize).unwrap_or(1);
     Ok(Box::new(Blosc { compressor, level: *level, filter, block, typesize }))
 }
@@ -69,7 +65,7 @@ impl Codec for Blosc {
 
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
         let header = Header::read(data, data.len() as u64)?;
-        decode::frame(&header, data, as_room(out))
+        decode::frame(&header, data, as_uninit_mut(out))
     }
 
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
@@ -81,7 +77,7 @@ impl Codec for Blosc {
         out.clear();
         out.try_reserve(size).map_err(|_| Error::Memory { bytes: size })?;
         decode::frame(&header, data, &mut out.spare_capacity_mut()[..size])?;
-        // SAFETY: that many bytes have been initialised, as there was no error
+        // SAFETY: `size` bytes have been initialised, as there was no error
         unsafe { out.set_len(size) };
         Ok(())
     }
@@ -111,17 +107,17 @@ impl Codec for Blosc {
     }
 }
 
-/// The blocks of a frame that lies `offset` bytes after the start of the encoded data.
+/// The blocks of a frame that begins `offset` bytes after the start of the encoded data.
 ///
-/// Where there is an offset, something may also follow the frame; else it has to be as long as the data.
+/// With an offset, other bytes may follow the frame; without one it has to be as long as the data.
 pub(super) struct FrameBlocks {
-    /// Where the frame starts.
+    /// Start of the frame.
     pub(super) offset: usize,
 }
 
 impl Blocks for FrameBlocks {
     fn head_size(&self, content: usize) -> usize {
-        // blocks of 16 KiB are the shortest that are ever chosen for content of many blocks
+        // 16 KiB is the smallest automatic block size for content of several blocks
         HEAD.max(self.offset + frame::SIZE + 4 * content.div_ceil(16 << 10))
     }
 
@@ -129,7 +125,7 @@ impl Blocks for FrameBlocks {
         let least = self.offset + frame::SIZE;
         let Some(frame) = head.get(self.offset..).filter(|frame| frame.len() >= frame::SIZE) else {
             if total < least as u64 {
-                return Err(frame::damaged(format!("{total} bytes are shorter than the header of a frame")));
+                return Err(frame::damaged(format!("{total} bytes are too short for the header of a frame")));
             }
             return Ok(Layout::More(least));
         };
@@ -164,22 +160,23 @@ impl Blocks for FrameBlocks {
         if needed.end > size {
             return Err(Error::wrong_size("blosc", size, needed.end));
         }
-        decode::block(&header, index, data, needed, as_room(out))
+        decode::block(&header, index, data, needed, as_uninit_mut(out))
     }
 }
 
-/// Find where the blocks of a frame start and end. They may be in any order: several threads write them as they come.
+/// Return the start and end of each block of a frame. They may be in any order: c-blosc with several threads writes them
+/// in the order of completion.
 fn ranges(header: &Header, frame: &[u8], offset: u64) -> Result<Vec<(u64, u64)>> {
     let end = header.total as u64;
     let mut ranges = Vec::new();
     for index in 0..header.blocks() {
-        push(&mut ranges, (header.start(frame, index)? as u64, end))?;
+        try_push(&mut ranges, (header.start(frame, index)? as u64, end))?;
     }
     if ranges.len() == 1 {
         ranges[0] = (ranges[0].0 + offset, end + offset);
         return Ok(ranges);
     }
-    let mut sorted: Vec<u64> = gathered(ranges.iter().map(|range| range.0))?;
+    let mut sorted: Vec<u64> = try_collect(ranges.iter().map(|range| range.0))?;
     sorted.sort_unstable();
     for (start, end) in &mut ranges {
         let next = sorted.partition_point(|other| other <= start);
@@ -189,8 +186,8 @@ fn ranges(header: &Header, frame: &[u8], offset: u64) -> Result<Vec<(u64, u64)>>
     Ok(ranges)
 }
 
-/// See bytes as room for bytes.
-fn as_room(out: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the layout is the same, and nothing here makes bytes of it uninitialised
+/// View bytes as uninitialised memory.
+fn as_uninit_mut(out: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: the layout is the same, and no function here makes bytes uninitialised
     unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) }
 }

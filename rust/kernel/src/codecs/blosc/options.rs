@@ -1,9 +1,9 @@
-//! What it takes to write a frame.
+//! The codec with its checked options.
 
 use super::shuffle::Filter;
 use super::streams::Compressor;
 
-/// Blosc 1 with what it takes to write.
+/// The Blosc codec: the parameters for writing frames.
 pub struct Blosc {
     pub compressor: Compressor,
     pub level: i64,

@@ -1,33 +1,35 @@
-//! The beginning of what LZ4 has compressed.
+//! Decompresses only the beginning of an LZ4 stream. Called by `streams`.
 //!
-//! LZ4 itself can stop early too, but copies the match that it stops in byte by byte: where that is long, and such are
-//! those of data that is worth compressing, it takes longer than to decompress everything.
+//! The LZ4 library can stop early too, but copies the last match byte by byte. Well compressible data has long matches,
+//! so that this takes longer than decompressing everything.
 
 use std::mem::MaybeUninit;
 
 use super::scratch::copy as copy_all;
 
-/// What is copied at once, whether it is that long or not, where there is room for it.
+/// Bytes of one copy, which is used for shorter pieces too where the output is long enough.
 const STRIDE: usize = 16;
 
-/// Decompress at least the first `wanted` bytes of what `from` holds for `to`, and return whether that went well.
+/// Decompress at least the first `wanted` bytes of the stream `from`, whose content has the size of `to`; return whether
+/// that succeeded.
 ///
-/// `wanted` is at most what `to` has room for; after those bytes it may hold anything.
+/// `wanted` is at most the length of `to`; after these bytes `to` is undefined.
 pub(super) fn decompress(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> bool {
     debug_assert!(wanted <= to.len());
     decode(from, wanted, to).is_some_and(|reached| reached >= wanted)
 }
 
-/// Decompress until `wanted` bytes are reached or nothing is left, and return how far that was; `None` if it is damaged.
+/// Decompress until `wanted` bytes are reached or the stream ends; return the number of bytes, or `None` if it is damaged.
 fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usize> {
     let (mut at, mut done) = (0, 0);
     while done < wanted {
+        // literals
         let token = usize::from(*from.get(at)?);
         at += 1;
         let literals = length(from, &mut at, token >> 4)?;
         let fits = at + STRIDE <= from.len() && done + STRIDE <= to.len();
         if literals <= STRIDE && fits {
-            // SAFETY: there are so many bytes on both sides, and one of them is borrowed for good
+            // SAFETY: both have a stride of bytes left, and one of them is borrowed exclusively
             unsafe { copy(from.as_ptr().add(at), to.as_mut_ptr().cast::<u8>().add(done)) };
         } else {
             let source = from.get(at..at.checked_add(literals)?)?;
@@ -38,6 +40,7 @@ fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usiz
         if done >= wanted || at == from.len() {
             break;
         }
+        // a match
         let distance = usize::from(u16::from_le_bytes(*from.get(at..)?.first_chunk()?));
         at += 2;
         let matched = length(from, &mut at, token & 15)?.checked_add(4)?;
@@ -45,8 +48,8 @@ fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usiz
             return None;
         }
         if distance >= STRIDE && matched <= 2 * STRIDE && done + 2 * STRIDE <= to.len() {
-            // SAFETY: there is room for two strides; the bytes that are copied first are initialised as they lie before
-            // `done`, and those copied then do as well, or have just been
+            // SAFETY: `to` has two strides left. The bytes of the first copy are initialised, as they lie before `done`; those
+            // of the second lie before `done` too, or the first copy has initialised them
             unsafe {
                 let target = to.as_mut_ptr().cast::<u8>().add(done);
                 copy(target.sub(distance), target);
@@ -60,7 +63,7 @@ fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usiz
     Some(done)
 }
 
-/// Read a length of which a token has the first four bits.
+/// Read a length whose first four bits come from a token.
 #[inline(always)]
 fn length(from: &[u8], at: &mut usize, bits: usize) -> Option<usize> {
     let mut length = bits;
@@ -81,11 +84,11 @@ fn length(from: &[u8], at: &mut usize, bits: usize) -> Option<usize> {
 /// There is a stride of bytes at both ends, and they do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's own promise
+    // SAFETY: the caller vouches for the bytes
     unsafe { to.copy_from_nonoverlapping(from, STRIDE) }
 }
 
-/// Write `count` bytes from `done` on, each the same as the one `distance` before it; that is at least one.
+/// Write `count` bytes from `done` on, each equal to the one `distance`, at least one, before it.
 fn repeat(to: &mut [MaybeUninit<u8>], done: usize, distance: usize, count: usize) {
     let (before, after) = to[..done + count].split_at_mut(done);
     let source = &before[done - distance..];
@@ -96,7 +99,7 @@ fn repeat(to: &mut [MaybeUninit<u8>], done: usize, distance: usize, count: usize
     let mut made = distance.min(count);
     after[..made].copy_from_slice(&source[..made]);
     while made < count {
-        // whole repetitions have been made so far
+        // `made` is a multiple of the period
         let (from, rest) = after.split_at_mut(made);
         let step = made.min(rest.len());
         rest[..step].copy_from_slice(&from[..step]);
@@ -110,10 +113,10 @@ mod tests {
 
     fn compressed(data: &[u8]) -> Vec<u8> {
         let mut out = vec![0_u8; data.len() + data.len() / 255 + 16];
-        let (length, room) = (data.len() as i32, out.len() as i32);
-        // SAFETY: both are as long as said
+        let (length, capacity) = (data.len() as i32, out.len() as i32);
+        // SAFETY: both have the given lengths
         let made =
-            unsafe { lz4_sys::LZ4_compress_default(data.as_ptr().cast(), out.as_mut_ptr().cast(), length, room) };
+            unsafe { lz4_sys::LZ4_compress_default(data.as_ptr().cast(), out.as_mut_ptr().cast(), length, capacity) };
         out.truncate(made as usize);
         out
     }

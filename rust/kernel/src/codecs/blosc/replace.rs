@@ -1,26 +1,26 @@
-//! Frames of which some blocks change: the others stay as they are encoded.
+//! Replaces some blocks of a frame, and keeps the encoded bytes of the others. Called by `write` through the codec.
 
 use super::block::plan;
 use super::frame::{Header, SIZE, STORED, VERSION};
 use super::options::Blosc;
 use super::slots;
 use crate::codecs::BlockTable;
-use crate::memory::{push, reserved};
+use crate::memory::{try_push, try_with_capacity};
 use crate::{Error, Result};
 
-/// What changes in a frame.
+/// The changes of a frame.
 pub(super) struct Changes<'c> {
-    /// The numbers of the blocks that are other ones, in order.
+    /// The numbers of the changed blocks, in order.
     pub(super) changed: &'c [usize],
-    /// The new content, as far as these blocks go.
+    /// The new content, of which only these blocks are read.
     pub(super) content: &'c [u8],
-    /// How many threads may be used.
+    /// Number of threads that may be used.
     pub(super) threads: usize,
 }
 
-/// Make a frame of the blocks of `old` that do not change and of those that do; the pieces are parts of `old` and `out`.
+/// Encode a frame with changed blocks; the pieces of the result are parts of `old` and `out`.
 ///
-/// `None` if the old frame is not what this codec would have made, or the new one gets too long to be one.
+/// `None` if this codec would choose other parameters than those of the old frame, or if the new frame gets too long.
 pub(super) fn frame<'o>(
     codec: &Blosc,
     old: &'o [u8],
@@ -37,15 +37,17 @@ pub(super) fn frame<'o>(
     if !alike || count != header.blocks() || changed.iter().any(|&block| block >= count) {
         return Ok(None);
     }
+    // encode the changed blocks, each to a slot
     let (head, slot) = (SIZE + 4 * count, slots::size(codec, &plan));
-    let room = changed.len().saturating_mul(slot).saturating_add(head);
+    let size = changed.len().saturating_mul(slot).saturating_add(head);
     out.clear();
-    out.try_reserve(room).map_err(|_| Error::Memory { bytes: room })?;
+    out.try_reserve(size).map_err(|_| Error::Memory { bytes: size })?;
     out.resize(head, 0);
-    let spare = &mut out.spare_capacity_mut()[..room - head];
+    let spare = &mut out.spare_capacity_mut()[..size - head];
     let lengths = slots::fill(codec, &plan, content, changed, threads, spare)?;
+    // the new table of blocks
     let mut end = head as u64;
-    let mut entries = reserved(count)?;
+    let mut entries = try_with_capacity(count)?;
     let mut fresh = changed.iter().zip(&lengths).peekable();
     for (block, (start, stop)) in table.ranges.iter().enumerate() {
         entries.push(end as u32);
@@ -55,21 +57,22 @@ pub(super) fn frame<'o>(
             return Ok(None);
         }
     }
+    // the header
     out[..SIZE].copy_from_slice(&header.bytes);
     out[12..SIZE].copy_from_slice(&(end as u32).to_le_bytes());
     for (entry, place) in entries.iter().zip(out[SIZE..].chunks_exact_mut(4)) {
         place.copy_from_slice(&entry.to_le_bytes());
     }
-    // the slots' ends stay as they are
-    for (slot, length) in out.spare_capacity_mut()[..room - head].chunks_exact_mut(slot).zip(&lengths) {
+    // the ends of the slots are not part of the frame, but have to be initialised
+    for (slot, length) in out.spare_capacity_mut()[..size - head].chunks_exact_mut(slot).zip(&lengths) {
         slot[*length..].fill(std::mem::MaybeUninit::new(0));
     }
-    // SAFETY: the head has been written, and the slots: their blocks before, the rest of each just now
-    unsafe { out.set_len(room) };
+    // SAFETY: the head and all bytes of the slots have been written
+    unsafe { out.set_len(size) };
     pieces(old, table, changed, &lengths, out, (head, slot)).map(Some)
 }
 
-/// Put together the pieces of a frame; blocks that lay one after the other in the old one are one piece.
+/// Collect the pieces of a frame; unchanged blocks that are adjacent in the old frame are one piece.
 fn pieces<'o>(
     old: &'o [u8],
     table: &BlockTable,
@@ -89,16 +92,16 @@ fn pieces<'o>(
             continue;
         }
         if !kept.is_empty() {
-            push(&mut pieces, &old[kept.clone()])?;
+            try_push(&mut pieces, &old[kept.clone()])?;
         }
         kept = 0..0;
         match new {
-            Some((place, (_, length))) => push(&mut pieces, &out[head + place * slot..][..*length])?,
+            Some((place, (_, length))) => try_push(&mut pieces, &out[head + place * slot..][..*length])?,
             None => kept = start..stop,
         }
     }
     if !kept.is_empty() {
-        push(&mut pieces, &old[kept])?;
+        try_push(&mut pieces, &old[kept])?;
     }
     Ok(pieces)
 }

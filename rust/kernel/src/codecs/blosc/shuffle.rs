@@ -1,8 +1,8 @@
-//! The shuffles of bytes and of bits, as c-blosc 1 does them: the bytes of all elements sorted by their place in the
-//! element; for bits, also each eight elements' bytes by their bits.
+//! The byte shuffle and the bit shuffle of c-blosc 1: the bytes of all elements sorted by their position in the element;
+//! for bits, also the bytes of each eight elements by their bits. Used by Blosc and by the filter `shuffle`.
 //!
-//! What does not make up whole elements at the end stays as it is; bits are shuffled only if the number of elements is
-//! a multiple of eight, else everything stays as it is.
+//! Bytes after the last whole element are copied. Bits are shuffled only if the number of elements is a multiple of
+//! eight, otherwise everything is copied.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use super::vector::arm::Neon;
 #[cfg(target_arch = "x86_64")]
 use super::vector::x86::{Avx2, Sse2};
 
-/// What can be done to the elements of a block.
+/// A shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::codecs) enum Filter {
-    /// Sort bytes.
+    /// The byte shuffle.
     Bytes,
-    /// Sort bits.
+    /// The bit shuffle.
     Bits,
 }
 
@@ -27,7 +27,7 @@ pub(in crate::codecs) fn shuffle(filter: Filter, size: usize, from: &[u8], to: &
     let all = 0..from.len();
     // SAFETY: all of `from` is initialised
     let Some((task, _)) = (unsafe { prepare(filter, size, as_uninit(from), all, to) }) else { return };
-    // SAFETY: the task is about these two slices, of which whole elements are meant, in multiples of eight for bits
+    // SAFETY: the task covers whole elements of these two slices, multiples of eight for bits
     unsafe {
         match filter {
             Filter::Bytes => shuffle_rest(task, shuffle_fast(task, 0)),
@@ -42,11 +42,11 @@ pub(in crate::codecs) fn unshuffle(filter: Filter, size: usize, from: &[u8], to:
     unsafe { unshuffle_part(filter, size, as_uninit(from), 0..from.len(), to) }
 }
 
-/// Undo `shuffle` as far as it takes for the bytes `part` of `to`; the others may become anything, or stay as they are.
+/// Undo `shuffle` for the bytes `part` of `to`; all others are undefined.
 ///
 /// # Safety
-/// What `from` holds of the elements of that part is initialised; for bits, what it holds of all those which share a
-/// multiple of eight with one of them.
+/// The bytes in `from` of the elements of this part are initialised; for bits, of all elements in the same groups of
+/// eight.
 pub(super) unsafe fn unshuffle_part(
     filter: Filter,
     size: usize,
@@ -54,7 +54,7 @@ pub(super) unsafe fn unshuffle_part(
     part: Range<usize>,
     to: &mut [MaybeUninit<u8>],
 ) {
-    // SAFETY: the caller's own promise
+    // SAFETY: the caller vouches for the same
     let Some((task, first)) = (unsafe { prepare(filter, size, from, part, to) }) else { return };
     // SAFETY: as in `shuffle`
     unsafe {
@@ -65,22 +65,22 @@ pub(super) unsafe fn unshuffle_part(
     }
 }
 
-/// See bytes as what might be none.
+/// View bytes as possibly uninitialised memory.
 pub(super) fn as_uninit(from: &[u8]) -> &[MaybeUninit<u8>] {
-    // SAFETY: the layout is the same, and nobody writes to it
+    // SAFETY: the layout is the same, and a shared reference is not written to
     unsafe { &*(std::ptr::from_ref(from) as *const [MaybeUninit<u8>]) }
 }
 
-/// How many elements of a block of `length` bytes are moved by a filter; the bytes after them stay where they are.
+/// Return how many elements of a block of `length` bytes a filter moves; the bytes after them are copied.
 pub(super) fn moved(filter: Filter, size: usize, length: usize) -> usize {
     let count = length / size;
     if (filter == Filter::Bits && count % 8 != 0) || (filter == Filter::Bytes && size == 1) { 0 } else { count }
 }
 
-/// Copy what stays as it is, and say what is to be done about the rest, if there is any: a task, and its first element.
+/// Copy the bytes that a filter does not move; return the task for the others and its first element, if there are any.
 ///
 /// # Safety
-/// What of `part` is copied is initialised.
+/// The bytes of `part` that are copied are initialised.
 unsafe fn prepare(
     filter: Filter,
     size: usize,
@@ -101,7 +101,7 @@ unsafe fn prepare(
     (first < end).then_some((task, first))
 }
 
-/// Make the function that picks the best registers there are, and falls back to narrower ones for what they leave.
+/// Define the function that uses the widest registers of the machine, and narrower ones for the rest.
 macro_rules! dispatch {
     ($name:ident, $kernel:ident) => {
         /// # Safety
@@ -110,13 +110,13 @@ macro_rules! dispatch {
         unsafe fn $name(task: Task, first: usize) -> usize {
             #[target_feature(enable = "avx2")]
             unsafe fn wide(task: Task, first: usize) -> usize {
-                // SAFETY: AVX2 is there, the rest is the caller's promise
+                // SAFETY: the machine has AVX2; the caller vouches for the rest
                 unsafe {
                     let end = transpose::$kernel::<Avx2>(task, first);
                     transpose::$kernel::<Sse2>(task, end)
                 }
             }
-            // SAFETY: AVX2 is used where it has been found, SSE2 always is there
+            // SAFETY: AVX2 is used only if the machine has it, and every x86-64 machine has SSE2
             unsafe {
                 if is_x86_feature_detected!("avx2") {
                     wide(task, first)
@@ -130,12 +130,12 @@ macro_rules! dispatch {
         /// As for the function of that name in `transpose`.
         #[cfg(target_arch = "aarch64")]
         unsafe fn $name(task: Task, first: usize) -> usize {
-            // SAFETY: NEON belongs to aarch64, the rest is the caller's promise
+            // SAFETY: every aarch64 machine has NEON; the caller vouches for the rest
             unsafe { transpose::$kernel::<Neon>(task, first) }
         }
 
         /// # Safety
-        /// None: it does nothing, and leaves all to the loops over single elements.
+        /// None: it leaves everything to the loops over single elements.
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         unsafe fn $name(_: Task, first: usize) -> usize {
             first
@@ -151,7 +151,7 @@ dispatch!(unshuffle_bits_fast, unshuffle_bits);
 /// Shuffle the elements from `first` on one by one.
 ///
 /// # Safety
-/// There are `size * count` bytes at both ends of the task; so for the three functions below.
+/// There are `size * count` bytes at both addresses of the task; this holds for the three functions below too.
 unsafe fn shuffle_rest(task: Task, first: usize) {
     let Task { from, to, size, count, end } = task;
     for place in 0..size {
@@ -176,7 +176,7 @@ unsafe fn shuffle_bits_rest(task: Task, first: usize) {
     let Task { from, to, size, count, end } = task;
     for place in 0..size {
         for element in (first..end).step_by(8) {
-            // SAFETY: count, first and end are multiples of eight, so that there are eight elements from each on, and a byte
+            // SAFETY: count, first and end are multiples of eight, so that there are eight elements from each on, and one byte
             // for them in each of the eight rows of count / 8 bytes
             unsafe {
                 let bytes = std::array::from_fn(|index| *from.add((element + index) * size + place));
@@ -288,7 +288,7 @@ mod tests {
                 for count in [0, 1, 8, 33, 64, 640, 1001, 1024] {
                     let from = noise(size * count + size / 2);
                     let shuffled = run(|to| shuffle(filter, size, &from, to), from.len());
-                    let cuts = [
+                    let ends = [
                         0,
                         1,
                         7,
@@ -299,8 +299,8 @@ mod tests {
                         from.len().saturating_sub(1),
                         from.len(),
                     ];
-                    let cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut <= from.len()).collect();
-                    for (start, end) in cuts.iter().flat_map(|&start| cuts.iter().map(move |&end| (start, end))) {
+                    let ends: Vec<usize> = ends.into_iter().filter(|&end| end <= from.len()).collect();
+                    for (start, end) in ends.iter().flat_map(|&start| ends.iter().map(move |&end| (start, end))) {
                         // SAFETY: all of it is initialised
                         let part = |to: &mut [_]| unsafe {
                             unshuffle_part(filter, size, as_uninit(&shuffled), start..end, to);
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Processors with AVX2 use them for the last elements only.
+    /// Machines with AVX2 use SSE2 for the last elements only.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn narrow_registers_do_the_same() {
@@ -342,10 +342,10 @@ mod tests {
     #[ignore = "a measurement"]
     fn speed() {
         for size in [1, 2, 3, 4, 8, 12, 16, 24] {
-            let (more, mut room) = (noise((128 << 10) + 64), vec![MaybeUninit::uninit(); (128 << 10) + 64]);
+            let (more, mut buffer) = (noise((128 << 10) + 64), vec![MaybeUninit::uninit(); (128 << 10) + 64]);
             let from = &more[more.as_ptr().align_offset(64)..][..128 << 10];
-            let start = room.as_ptr().align_offset(64);
-            let to = &mut room[start..][..128 << 10];
+            let start = buffer.as_ptr().align_offset(64);
+            let to = &mut buffer[start..][..128 << 10];
             let mut line = format!("{size:3}");
             for filter in [Filter::Bytes, Filter::Bits] {
                 for function in [shuffle, unshuffle] {

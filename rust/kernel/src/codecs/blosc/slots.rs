@@ -1,57 +1,57 @@
-//! Blocks encoded by several threads, each to a slot of its own.
+//! Encodes blocks in several threads, each to a separate slot of memory. Called by `encode` and `replace`.
 
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
 use super::block::{Plan, block, streams_of};
 use super::options::Blosc;
-use crate::memory::{repeated, reserved};
+use crate::memory::{try_repeat, try_with_capacity};
 use crate::{Error, Result, pool};
 
-/// The start of memory that several threads write to, each to a slot of its own.
+/// The address of memory of which several threads write separate slots.
 #[derive(Clone, Copy)]
-struct Room(*mut MaybeUninit<u8>);
+struct SharedBuffer(*mut MaybeUninit<u8>);
 
-// SAFETY: see where it is used: no two threads use the same slot at a time
-unsafe impl Sync for Room {}
-// SAFETY: as above
-unsafe impl Send for Room {}
+// SAFETY: no two threads use the same slot at a time; see `fill` and `pack`
+unsafe impl Sync for SharedBuffer {}
+// SAFETY: as for `Sync`
+unsafe impl Send for SharedBuffer {}
 
-impl Room {
+impl SharedBuffer {
     fn at(self, offset: usize) -> *mut MaybeUninit<u8> {
         self.0.wrapping_add(offset)
     }
 }
 
-/// The most bytes that a block takes, even if none of its streams gets any shorter.
+/// Return the size of a slot: the largest encoded block, if none of its streams is compressible.
 pub(super) fn size(codec: &Blosc, plan: &Plan) -> usize {
     plan.block + 4 * streams_of(codec, plan, plan.block)
 }
 
-/// How many bytes slots for all of the content take beyond the content itself.
+/// Return the bytes that slots for the whole content take in addition to the content.
 pub(super) fn spare(codec: &Blosc, plan: &Plan, content: usize) -> usize {
     let count = content.div_ceil(plan.block);
     count.saturating_mul(size(codec, plan) + 4).saturating_sub(content)
 }
 
-/// Encode the blocks of `data` called `numbers`, number `i` to the slot `i` of `room`, and return their lengths.
+/// Encode the blocks of `data` with the given numbers, number `i` to slot `i` of `out`; return their lengths.
 pub(super) fn fill(
     codec: &Blosc,
     plan: &Plan,
     data: &[u8],
     numbers: &[usize],
     threads: usize,
-    room: &mut [MaybeUninit<u8>],
+    out: &mut [MaybeUninit<u8>],
 ) -> Result<Vec<usize>> {
     let slot = size(codec, plan);
-    let lengths = Mutex::new(repeated(numbers.len(), 0)?);
-    let memory = slots(room, numbers.len(), slot)?;
+    let lengths = Mutex::new(try_repeat(numbers.len(), 0)?);
+    let memory = slots(out, numbers.len(), slot)?;
     let task = |index: usize| {
         let start = numbers[index] * plan.block;
         let part = &data[start..data.len().min(start + plan.block)];
-        // SAFETY: there are that many slots, and this one is for this task alone
-        let room = unsafe { std::slice::from_raw_parts_mut(memory.at(index * slot), slot) };
-        let made = encode(codec, plan, part, room)?;
+        // SAFETY: the slot lies within `out`, and only this task uses it
+        let target = unsafe { std::slice::from_raw_parts_mut(memory.at(index * slot), slot) };
+        let made = encode(codec, plan, part, target)?;
         lengths.lock().unwrap_or_else(PoisonError::into_inner)[index] = made;
         Ok(())
     };
@@ -59,21 +59,21 @@ pub(super) fn fill(
     Ok(lengths.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Encode the blocks of `data` one after the other into `room`, and return where each starts, and where the last ends.
+/// Encode the blocks of `data` to `out`, one after the other; return the start of each, and the end of the last.
 ///
-/// There may be `most` bytes of them. The blocks that get near to that are left out: what one thread would make of them
-/// depends on how much room there is.
+/// They may take `most` bytes. The blocks that come close to this limit are left out, since their encoding depends on
+/// the space that is left.
 pub(super) fn pack(
     codec: &Blosc,
     plan: &Plan,
     data: &[u8],
     threads: usize,
     most: usize,
-    room: &mut [MaybeUninit<u8>],
+    out: &mut [MaybeUninit<u8>],
 ) -> Result<(Vec<usize>, usize)> {
     let (slot, count) = (size(codec, plan), data.len().div_ceil(plan.block));
-    let memory = slots(room, count, slot)?;
-    let packing = Packing { lengths: repeated(count, None)?, starts: reserved(count)?, end: 0, full: false };
+    let memory = slots(out, count, slot)?;
+    let packing = Packing { lengths: try_repeat(count, None)?, starts: try_with_capacity(count)?, end: 0, full: false };
     let packing = Mutex::new(packing);
     let task = |index: usize| {
         if packing.lock().unwrap_or_else(PoisonError::into_inner).full {
@@ -81,9 +81,9 @@ pub(super) fn pack(
         }
         let start = index * plan.block;
         let part = &data[start..data.len().min(start + plan.block)];
-        // SAFETY: there are that many slots. This one is for this task alone as long as its length is not known
-        let room = unsafe { std::slice::from_raw_parts_mut(memory.at(index * slot), slot) };
-        let made = encode(codec, plan, part, room)?;
+        // SAFETY: the slot lies within `out`, and only this task uses it until it sets the length
+        let target = unsafe { std::slice::from_raw_parts_mut(memory.at(index * slot), slot) };
+        let made = encode(codec, plan, part, target)?;
         let mut packing = packing.lock().unwrap_or_else(PoisonError::into_inner);
         packing.lengths[index] = Some(made);
         packing.advance(memory, slot, most);
@@ -94,9 +94,9 @@ pub(super) fn pack(
     Ok((packing.starts, packing.end))
 }
 
-/// How far blocks have been moved to where they belong.
+/// The blocks that have been moved to their final places.
 struct Packing {
-    /// The lengths of blocks that have been encoded.
+    /// The lengths of the encoded blocks.
     lengths: Vec<Option<usize>>,
     starts: Vec<usize>,
     end: usize,
@@ -104,16 +104,16 @@ struct Packing {
 }
 
 impl Packing {
-    /// Move the blocks that are next, if they are there.
-    fn advance(&mut self, memory: Room, slot: usize, most: usize) {
+    /// Move the next blocks, as far as they are encoded.
+    fn advance(&mut self, memory: SharedBuffer, slot: usize, most: usize) {
         while let Some(Some(length)) = self.lengths.get(self.starts.len()).copied() {
             if self.full || self.end + slot > most {
                 self.full = true;
                 return;
             }
             let from = memory.at(self.starts.len() * slot);
-            // SAFETY: a block is no longer than its slot, so that it moves towards the start, if at all, and no further
-            // than the slots whose lengths are known already; nobody uses these any more
+            // SAFETY: a block is no longer than its slot, so that it moves towards the start, if at all, and only into slots
+            // whose lengths are known, which are not used any more
             unsafe { from.copy_to(memory.at(self.end), length) };
             self.starts.push(self.end);
             self.end += length;
@@ -121,14 +121,15 @@ impl Packing {
     }
 }
 
-fn encode(codec: &Blosc, plan: &Plan, part: &[u8], room: &mut [MaybeUninit<u8>]) -> Result<usize> {
-    // a slot has room for whatever becomes of the block
-    block(codec, plan, part, room)?.ok_or_else(|| Error::codec("blosc", "a block does not fit into its slot"))
+/// Encode a block to a slot, which is large enough for any block.
+fn encode(codec: &Blosc, plan: &Plan, part: &[u8], slot: &mut [MaybeUninit<u8>]) -> Result<usize> {
+    block(codec, plan, part, slot)?.ok_or_else(|| Error::codec("blosc", "a block does not fit into its slot"))
 }
 
-fn slots(room: &mut [MaybeUninit<u8>], count: usize, slot: usize) -> Result<Room> {
+/// Check that `out` has space for the slots.
+fn slots(out: &mut [MaybeUninit<u8>], count: usize, slot: usize) -> Result<SharedBuffer> {
     match count.checked_mul(slot) {
-        Some(bytes) if bytes <= room.len() => Ok(Room(room.as_mut_ptr())),
-        _ => Err(Error::codec("blosc", "there is no room for the slots of blocks")),
+        Some(bytes) if bytes <= out.len() => Ok(SharedBuffer(out.as_mut_ptr())),
+        _ => Err(Error::codec("blosc", "the memory for the slots of blocks is too short")),
     }
 }

@@ -1,4 +1,4 @@
-//! The compressors inside of Blosc, each with what is worth keeping from one call to the next.
+//! The compressors of Blosc, with contexts cached by each thread.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -19,17 +19,17 @@ unsafe extern "C" {
         input: *const c_void,
         length: c_int,
         output: *mut c_void,
-        room: c_int,
+        capacity: c_int,
         split: c_int,
     ) -> c_int;
-    fn blosclz_decompress(input: *const c_void, length: c_int, output: *mut c_void, room: c_int) -> c_int;
+    fn blosclz_decompress(input: *const c_void, length: c_int, output: *mut c_void, capacity: c_int) -> c_int;
     fn LZ4_sizeofStateHC() -> c_int;
     fn LZ4_compress_HC_extStateHC(
         state: *mut c_void,
         input: *const c_char,
         output: *mut c_char,
         length: c_int,
-        room: c_int,
+        capacity: c_int,
         level: c_int,
     ) -> c_int;
 }
@@ -46,7 +46,7 @@ pub(super) enum Compressor {
 }
 
 impl Compressor {
-    /// Find a compressor by its name in the options.
+    /// Return the compressor with a name.
     pub(super) fn named(name: &str) -> Option<Compressor> {
         Some(match name {
             "blosclz" => Compressor::BloscLz,
@@ -59,7 +59,7 @@ impl Compressor {
         })
     }
 
-    /// The format of what it makes.
+    /// Return the compressed format that it writes.
     pub(super) fn format(self) -> Format {
         match self {
             Compressor::BloscLz => Format::BloscLz,
@@ -70,25 +70,26 @@ impl Compressor {
         }
     }
 
-    /// Compress `from` into `to`, and return how many bytes that took; 0 if it did not fit.
+    /// Compress `from` to `to`; return the compressed size, or 0 if it does not fit.
     ///
-    /// `split` says whether this is one of several streams of a block.
+    /// `split` says whether the stream is one of several in a block.
     pub(super) fn compress(self, level: i64, split: bool, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
-        let (Ok(length), Ok(room), Ok(level)) = (from.len().try_into(), to.len().try_into(), level.try_into()) else {
+        let (Ok(length), Ok(capacity), Ok(level)) = (from.len().try_into(), to.len().try_into(), level.try_into())
+        else {
             return 0;
         };
         let (input, output): (*const c_char, *mut c_char) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
         let made = match self {
-            // SAFETY: input and output are as long as said, the level is one of 1 to 9
+            // SAFETY: the lengths of input and output are correct, and the level is from 1 to 9
             Compressor::BloscLz => unsafe {
-                blosclz_compress(level, input.cast(), length, output.cast(), room, split.into())
+                blosclz_compress(level, input.cast(), length, output.cast(), capacity, split.into())
             },
-            // SAFETY: input and output are as long as said
-            Compressor::Lz4 => unsafe { lz4_sys::LZ4_compress_fast(input, output, length, room, 10 - level) },
+            // SAFETY: the lengths of input and output are correct
+            Compressor::Lz4 => unsafe { lz4_sys::LZ4_compress_fast(input, output, length, capacity, 10 - level) },
             Compressor::Lz4Hc => LZ4_HC.with_borrow_mut(|state| {
                 let state = state_hc(state);
-                // SAFETY: input and output are as long as said, the state has the size that was asked for
-                unsafe { LZ4_compress_HC_extStateHC(state, input, output, length, room, level) }
+                // SAFETY: the lengths of input and output are correct, and the state has the required size
+                unsafe { LZ4_compress_HC_extStateHC(state, input, output, length, capacity, level) }
             }),
             Compressor::Snappy => return compress_snappy(from, to),
             Compressor::Zlib => return compress_zlib(level, from, to),
@@ -98,18 +99,18 @@ impl Compressor {
     }
 }
 
-/// Decompress `from` into all of `to`, and return whether that went well.
+/// Decompress `from` to exactly `to.len()` bytes; return whether that succeeded.
 pub(super) fn decompress(format: Format, from: &[u8], to: &mut [MaybeUninit<u8>]) -> bool {
-    let (Ok(length), Ok(room)) = (from.len().try_into(), c_int::try_from(to.len())) else { return false };
+    let (Ok(length), Ok(capacity)) = (from.len().try_into(), c_int::try_from(to.len())) else { return false };
     match format {
-        // SAFETY: input and output are as long as said, and the input's lengths don't overflow its sums
+        // SAFETY: the lengths of input and output are correct, and `is_bounded` rules out overflow in the library
         Format::BloscLz => unsafe {
             is_bounded(from, to.len())
-                && blosclz_decompress(from.as_ptr().cast(), length, to.as_mut_ptr().cast(), room) == room
+                && blosclz_decompress(from.as_ptr().cast(), length, to.as_mut_ptr().cast(), capacity) == capacity
         },
-        // SAFETY: input and output are as long as said
+        // SAFETY: the lengths of input and output are correct
         Format::Lz4 => unsafe {
-            LZ4_decompress_safe(from.as_ptr().cast(), to.as_mut_ptr().cast(), length, room) == room
+            LZ4_decompress_safe(from.as_ptr().cast(), to.as_mut_ptr().cast(), length, capacity) == capacity
         },
         Format::Snappy => {
             to.fill(MaybeUninit::new(0));
@@ -122,27 +123,28 @@ pub(super) fn decompress(format: Format, from: &[u8], to: &mut [MaybeUninit<u8>]
     }
 }
 
-/// Decompress at least the first `wanted` bytes of what `from` holds for all of `to`, and return whether that went well.
+/// Decompress at least the first `wanted` bytes of `from`, whose content has the size of `to`; return whether that
+/// succeeded.
 pub(super) fn decompress_start(format: Format, from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> bool {
     if format == Format::Lz4 && wanted < to.len() {
-        // what is odd to one of the two, a distance of 0 say, is for the other to judge, as it judges the whole
+        // the library decides about streams that `prefix` refuses, so that parts are accepted exactly if the whole is
         return prefix::decompress(from, wanted, to) || decompress(format, from, to);
     }
-    // the others know no way to stop before the end
+    // the other formats can not be decompressed partly
     decompress(format, from, to)
 }
 
-/// Whether no length in data of blosclz can get past the `i32` that it is added up in.
+/// Return whether no length in BloscLZ data can overflow the `i32` in which the library sums it.
 ///
-/// Lengths are coded as runs of 255; one that is longer than what the output could take is damaged. It takes megabytes
-/// to overflow, or, where pointers have 32 bits, to go around.
-fn is_bounded(from: &[u8], room: usize) -> bool {
-    let most = room / 255 + 64;
+/// Lengths are encoded as runs of 255; a run that exceeds the output is damaged. An overflow takes megabytes of them, or,
+/// where pointers have 32 bits, an address may wrap around.
+fn is_bounded(from: &[u8], capacity: usize) -> bool {
+    let most = capacity / 255 + 64;
     (cfg!(target_pointer_width = "64") && from.len() < 1 << 22)
         || from.split(|byte| *byte != 255).all(|run| run.len() <= most)
 }
 
-/// A context of a C library, freed with its thread.
+/// A context of a C library, which is freed when its thread ends.
 struct Context<T> {
     pointer: NonNull<T>,
     free: unsafe fn(*mut T),
@@ -156,7 +158,7 @@ impl<T> Context<T> {
 
 impl<T> Drop for Context<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the function that belongs to `free`, and nobody else has it
+        // SAFETY: the pointer came from the matching allocation function, and is owned
         unsafe { (self.free)(self.pointer.as_ptr()) }
     }
 }
@@ -173,10 +175,10 @@ thread_local! {
     static ZSTD_IN: Slot<zstd::ZSTD_CCtx> = const { RefCell::new(None) };
 }
 
-/// Return the state for LZ4 HC, which has to be aligned to eight bytes and is initialised by each use.
+/// Return the state for LZ4 HC, aligned to eight bytes; each use initialises it.
 fn state_hc(state: &mut Vec<u64>) -> *mut c_void {
     if state.is_empty() {
-        // SAFETY: this function only returns a constant
+        // SAFETY: the function only returns a constant
         let bytes = unsafe { LZ4_sizeofStateHC() };
         state.resize(usize::try_from(bytes).unwrap_or(0).div_ceil(8), 0);
     }
@@ -190,7 +192,7 @@ fn compress_snappy(from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
             buffer.resize(most, 0);
         }
         let made = encoder.get_or_insert_with(snap::raw::Encoder::new).compress(from, buffer).unwrap_or(0);
-        // what did not shrink is better stored as it is
+        // incompressible data is stored uncompressed
         if made >= from.len() || made > to.len() {
             return 0;
         }
@@ -203,19 +205,19 @@ fn compress_snappy(from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
 fn compress_zlib(level: c_int, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
     DEFLATE.with_borrow_mut(|(current, slot)| {
         if *current != level || slot.is_none() {
-            // the lowest level misses much of what that of zlib finds, the next one does not
-            // SAFETY: any level may be asked for; where there is none like it, the answer is null
+            // level 1 of libdeflate compresses much worse than that of zlib, level 2 does not
+            // SAFETY: the function takes any level; it returns null for an invalid one
             let made = unsafe { deflate::libdeflate_alloc_compressor(level.max(2)) };
             (*current, *slot) = (
                 level,
                 Context::new(made, |pointer| {
-                    // SAFETY: `Context` has its pointer from just above
+                    // SAFETY: the pointer comes from the allocation above
                     unsafe { deflate::libdeflate_free_compressor(pointer) }
                 }),
             );
         }
         let Some(context) = slot else { return 0 };
-        // SAFETY: the compressor is this thread's own, input and output are as long as said
+        // SAFETY: the compressor belongs to this thread, and the lengths of input and output are correct
         unsafe {
             deflate::libdeflate_zlib_compress(
                 context.pointer.as_ptr(),
@@ -231,15 +233,15 @@ fn compress_zlib(level: c_int, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize
 fn decompress_zlib(from: &[u8], to: &mut [MaybeUninit<u8>]) -> bool {
     INFLATE.with_borrow_mut(|slot| {
         if slot.is_none() {
-            // SAFETY: nothing is asked of the caller
+            // SAFETY: the function has no preconditions
             *slot = Context::new(unsafe { deflate::libdeflate_alloc_decompressor() }, |pointer| {
-                // SAFETY: `Context` has its pointer from just above
+                // SAFETY: the pointer comes from the allocation above
                 unsafe { deflate::libdeflate_free_decompressor(pointer) }
             });
         }
         let Some(context) = slot else { return false };
-        // SAFETY: the decompressor is this thread's own, input and output are as long as said; without a place for the
-        // length of the output it has to fill all of it
+        // SAFETY: the decompressor belongs to this thread, and the lengths of input and output are correct. Without a pointer
+        // for the decoded size, the library has to fill the output
         let result = unsafe {
             deflate::libdeflate_zlib_decompress(
                 context.pointer.as_ptr(),
@@ -254,23 +256,23 @@ fn decompress_zlib(from: &[u8], to: &mut [MaybeUninit<u8>]) -> bool {
     })
 }
 
-/// Translate a level of Blosc as c-blosc does.
+/// Convert a level of Blosc to one of Zstandard, as c-blosc does.
 fn zstd_level(level: c_int) -> c_int {
-    // SAFETY: this function only returns a constant
+    // SAFETY: the function only returns a constant
     if level < 9 { 2 * level - 1 } else { unsafe { zstd::ZSTD_maxCLevel() } }
 }
 
 fn compress_zstd(level: c_int, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize {
     ZSTD_IN.with_borrow_mut(|slot| {
         if slot.is_none() {
-            // SAFETY: nothing is asked of the caller
+            // SAFETY: the function has no preconditions
             *slot = Context::new(unsafe { zstd::ZSTD_createCCtx() }, |pointer| {
-                // SAFETY: `Context` has its pointer from just above
+                // SAFETY: the pointer comes from the allocation above
                 unsafe { zstd::ZSTD_freeCCtx(pointer) };
             });
         }
         let Some(context) = slot else { return 0 };
-        // SAFETY: the context is this thread's own, input and output are as long as said
+        // SAFETY: the context belongs to this thread, and the lengths of input and output are correct
         unsafe {
             let (input, output) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
             let level = zstd_level(level);
@@ -280,27 +282,27 @@ fn compress_zstd(level: c_int, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize
     })
 }
 
-/// What frames of zstd start with: since version 0.8, and of version 0.7, which one release of c-blosc came with.
+/// The magic numbers of Zstandard frames: since version 0.8, and of version 0.7, which one release of c-blosc used.
 const ZSTD_MAGICS: [[u8; 4]; 2] = [[0x28, 0xb5, 0x2f, 0xfd], [0x27, 0xb5, 0x2f, 0xfd]];
 
 fn decompress_zstd(from: &[u8], to: &mut [MaybeUninit<u8>]) -> bool {
-    // one frame is all there may be, lest more of them bring decoders of versions into play that Blosc never used
-    // SAFETY: the input is as long as said
+    // only one frame, since more of them could select decoders of versions that Blosc never used
+    // SAFETY: the length of the input is correct
     let one = |from: &[u8]| unsafe { zstd::ZSTD_findFrameCompressedSize(from.as_ptr().cast(), from.len()) };
     if !from.first_chunk::<4>().is_some_and(|magic| ZSTD_MAGICS.contains(magic)) || one(from) != from.len() {
         return false;
     }
     ZSTD_OUT.with_borrow_mut(|slot| {
         if slot.is_none() {
-            // SAFETY: nothing is asked of the caller
+            // SAFETY: the function has no preconditions
             *slot = Context::new(unsafe { zstd::ZSTD_createDCtx() }, |pointer| {
-                // SAFETY: `Context` has its pointer from just above
+                // SAFETY: the pointer comes from the allocation above
                 unsafe { zstd::ZSTD_freeDCtx(pointer) };
             });
         }
         let Some(context) = slot else { return false };
-        // SAFETY: the context is this thread's own, input and output are as long as said. An error is never `to.len()`:
-        // errors are the largest numbers there are, and the output at most 2 GiB
+        // SAFETY: the context belongs to this thread, and the lengths of input and output are correct. Error codes are the
+        // largest numbers, while the output has at most 2 GiB, so that an error never equals `to.len()`
         unsafe {
             let (input, output) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
             zstd::ZSTD_decompressDCtx(context.pointer.as_ptr(), output, to.len(), input, from.len()) == to.len()

@@ -1,18 +1,18 @@
-//! The transpositions behind the shuffles, for any kind of register.
+//! The transpositions of the shuffles, for any kind of register. Called by `shuffle`.
 //!
-//! All rests on one step: interleaving the first half of an array of registers with the second. Seen as a move of bytes,
-//! it rotates the bits of their addresses by one. Bytes of which `P` belong to an element have the address (element,
-//! place in it), sorted into planes they have the address (place, element): a few rotations lead from one to the other.
+//! They consist of one step: interleaving the first half of an array of registers with the second. This rotates the bits
+//! of the address of each byte by one. In elements of `P` bytes, a byte has the address (element, position); sorted into
+//! planes it has the address (position, element): a few rotations lead from one to the other.
 //!
-//! The bits of a plane are transposed in eight registers: eight bytes, of eight elements, become one byte in each of
-//! eight rows. Both ways are the same exchange of bits between registers.
+//! The bits of a plane are transposed in eight registers: one byte each of eight elements becomes one byte in each of
+//! eight rows. Both directions use the same exchange of bits between registers.
 
 use super::vector::Vector;
 
-/// Elements that a lane takes.
+/// Bytes of a lane.
 pub(super) const LANE: usize = 16;
 
-/// The most bytes of an element that are taken at a time.
+/// Largest number of bytes of an element that are processed at a time.
 const WIDEST: usize = 16;
 
 /// Bytes in `WIDEST` registers of two lanes.
@@ -25,7 +25,7 @@ unsafe fn rotate<V: Vector, const N: usize>(registers: [V; N], times: u32) -> [V
         let before = now;
         let mut index = 0;
         while index < N / 2 {
-            // SAFETY: the caller vouches for what the processor has
+            // SAFETY: the caller vouches for the instruction set
             unsafe {
                 now[2 * index] = before[index].low(before[index + N / 2]);
                 now[2 * index + 1] = before[index].high(before[index + N / 2]);
@@ -36,15 +36,15 @@ unsafe fn rotate<V: Vector, const N: usize>(registers: [V; N], times: u32) -> [V
     now
 }
 
-/// Store registers so that all of their first lanes come one after the other, then all of their second lanes.
+/// Store registers: first the first lanes of all, then the second lanes of all.
 #[inline(always)]
 unsafe fn store_all<V: Vector, const P: usize>(registers: [V; P], to: *mut u8) {
-    // SAFETY: the caller vouches for the processor, and for room for P registers
+    // SAFETY: the caller vouches for the instruction set, and for P registers of memory
     unsafe {
         if P == 1 {
             return registers[0].store(to, LANE);
         }
-        // in the order of addresses, which is what caches take best
+        // in the order of addresses, which is the fastest
         for index in (0..P - P % 2).step_by(2) {
             V::store_lanes::<false>([registers[index], registers[index + 1]], to.add(index * LANE));
         }
@@ -56,11 +56,11 @@ unsafe fn store_all<V: Vector, const P: usize>(registers: [V; P], to: *mut u8) {
     }
 }
 
-/// Exchange bits so that bit `i` of byte `k` in register `b` and bit `b` of byte `k` in register `i` trade places.
+/// Exchange bit `i` of byte `k` in register `b` with bit `b` of byte `k` in register `i`, for all of them.
 #[inline(always)]
 unsafe fn transpose_bits<V: Vector>(registers: [V; 8]) -> [V; 8] {
     let mut now = registers;
-    // SAFETY: the caller vouches for what the processor has
+    // SAFETY: the caller vouches for the instruction set
     unsafe {
         for index in 0..4 {
             (now[index], now[index + 4]) = V::exchange::<4>(now[index], now[index + 4], 0x0f);
@@ -75,13 +75,13 @@ unsafe fn transpose_bits<V: Vector>(registers: [V; 8]) -> [V; 8] {
     now
 }
 
-/// Put together `P` bytes each of as many elements as a register has bytes, from planes `plane` bytes apart.
+/// Merge `P` planes, `plane` bytes apart, to elements: as many as a register has bytes.
 ///
 /// The elements are `stride` bytes apart.
 #[inline(always)]
 unsafe fn merge<V: Vector, const P: usize>(from: *const u8, plane: usize, to: *mut u8, stride: usize) {
-    // SAFETY: the caller vouches for the processor, for LANES * LANE bytes in each of P planes and for as many elements
-    // at `to`; the buffer has room for P registers
+    // SAFETY: the caller vouches for the instruction set, for LANES * LANE bytes in each of P planes and as many elements
+    // at `to`; the buffer has the size of P registers
     unsafe {
         let registers: [V; P] = std::array::from_fn(|index| V::load(from.add(index * plane), LANE));
         let registers = rotate::<V, P>(registers, P.ilog2());
@@ -98,10 +98,10 @@ unsafe fn merge<V: Vector, const P: usize>(from: *const u8, plane: usize, to: *m
     }
 }
 
-/// The opposite of `merge`: sort `P` bytes each of elements `stride` bytes apart into planes.
+/// Split elements, `stride` bytes apart, into `P` planes: the inverse of `merge`.
 #[inline(always)]
 unsafe fn split<V: Vector, const P: usize>(from: *const u8, stride: usize, to: *mut u8, plane: usize) {
-    // SAFETY: as in `merge`, the other way round
+    // SAFETY: as in `merge`, with source and target exchanged
     unsafe {
         let mut buffer = std::mem::MaybeUninit::<[u8; BUFFER]>::uninit();
         let mut start = from;
@@ -120,7 +120,7 @@ unsafe fn split<V: Vector, const P: usize>(from: *const u8, stride: usize, to: *
     }
 }
 
-/// Call a function for the bytes of elements of `$size` bytes, as many at a time as can be: `$name::<V, P>(place, ...)`.
+/// Call `$name::<V, P>(place, ...)` for all `$size` bytes of the elements, as many bytes `P` at a time as possible.
 macro_rules! in_pieces {
     ($size:expr, $name:ident($($argument:expr),*)) => {{
         let mut place = 0;
@@ -136,8 +136,8 @@ macro_rules! in_pieces {
     }};
 }
 
-/// What all of these functions are told: where from, where to, the size of elements, how many there are, and before
-/// which of them to stop.
+/// The parameters of these functions: the addresses of source and target, the size and number of the elements, and the
+/// element before which to stop.
 #[derive(Clone, Copy)]
 pub(super) struct Task {
     pub(super) from: *const u8,
@@ -147,11 +147,11 @@ pub(super) struct Task {
     pub(super) end: usize,
 }
 
-/// Unshuffle elements from `first` on as long as they fill registers, and return how far that was.
+/// Unshuffle elements from `first` on while they fill registers; return the first one that is left.
 ///
 /// # Safety
-/// The processor has what `V` needs, there are `size * count` bytes at either end of the task, and `first` to `end` are
-/// some of the elements.
+/// The machine has the instruction set of `V`, there are `size * count` bytes at both addresses of the task, and `first`
+/// to `end` is a range of elements.
 #[inline(always)]
 pub(super) unsafe fn unshuffle<V: Vector>(task: Task, first: usize) -> usize {
     #[inline(always)]
@@ -163,12 +163,12 @@ pub(super) unsafe fn unshuffle<V: Vector>(task: Task, first: usize) -> usize {
         }
     }
     let end = first + (task.end - first) / (V::LANES * LANE) * (V::LANES * LANE);
-    // SAFETY: the caller's own promises
+    // SAFETY: the caller vouches for the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }
 
-/// Shuffle elements from `first` on as long as they fill registers, and return how far that was.
+/// Shuffle elements from `first` on while they fill registers; return the first one that is left.
 ///
 /// # Safety
 /// As for `unshuffle`.
@@ -183,20 +183,20 @@ pub(super) unsafe fn shuffle<V: Vector>(task: Task, first: usize) -> usize {
         }
     }
     let end = first + (task.end - first) / (V::LANES * LANE) * (V::LANES * LANE);
-    // SAFETY: the caller's own promises
+    // SAFETY: the caller vouches for the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }
 
-/// Elements whose bits are transposed at a time.
+/// Return the number of elements whose bits are transposed at a time.
 const fn tile<V: Vector>() -> usize {
     8 * V::LANES * LANE
 }
 
-/// Room for the bytes of `WIDEST` planes of a tile.
+/// A buffer for `WIDEST` planes of a tile.
 type Tile = std::mem::MaybeUninit<[u8; WIDEST * 8 * 2 * LANE]>;
 
-/// Undo the shuffle of bits for elements from `first` on as long as they fill tiles, and return how far that was.
+/// Undo the bit shuffle for elements from `first` on while they fill tiles; return the first one that is left.
 ///
 /// # Safety
 /// As for `unshuffle`; `count`, `first` and `end` are multiples of eight.
@@ -211,7 +211,7 @@ pub(super) unsafe fn unshuffle_bits<V: Vector>(task: Task, first: usize) -> usiz
         for element in (first..end).step_by(tile) {
             for plane in 0..P {
                 // SAFETY: plane `place + plane` is one of the task's, and in each of its eight rows there is a register
-                // from element / 8 on; the tile has room for P planes. Planes of one byte go where they belong at once
+                // from element / 8 on; the tile has space for P planes. Elements of one byte go directly to their places
                 unsafe {
                     let rows = from.add((place + plane) * count + element / 8);
                     let registers: [V; 8] = std::array::from_fn(|bit| V::load(rows.add(bit * row), LANE));
@@ -224,18 +224,18 @@ pub(super) unsafe fn unshuffle_bits<V: Vector>(task: Task, first: usize) -> usiz
                 continue;
             }
             for step in (0..tile).step_by(V::LANES * LANE) {
-                // SAFETY: the tile's planes are `tile` bytes each, and `to` has room for its elements
+                // SAFETY: the tile's planes are `tile` bytes each, and `to` has space for its elements
                 unsafe { merge::<V, P>(buffer.add(step), tile, to.add((element + step) * size + place), size) }
             }
         }
     }
     let end = first + (task.end - first) / tile::<V>() * tile::<V>();
-    // SAFETY: the caller's own promises
+    // SAFETY: the caller vouches for the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }
 
-/// Shuffle the bits of elements from `first` on as long as they fill tiles, and return how far that was.
+/// Apply the bit shuffle to elements from `first` on while they fill tiles; return the first one that is left.
 ///
 /// # Safety
 /// As for `unshuffle_bits`.
@@ -267,7 +267,7 @@ pub(super) unsafe fn shuffle_bits<V: Vector>(task: Task, first: usize) -> usize 
         }
     }
     let end = first + (task.end - first) / tile::<V>() * tile::<V>();
-    // SAFETY: the caller's own promises
+    // SAFETY: the caller vouches for the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }

@@ -1,10 +1,10 @@
-//! Registers of one or two lanes of sixteen bytes, as far as the transpositions of `transpose` need them.
+//! Vector registers of one or two lanes of sixteen bytes, with the operations that `transpose` needs.
 
-/// One or two lanes of sixteen bytes.
+/// A register of one or two lanes of sixteen bytes.
 ///
-/// Every method may only be called where the processor has what the type is named after; that is what makes them unsafe.
+/// The methods are unsafe because the machine must have the instruction set after which the type is named.
 pub(super) trait Vector: Copy {
-    /// How many lanes there are.
+    /// Number of lanes.
     const LANES: usize;
 
     /// Load the first lane from `from`, the second from `step` bytes further on.
@@ -13,7 +13,7 @@ pub(super) trait Vector: Copy {
     /// Store the first lane at `to`, the second `step` bytes further on.
     unsafe fn store(self, to: *mut u8, step: usize);
 
-    /// Store one lane each of two registers one after the other: the first, or the second where there is one.
+    /// Store one lane each of two registers, the first or the second, one after the other.
     #[inline(always)]
     unsafe fn store_lanes<const SECOND: bool>(pair: [Self; 2], to: *mut u8) {
         // SAFETY: the caller vouches for 32 bytes
@@ -23,13 +23,13 @@ pub(super) trait Vector: Copy {
         }
     }
 
-    /// Interleave the first halves of each lane: a byte of this, one of the other, and so on.
+    /// Interleave the bytes of the first halves of each lane.
     unsafe fn low(self, other: Self) -> Self;
 
-    /// Interleave the second halves of each lane.
+    /// Interleave the bytes of the second halves of each lane.
     unsafe fn high(self, other: Self) -> Self;
 
-    /// Exchange bits in every byte: those of `mask` in the second, with those `SHIFT` places higher in the first.
+    /// Exchange bits in every byte: those of `mask` in the second with those `SHIFT` bits higher in the first.
     unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self);
 }
 
@@ -47,7 +47,7 @@ pub(super) mod x86 {
 
         #[inline(always)]
         unsafe fn load(from: *const u8, _step: usize) -> Self {
-            // SAFETY: SSE2 belongs to x86-64; the caller vouches for the sixteen bytes
+            // SAFETY: SSE2 is part of x86-64; the caller vouches for the sixteen bytes
             Sse2(unsafe { _mm_loadu_si128(from.cast()) })
         }
 
@@ -59,19 +59,19 @@ pub(super) mod x86 {
 
         #[inline(always)]
         unsafe fn low(self, other: Self) -> Self {
-            // SAFETY: SSE2 belongs to x86-64
+            // SAFETY: SSE2 is part of x86-64
             Sse2(unsafe { _mm_unpacklo_epi8(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn high(self, other: Self) -> Self {
-            // SAFETY: SSE2 belongs to x86-64
+            // SAFETY: SSE2 is part of x86-64
             Sse2(unsafe { _mm_unpackhi_epi8(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
-            // SAFETY: SSE2 belongs to x86-64
+            // SAFETY: SSE2 is part of x86-64
             unsafe {
                 let mask = _mm_set1_epi8(mask as i8);
                 let moved = _mm_and_si128(_mm_xor_si128(_mm_srli_epi64::<SHIFT>(first.0), second.0), mask);
@@ -159,7 +159,7 @@ pub(super) mod arm {
 
         #[inline(always)]
         unsafe fn load(from: *const u8, _step: usize) -> Self {
-            // SAFETY: NEON belongs to aarch64; the caller vouches for the sixteen bytes
+            // SAFETY: NEON is part of aarch64; the caller vouches for the sixteen bytes
             Neon(unsafe { vld1q_u8(from) })
         }
 
@@ -171,19 +171,19 @@ pub(super) mod arm {
 
         #[inline(always)]
         unsafe fn low(self, other: Self) -> Self {
-            // SAFETY: NEON belongs to aarch64
+            // SAFETY: NEON is part of aarch64
             Neon(unsafe { vzip1q_u8(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn high(self, other: Self) -> Self {
-            // SAFETY: NEON belongs to aarch64
+            // SAFETY: NEON is part of aarch64
             Neon(unsafe { vzip2q_u8(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
-            // SAFETY: NEON belongs to aarch64
+            // SAFETY: NEON is part of aarch64
             unsafe {
                 let moved = vandq_u8(veorq_u8(vshrq_n_u8::<SHIFT>(first.0), second.0), vdupq_n_u8(mask));
                 (Neon(veorq_u8(first.0, vshlq_n_u8::<SHIFT>(moved))), Neon(veorq_u8(second.0, moved)))

@@ -1,47 +1,46 @@
-//! `bitround`: floating-point numbers rounded to so many bits of the significand, halves to even. As in numcodecs their
-//! bytes are in this machine's order.
+//! `bitround`: floating-point numbers rounded to fewer bits of the significand, ties to even. As in numcodecs they are in
+//! the byte order of this machine.
 
-use super::super::room::{Resize, Resized, Room};
-use super::super::{Codec, Value};
+use super::super::Codec;
+use super::super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
 use super::numbers::{Dtype, Kind, map};
-use super::{dtype, resized, unsupported};
+use super::{resized, unsupported};
 use crate::Result;
 
 const NAME: &str = "bitround";
 
 struct Bitround {
     dtype: Dtype,
-    /// How many bits become zero.
+    /// Number of bits that become zero.
     dropped: u32,
 }
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    let [Value::Int(kept), name] = options else { return Err(unsupported(NAME)) };
-    let dtype = dtype(NAME, name)?;
+pub(in crate::codecs) fn build(kept: i64, dtype: &str) -> Result<Box<dyn Codec>> {
+    let dtype = super::dtype(NAME, dtype)?;
     let bits: i64 = match (dtype.kind, dtype.size) {
         (Kind::Float, 2) => 10,
         (Kind::Float, 4) => 23,
         (Kind::Float, 8) => 52,
         _ => return Err(unsupported(NAME)),
     };
-    if dtype.swapped || !(0..=bits).contains(kept) {
+    if dtype.swapped || !(0..=bits).contains(&kept) {
         return Err(unsupported(NAME));
     }
-    Ok(Box::new(Resized(Bitround { dtype, dropped: (bits - kept) as u32 })))
+    Ok(Box::new(KnownSize(Bitround { dtype, dropped: (bits - kept) as u32 })))
 }
 
 macro_rules! round {
-    ($uint:ty, $data:expr, $room:expr, $this:expr) => {{
+    ($uint:ty, $data:expr, $buffer:expr, $this:expr) => {{
         let dropped = $this.dropped;
         let half: $uint = (1 << (dropped - 1)) - 1;
-        map($data, false, $room, false, |value: $uint| {
+        map($data, false, $buffer, false, |value: $uint| {
             value.wrapping_add((value >> dropped & 1) + half) >> dropped << dropped
         });
     }};
 }
 
-// SAFETY: whole elements are written, or all bytes copied.
-unsafe impl Resize for Bitround {
+// SAFETY: all elements are written, or all bytes copied.
+unsafe impl KnownSizeCodec for Bitround {
     fn name(&self) -> &str {
         NAME
     }
@@ -54,18 +53,18 @@ unsafe impl Resize for Bitround {
         self.encoded(data.len())
     }
 
-    fn encode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
         match (self.dropped, self.dtype.size) {
-            (0, _) => room.put(data),
-            (_, 2) => round!(u16, data, room, self),
-            (_, 4) => round!(u32, data, room, self),
-            _ => round!(u64, data, room, self),
+            (0, _) => buffer.write(data),
+            (_, 2) => round!(u16, data, buffer, self),
+            (_, 4) => round!(u32, data, buffer, self),
+            _ => round!(u64, data, buffer, self),
         }
         Ok(())
     }
 
-    fn decode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
-        room.put(data);
+    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+        buffer.write(data);
         Ok(())
     }
 }

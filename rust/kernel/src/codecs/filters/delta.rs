@@ -1,32 +1,31 @@
-//! `delta`: the first element, then the difference of each to the one before.
+//! `delta`: the first element, then the difference between each element and the one before.
 
-use super::super::room::{Resize, Resized, Room};
-use super::super::{Codec, Value};
+use super::super::Codec;
+use super::super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
 use super::numbers::{Computed, Conversion, Dtype, Kind, Number, map};
 use super::{dtype, resized, unsupported};
 use crate::{Error, Result};
 
 const NAME: &str = "delta";
 
-/// A loop over all elements; it says whether the first one fits.
-type Way = Box<dyn Fn(&[u8], Room<'_>) -> bool + Send + Sync>;
+/// A loop over all elements; it returns whether the first one fits its type.
+type Loop = Box<dyn Fn(&[u8], OutputBuffer<'_>) -> bool + Send + Sync>;
 
-/// The two directions for one pair of types.
-struct Ways {
-    encode: Way,
-    decode: Way,
+/// The loops of both directions for one pair of types.
+struct Loops {
+    encode: Loop,
+    decode: Loop,
 }
 
 struct Delta {
     plain: Dtype,
     stored: Dtype,
-    ways: Ways,
+    loops: Loops,
 }
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    let [plain, stored] = options else { return Err(unsupported(NAME)) };
+pub(in crate::codecs) fn build(plain: &str, stored: &str) -> Result<Box<dyn Codec>> {
     let (plain, stored) = (dtype(NAME, plain)?, dtype(NAME, stored)?);
-    let ways = match (plain.kind, plain.size, stored == plain) {
+    let loops = match (plain.kind, plain.size, stored == plain) {
         (Kind::Float, 4, true) => same(plain.swapped, |one: f32, other| one - other, |one, other| one + other),
         (Kind::Float, 8, true) => same(plain.swapped, |one: f64, other| one - other, |one, other| one + other),
         (Kind::Float, 2, _) => None,
@@ -36,37 +35,37 @@ pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
         (_, 8, true) => same(plain.swapped, u64::wrapping_sub, u64::wrapping_add),
         _ => mixed(plain, stored),
     };
-    let ways = ways.ok_or_else(|| unsupported(NAME))?;
-    Ok(Box::new(Resized(Delta { plain, stored, ways })))
+    let loops = loops.ok_or_else(|| unsupported(NAME))?;
+    Ok(Box::new(KnownSize(Delta { plain, stored, loops })))
 }
 
-/// Make the loops for elements that are stored as they are.
+/// Make the loops for elements that keep their type.
 fn same<A: Number + 'static>(
     swapped: bool,
     minus: impl Fn(A, A) -> A + Send + Sync + 'static,
     plus: impl Fn(A, A) -> A + Send + Sync + 'static,
-) -> Option<Ways> {
-    Some(Ways {
-        encode: Box::new(move |data, room| {
-            differences(data, swapped, room, &minus);
+) -> Option<Loops> {
+    Some(Loops {
+        encode: Box::new(move |data, buffer| {
+            differences(data, swapped, buffer, &minus);
             true
         }),
-        decode: Box::new(move |data, room| {
-            sums(data, swapped, room, &plus);
+        decode: Box::new(move |data, buffer| {
+            sums(data, swapped, buffer, &plus);
             true
         }),
     })
 }
 
-fn differences<A: Number>(data: &[u8], swapped: bool, mut room: Room<'_>, minus: impl Fn(A, A) -> A) {
+fn differences<A: Number>(data: &[u8], swapped: bool, mut buffer: OutputBuffer<'_>, minus: impl Fn(A, A) -> A) {
     let count = data.len() / size_of::<A>();
-    assert!(data.len() <= room.len(), "the room is large enough");
+    assert!(data.len() <= buffer.len(), "the buffer is too short");
     let first = data.len().min(size_of::<A>());
-    room.put(&data[..first]);
-    let (from, to) = (data.as_ptr().cast::<A>(), room.start().cast::<A>());
+    buffer.write(&data[..first]);
+    let (from, to) = (data.as_ptr().cast::<A>(), buffer.as_mut_ptr().cast::<A>());
     let order = |value: A| if swapped { value.swapped() } else { value };
     for index in 1..count {
-        // SAFETY: `index` is less than the elements in `data`, for which there is room; any bits are a number.
+        // SAFETY: `index` is less than the number of elements in `data` and in the buffer; any bits are a number.
         unsafe {
             let (this, last) = (from.add(index).read_unaligned(), from.add(index - 1).read_unaligned());
             to.add(index).write_unaligned(order(minus(order(this), order(last))));
@@ -74,27 +73,27 @@ fn differences<A: Number>(data: &[u8], swapped: bool, mut room: Room<'_>, minus:
     }
 }
 
-fn sums<A: Number>(data: &[u8], swapped: bool, room: Room<'_>, plus: impl Fn(A, A) -> A) {
+fn sums<A: Number>(data: &[u8], swapped: bool, buffer: OutputBuffer<'_>, plus: impl Fn(A, A) -> A) {
     let sum = std::cell::Cell::new(None);
-    map(data, swapped, room, swapped, |value: A| {
+    map(data, swapped, buffer, swapped, |value: A| {
         let next = sum.get().map_or(value, |last| plus(last, value));
         sum.set(Some(next));
         next
     });
 }
 
-/// Make the loops for elements that are stored as another type.
+/// Make the loops for elements that are stored as another type; `None` if NumPy's result is not certain.
 ///
-/// NumPy adds up in the type that both can be promoted to. Of two types of integers that does not matter, as what does
-/// not fit the result is cut off, unless they have floating-point numbers in common only.
-fn mixed(plain: Dtype, stored: Dtype) -> Option<Ways> {
+/// NumPy computes in the common type of both. For two integer types this does not matter, since results wrap around,
+/// unless their common type is a floating-point type.
+fn mixed(plain: Dtype, stored: Dtype) -> Option<Loops> {
     let long = |dtype: Dtype| dtype.kind == Kind::Uint && dtype.size == 8;
     match (plain.kind, stored.kind) {
         (Kind::Float, Kind::Float) if (plain.size, stored.size) == (4, 4) => {
             through(plain, stored, |one: f32, other| one - other, |one, other| one + other)
         }
         (Kind::Float, Kind::Float) => {
-            // differences of single precision are rounded to it
+            // differences of single precision are rounded to single precision
             if plain.size == 4 {
                 let minus = |one: f64, other: f64| f64::from(one as f32 - other as f32);
                 through(plain, stored, minus, |one, other| one + other)
@@ -108,20 +107,22 @@ fn mixed(plain: Dtype, stored: Dtype) -> Option<Ways> {
     }
 }
 
+/// Make the loops for one pair of types, which compute in the type `C`.
 fn through<C: Computed + PartialEq + Send + Sync + 'static>(
     plain: Dtype,
     stored: Dtype,
     minus: impl Fn(C, C) -> C + Send + Sync + 'static,
     plus: impl Fn(C, C) -> C + Send + Sync + 'static,
-) -> Option<Ways> {
+) -> Option<Loops> {
     let (forth, back) = (Conversion::<C>::new(plain, stored)?, Conversion::<C>::new(stored, plain)?);
     let (wrap, forth_again) = (Conversion::<C>::new(plain, plain)?, Conversion::<C>::new(stored, stored)?);
+    // encoding remembers the last value of the block before
     let is_float = stored.kind == Kind::Float;
-    let encode = move |data: &[u8], room: Room<'_>| {
+    let encode = move |data: &[u8], buffer: OutputBuffer<'_>| {
         let (mut last, mut fits): (Option<C>, _) = (None, true);
-        forth.run(data, room, |values| {
+        forth.run(data, buffer, |values| {
             if let (None, [first, ..]) = (last, &*values) {
-                // NumPy assigns it by itself, and refuses integers that do not fit
+                // NumPy assigns the first element separately, and refuses integers that do not fit
                 let mut stored = [*first];
                 forth_again.round_trip(&mut stored);
                 fits = is_float || stored[0] == *first;
@@ -138,9 +139,10 @@ fn through<C: Computed + PartialEq + Send + Sync + 'static>(
         });
         fits
     };
-    let decode = move |data: &[u8], room: Room<'_>| {
+    // decoding sums over all blocks
+    let decode = move |data: &[u8], buffer: OutputBuffer<'_>| {
         let mut sum: Option<C> = None;
-        back.run(data, room, |values| {
+        back.run(data, buffer, |values| {
             for value in values {
                 let next = sum.map_or(*value, |sum| plus(sum, *value));
                 *value = next;
@@ -149,11 +151,11 @@ fn through<C: Computed + PartialEq + Send + Sync + 'static>(
         });
         true
     };
-    Some(Ways { encode: Box::new(encode), decode: Box::new(decode) })
+    Some(Loops { encode: Box::new(encode), decode: Box::new(decode) })
 }
 
-// SAFETY: the loops write as many elements as there are.
-unsafe impl Resize for Delta {
+// SAFETY: the loops write all elements.
+unsafe impl KnownSizeCodec for Delta {
     fn name(&self) -> &str {
         NAME
     }
@@ -166,12 +168,16 @@ unsafe impl Resize for Delta {
         resized(NAME, data.len(), self.stored.size, self.plain.size)
     }
 
-    fn encode(&self, data: &[u8], room: Room<'_>) -> Result<()> {
-        if (self.ways.encode)(data, room) { Ok(()) } else { Err(Error::codec(NAME, "the first element does not fit")) }
+    fn encode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+        if (self.loops.encode)(data, buffer) {
+            Ok(())
+        } else {
+            Err(Error::codec(NAME, "the first element does not fit"))
+        }
     }
 
-    fn decode(&self, data: &[u8], room: Room<'_>) -> Result<()> {
-        (self.ways.decode)(data, room);
+    fn decode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+        (self.loops.decode)(data, buffer);
         Ok(())
     }
 }

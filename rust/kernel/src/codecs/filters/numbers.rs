@@ -1,34 +1,34 @@
-//! Elements of NumPy's number types, read into one type to compute with and written from it, a block at a time.
+//! Conversion between NumPy's number types and a type to compute in, one block at a time. Used by the other filters.
 
-use super::super::room::Room;
+use super::super::output_buffer::OutputBuffer;
 
-/// How many elements are in the first-level cache at a time.
+/// Number of elements in a block, which fits into the first-level cache.
 pub(super) const BLOCK: usize = 512;
 
-/// The types of elements.
+/// The kinds of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// A signed integer.
+    /// Signed integers.
     Int,
-    /// An integer without sign.
+    /// Unsigned integers.
     Uint,
-    /// A floating-point number.
+    /// Floating-point numbers.
     Float,
 }
 
-/// A data type: integers and floating-point numbers of up to 8 bytes, in either order.
+/// A data type: integers and floating-point numbers of up to 8 bytes, in either byte order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dtype {
-    /// What it is.
+    /// Kind of the elements.
     pub kind: Kind,
-    /// How many bytes an element has.
+    /// Bytes of an element.
     pub size: usize,
-    /// Whether the bytes are in the order of another machine.
+    /// Whether the byte order differs from that of this machine.
     pub swapped: bool,
 }
 
 impl Dtype {
-    /// Read a data type as NumPy spells it: `<u2`.
+    /// Parse a data type as NumPy spells it: `<u2`.
     pub fn parse(text: &str) -> Option<Dtype> {
         let plain = text.trim_start_matches(['<', '>', '|', '=']);
         let (order, kind) = (text.as_bytes().first()?, plain.as_bytes().first()?);
@@ -57,9 +57,9 @@ impl Dtype {
     }
 }
 
-/// A number that elements are computed with, or are.
+/// A number type of elements, or to compute in.
 pub(super) trait Number: Copy + Default {
-    /// The value from bytes in another order, once they have been read as if they were in this machine's.
+    /// Return the number with its bytes swapped.
     fn swapped(self) -> Self;
 }
 
@@ -79,23 +79,24 @@ macro_rules! numbers {
 }
 numbers!(i8 u8 i16 u16 i32 u32 i64 u64, f32 f64);
 
-/// Turn each element of `data` into another one.
+/// Apply a function to each element of `data`.
 ///
 /// # Panics
 ///
-/// If the room is too small for that many elements.
+/// If the buffer is too short for the results.
 pub(super) fn map<A: Number, B: Number>(
     data: &[u8],
     from_swapped: bool,
-    mut room: Room<'_>,
+    mut buffer: OutputBuffer<'_>,
     to_swapped: bool,
     function: impl Fn(A) -> B,
 ) {
     let count = data.len() / size_of::<A>();
-    assert!(count <= room.len() / size_of::<B>(), "the room is large enough");
-    let (from, to) = (data.as_ptr().cast::<A>(), room.start().cast::<B>());
+    assert!(count <= buffer.len() / size_of::<B>(), "the buffer is too short");
+    let (from, to) = (data.as_ptr().cast::<A>(), buffer.as_mut_ptr().cast::<B>());
     let plain = |value: A| value;
-    // SAFETY: that many elements are in `data`, and there is room for them, which does not overlap; any bits are a number.
+    // SAFETY: `count` elements are in `data`, and the buffer, which does not overlap it, has space for them; any bits are a
+    // number.
     unsafe {
         match (from_swapped, to_swapped) {
             (false, false) => run(from, to, count, plain, &function, |value| value),
@@ -106,6 +107,8 @@ pub(super) fn map<A: Number, B: Number>(
     }
 }
 
+/// Apply a function to `count` elements, with conversions of the byte order before and after it.
+///
 /// # Safety
 ///
 /// `count` elements can be read at `from` and written at `to`, of any alignment, and the two do not overlap.
@@ -127,18 +130,18 @@ unsafe fn run<A, B>(
     }
 }
 
-/// Reads elements, as many as there is room for.
+/// Reads elements into values, as many as there are values.
 pub(super) type Load<C> = fn(&[u8], bool, &mut [C]);
 
-/// Writes elements.
-pub(super) type Store<C> = fn(&[C], bool, Room<'_>);
+/// Writes values as elements.
+pub(super) type Store<C> = fn(&[C], bool, OutputBuffer<'_>);
 
-/// A number that elements of other types can be converted to and from as NumPy does it.
+/// A number type with NumPy's conversions from and to other types.
 pub(super) trait Computed: Number {
-    /// Find how elements of a type are read as this one.
+    /// Return the function that reads elements of a type; `None` if there is no such conversion.
     fn load(dtype: Dtype) -> Option<Load<Self>>;
 
-    /// Find how this type is written as elements of another one.
+    /// Return the function that writes elements of a type; `None` if there is no such conversion.
     fn store(dtype: Dtype) -> Option<Store<Self>>;
 }
 
@@ -148,11 +151,11 @@ fn bytes<C: Number>(values: &[C]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// View numbers as room for bytes.
-fn bytes_mut<C: Number>(values: &mut [C]) -> Room<'_> {
+/// View numbers as an output buffer.
+fn bytes_mut<C: Number>(values: &mut [C]) -> OutputBuffer<'_> {
     let size = size_of_val(values);
     // SAFETY: numbers are bytes without gaps, any bits are a number, and bytes need no alignment.
-    Room::of(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size) })
+    OutputBuffer::new(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size) })
 }
 
 macro_rules! load {
@@ -163,23 +166,23 @@ macro_rules! load {
 
 macro_rules! store {
     ($from:ty, $to:ty) => {
-        |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| value as $to)
+        |values, swapped, buffer| map(bytes(values), false, buffer, swapped, |value: $from| value as $to)
     };
     ($from:ty, $through:ident, $to:ty) => {
-        |values, swapped, room| map(bytes(values), false, room, swapped, |value: $from| value.$through() as $to)
+        |values, swapped, buffer| map(bytes(values), false, buffer, swapped, |value: $from| value.$through() as $to)
     };
 }
 
-/// Conversion to whole numbers as processors do it, which NumPy leaves it to: what does not fit becomes the least value.
-/// Elsewhere than on x86 NumPy gives other values for what does not fit.
+/// Conversion to integers as x86 processors do it, and therefore NumPy: numbers that do not fit become the least integer.
+/// On other processors NumPy returns other values for these.
 trait Whole {
-    /// Convert to 32 bits.
+    /// Convert to an integer of 32 bits.
     fn whole32(self) -> i32;
 
-    /// Convert to 64 bits.
+    /// Convert to an integer of 64 bits.
     fn whole64(self) -> i64;
 
-    /// Convert to 64 bits without sign.
+    /// Convert to an unsigned integer of 64 bits.
     fn unsigned64(self) -> u64;
 }
 
@@ -250,7 +253,7 @@ macro_rules! float {
 float!(f32);
 float!(f64);
 
-/// Integers modulo 2^64, whether they have a sign or not.
+/// Signed and unsigned integers modulo 2^64.
 impl Computed for i64 {
     fn load(dtype: Dtype) -> Option<Load<Self>> {
         Some(match (dtype.kind, dtype.size) {
@@ -278,7 +281,7 @@ impl Computed for i64 {
     }
 }
 
-/// Elements of one type turned into those of another, by way of a third that is computed with.
+/// The conversion of elements of one type to another, with a computation in a third type `C`.
 pub(super) struct Conversion<C> {
     from: Dtype,
     to: Dtype,
@@ -287,27 +290,27 @@ pub(super) struct Conversion<C> {
 }
 
 impl<C: Computed> Conversion<C> {
-    /// Prepare the conversion; nothing, if there is no such one.
+    /// Prepare the conversion; `None` if there is no such conversion.
     pub fn new(from: Dtype, to: Dtype) -> Option<Conversion<C>> {
         Some(Conversion { from, to, load: C::load(from)?, store: C::store(to)? })
     }
 
-    /// Convert all elements, doing to each block what `work` does.
-    pub fn run(&self, data: &[u8], mut room: Room<'_>, mut work: impl FnMut(&mut [C])) {
+    /// Convert all elements; `work` changes the values of each block.
+    pub fn run(&self, data: &[u8], mut buffer: OutputBuffer<'_>, mut work: impl FnMut(&mut [C])) {
         let mut values = [C::default(); BLOCK];
         for (index, part) in data.chunks(BLOCK * self.from.size).enumerate() {
             let values = &mut values[..part.len() / self.from.size];
             (self.load)(part, self.from.swapped, values);
             work(values);
-            (self.store)(values, self.to.swapped, room.after(index * BLOCK * self.to.size));
+            (self.store)(values, self.to.swapped, buffer.skip(index * BLOCK * self.to.size));
         }
     }
 
-    /// Make of each number what is left of it as an element of the type that is converted from.
+    /// Convert each value to the source type and back.
     pub fn round_trip(&self, values: &mut [C]) {
         let mut memory = [0; BLOCK * 8];
         let memory = &mut memory[..values.len() * self.from.size];
-        (self.store)(values, false, Room::of(memory));
+        (self.store)(values, false, OutputBuffer::new(memory));
         (self.load)(memory, false, values);
     }
 }

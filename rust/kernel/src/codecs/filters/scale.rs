@@ -1,7 +1,7 @@
-//! `fixedscaleoffset`: `(x - offset) * scale`, rounded; `quantize`: `x` with so many decimal digits, rounded in binary.
+//! `fixedscaleoffset`: `(x - offset) * scale`, rounded; `quantize`: `x` rounded to a power of two that keeps the digits.
 
-use super::super::room::{Resize, Resized, Room};
-use super::super::{Codec, Value};
+use super::super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
+use super::super::{Codec, Number};
 use super::numbers::{Computed, Conversion, Dtype, Kind};
 use super::{dtype, resized, unsupported};
 use crate::Result;
@@ -9,18 +9,18 @@ use crate::Result;
 const FIXED: &str = "fixedscaleoffset";
 const QUANTIZE: &str = "quantize";
 
-/// Integers beyond this are not exact as floating-point numbers.
+/// Larger integers are not exact as floating-point numbers.
 const EXACT: u64 = 1 << 53;
 
-/// A floating-point type to compute with.
+/// A floating-point type to compute in.
 trait Float: Computed + Send + Sync + 'static {
-    /// Round a number of Python to this type.
+    /// Convert a Python float to this type.
     fn of(value: f64) -> Self;
     fn less(self, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
-    /// Round to a whole number, halves to the even one, without asking the processor for an instruction it may not have.
+    /// Round to an integer, ties to even, without an instruction that the processor may lack.
     fn whole(self) -> Self;
 }
 
@@ -48,7 +48,7 @@ macro_rules! float {
             }
 
             fn whole(self) -> Self {
-                // beyond this all numbers are whole, so that adding it rounds
+                // all larger numbers are integers, so that adding this one rounds
                 const LARGE: $float = $large;
                 let size = self.abs();
                 let rounded = ((size + LARGE) - LARGE).copysign(self);
@@ -60,13 +60,13 @@ macro_rules! float {
 float!(f32, 8_388_608.0);
 float!(f64, 4_503_599_627_370_496.0);
 
-type Way = Box<dyn Fn(&[u8], Room<'_>) + Send + Sync>;
+type Loop = Box<dyn Fn(&[u8], OutputBuffer<'_>) + Send + Sync>;
 
-/// Compute with each element, in the type `C`.
-fn way<C: Float>(from: Dtype, to: Dtype, work: impl Fn(C) -> C + Send + Sync + 'static) -> Option<Way> {
+/// Make the loop that applies a function to each element in the type `C`.
+fn element_loop<C: Float>(from: Dtype, to: Dtype, work: impl Fn(C) -> C + Send + Sync + 'static) -> Option<Loop> {
     let conversion = Conversion::<C>::new(from, to)?;
-    Some(Box::new(move |data, room| {
-        conversion.run(data, room, |values| values.iter_mut().for_each(|value| *value = work(*value)));
+    Some(Box::new(move |data, buffer| {
+        conversion.run(data, buffer, |values| values.iter_mut().for_each(|value| *value = work(*value)));
     }))
 }
 
@@ -74,47 +74,51 @@ struct Scaled {
     name: &'static str,
     plain: Dtype,
     stored: Dtype,
-    encode: Way,
-    decode: Way,
+    encode: Loop,
+    decode: Loop,
 }
 
 fn single(dtype: Dtype) -> bool {
     dtype.kind == Kind::Float && dtype.size == 4
 }
 
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Float(value) => Some(*value),
-        Value::Int(value) if value.unsigned_abs() <= EXACT => Some(*value as f64),
-        _ => None,
+fn exact(number: Number) -> Option<f64> {
+    match number {
+        Number::Float(value) => Some(value),
+        Number::Int(value) if value.unsigned_abs() <= EXACT => Some(value as f64),
+        Number::Int(_) => None,
     }
 }
 
-pub(super) fn build_fixed(options: &[Value]) -> Result<Box<dyn Codec>> {
-    let [offset, scale, plain, stored] = options else { return Err(unsupported(FIXED)) };
+pub(in crate::codecs) fn build_fixed(
+    offset: Number,
+    scale: Number,
+    plain: &str,
+    stored: &str,
+) -> Result<Box<dyn Codec>> {
     let (plain, stored) = (dtype(FIXED, plain)?, dtype(FIXED, stored)?);
-    // integers less an integer are integers, which may not fit
-    if plain.kind != Kind::Float && !matches!(offset, Value::Float(_)) {
+    // an integer minus an integer is an integer in NumPy, which may overflow
+    if plain.kind != Kind::Float && !matches!(offset, Number::Float(_)) {
         return Err(unsupported(FIXED));
     }
-    let (Some(offset), Some(scale)) = (number(offset), number(scale)) else { return Err(unsupported(FIXED)) };
+    let (Some(offset), Some(scale)) = (exact(offset), exact(scale)) else { return Err(unsupported(FIXED)) };
     let encode = if single(plain) {
         let (offset, scale) = (f32::of(offset), f32::of(scale));
-        way(plain, stored, move |value: f32| value.less(offset).times(scale).whole())
+        element_loop(plain, stored, move |value: f32| value.less(offset).times(scale).whole())
     } else {
-        way(plain, stored, move |value: f64| value.less(offset).times(scale).whole())
+        element_loop(plain, stored, move |value: f64| value.less(offset).times(scale).whole())
     };
     let decode = if single(stored) {
         let (offset, scale) = (f32::of(offset), f32::of(scale));
-        way(stored, plain, move |value: f32| value.over(scale).plus(offset))
+        element_loop(stored, plain, move |value: f32| value.over(scale).plus(offset))
     } else {
-        way(stored, plain, move |value: f64| value.over(scale).plus(offset))
+        element_loop(stored, plain, move |value: f64| value.over(scale).plus(offset))
     };
     let (Some(encode), Some(decode)) = (encode, decode) else { return Err(unsupported(FIXED)) };
-    Ok(Box::new(Resized(Scaled { name: FIXED, plain, stored, encode, decode })))
+    Ok(Box::new(KnownSize(Scaled { name: FIXED, plain, stored, encode, decode })))
 }
 
-/// Return the power of 2 that keeps so many decimal digits, as numcodecs finds it.
+/// Return the power of two that keeps this number of decimal digits, as numcodecs computes it.
 fn power(digits: i64) -> Option<f64> {
     if digits.unsigned_abs() > 290 {
         return None;
@@ -126,10 +130,9 @@ fn power(digits: i64) -> Option<f64> {
     (scale.is_finite() && scale > 0.0).then_some(scale)
 }
 
-pub(super) fn build_quantize(options: &[Value]) -> Result<Box<dyn Codec>> {
-    let [Value::Int(digits), plain, stored] = options else { return Err(unsupported(QUANTIZE)) };
+pub(in crate::codecs) fn build_quantize(digits: i64, plain: &str, stored: &str) -> Result<Box<dyn Codec>> {
     let (plain, stored) = (dtype(QUANTIZE, plain)?, dtype(QUANTIZE, stored)?);
-    let scale = power(*digits).ok_or_else(|| unsupported(QUANTIZE))?;
+    let scale = power(digits).ok_or_else(|| unsupported(QUANTIZE))?;
     if plain.kind != Kind::Float || stored.kind != Kind::Float {
         return Err(unsupported(QUANTIZE));
     }
@@ -138,18 +141,21 @@ pub(super) fn build_quantize(options: &[Value]) -> Result<Box<dyn Codec>> {
         if !scale.is_normal() {
             return Err(unsupported(QUANTIZE));
         }
-        way(plain, stored, move |value: f32| scale.times(value).whole().over(scale))
+        element_loop(plain, stored, move |value: f32| scale.times(value).whole().over(scale))
     } else {
-        way(plain, stored, move |value: f64| scale.times(value).whole().over(scale))
+        element_loop(plain, stored, move |value: f64| scale.times(value).whole().over(scale))
     };
-    let decode =
-        if single(stored) { way(stored, plain, |value: f32| value) } else { way(stored, plain, |value: f64| value) };
+    let decode = if single(stored) {
+        element_loop(stored, plain, |value: f32| value)
+    } else {
+        element_loop(stored, plain, |value: f64| value)
+    };
     let (Some(encode), Some(decode)) = (encode, decode) else { return Err(unsupported(QUANTIZE)) };
-    Ok(Box::new(Resized(Scaled { name: QUANTIZE, plain, stored, encode, decode })))
+    Ok(Box::new(KnownSize(Scaled { name: QUANTIZE, plain, stored, encode, decode })))
 }
 
-// SAFETY: a conversion writes as many elements as there are.
-unsafe impl Resize for Scaled {
+// SAFETY: a conversion writes all elements.
+unsafe impl KnownSizeCodec for Scaled {
     fn name(&self) -> &str {
         self.name
     }
@@ -162,13 +168,13 @@ unsafe impl Resize for Scaled {
         resized(self.name, data.len(), self.stored.size, self.plain.size)
     }
 
-    fn encode(&self, data: &[u8], room: Room<'_>) -> Result<()> {
-        (self.encode)(data, room);
+    fn encode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+        (self.encode)(data, buffer);
         Ok(())
     }
 
-    fn decode(&self, data: &[u8], room: Room<'_>) -> Result<()> {
-        (self.decode)(data, room);
+    fn decode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+        (self.decode)(data, buffer);
         Ok(())
     }
 }

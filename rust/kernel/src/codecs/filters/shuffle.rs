@@ -1,8 +1,8 @@
-//! `shuffle`: first all first bytes of the elements, then all second ones, and so on.
+//! `shuffle`: the first bytes of all elements, then all second bytes, and so on.
 
+use super::super::Codec;
 use super::super::blosc::shuffle::{Filter, shuffle, unshuffle};
-use super::super::room::{Resize, Resized, Room};
-use super::super::{Codec, Value};
+use super::super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
 use super::unsupported;
 use crate::{Error, Result};
 
@@ -12,27 +12,25 @@ struct Shuffle {
     element: usize,
 }
 
-pub(super) fn build(options: &[Value]) -> Result<Box<dyn Codec>> {
-    match options {
-        [Value::Int(element)] => match usize::try_from((*element).max(1)) {
-            Ok(element) => Ok(Box::new(Resized(Shuffle { element }))),
-            Err(_) => Err(unsupported(NAME)),
-        },
-        _ => Err(unsupported(NAME)),
-    }
+pub(in crate::codecs) fn build(element: i64) -> Result<Box<dyn Codec>> {
+    let element = usize::try_from(element.max(1)).map_err(|_| unsupported(NAME))?;
+    Ok(Box::new(KnownSize(Shuffle { element })))
 }
 
 impl Shuffle {
     fn check(&self, size: usize) -> Result<usize> {
         if size % self.element != 0 {
-            return Err(Error::codec(NAME, format!("{size} bytes are not elements of {}", self.element)));
+            return Err(Error::codec(
+                NAME,
+                format!("{size} bytes are not a multiple of the element size {}", self.element),
+            ));
         }
         Ok(size)
     }
 }
 
-// SAFETY: whole elements are moved, each byte to a place of its own.
-unsafe impl Resize for Shuffle {
+// SAFETY: every byte of the elements is written to a different place.
+unsafe impl KnownSizeCodec for Shuffle {
     fn name(&self) -> &str {
         NAME
     }
@@ -45,13 +43,13 @@ unsafe impl Resize for Shuffle {
         self.check(data.len())
     }
 
-    fn encode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
-        shuffle(Filter::Bytes, self.element, data, room.unset());
+    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+        shuffle(Filter::Bytes, self.element, data, buffer.uninit());
         Ok(())
     }
 
-    fn decode(&self, data: &[u8], mut room: Room<'_>) -> Result<()> {
-        unshuffle(Filter::Bytes, self.element, data, room.unset());
+    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+        unshuffle(Filter::Bytes, self.element, data, buffer.uninit());
         Ok(())
     }
 }

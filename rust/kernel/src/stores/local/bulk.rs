@@ -1,4 +1,4 @@
-//! Many values at once, looked for or deleted: each directory is opened once, and locked once for many of its files.
+//! Many values looked for or deleted at once: each directory is opened once, and locked once for many of its files.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,15 +7,15 @@ use super::writing::Directory;
 use super::{DIRECTORY, LocalFiles, PLACE, check_key, found};
 use crate::{Error, Result};
 
-/// So many files are deleted before others get their turn at the directory, and the caller is asked again.
+/// So many files are deleted before the directory is unlocked for other writers, and the caller is asked again.
 const BATCH: usize = 512;
 
 impl LocalFiles {
-    /// Whether something stands in the place of one of these keys; those of one directory should follow each other.
+    /// Whether something stands in the place of one of these keys; keys of one directory should follow each other.
     ///
     /// # Errors
     ///
-    /// `Unusual` where only the store's own, slower way can tell.
+    /// `Unusual` if only the store's own, slower way can answer.
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         let mut last: Option<(String, Option<OwnedFd>)> = None;
         for key in keys {
@@ -34,15 +34,15 @@ impl LocalFiles {
         Ok(false)
     }
 
-    /// Delete what stands in the places of these keys, as long as `holds` says that it is to go.
+    /// Delete the files of these keys, as long as `holds` returns true.
     ///
-    /// It is asked while a directory is locked, before some of its files are deleted: what another writer has prepared
-    /// for on the strength of something that `holds` looks at is put in place before that, or after the files are gone.
-    /// Returns whether it has always agreed.
+    /// `holds` is called while a directory is locked, before some of its files are deleted. So a writer that relies on the
+    /// state which `holds` looks at puts its file in place before the call, or after the files are gone. Returns
+    /// whether `holds` has always returned true.
     ///
     /// # Errors
     ///
-    /// `Unusual` where only the store's own, slower way can do it; some may have been deleted.
+    /// `Unusual` if only the store's own, slower way can delete them; some may have been deleted.
     pub fn delete_all(
         &self,
         keys: impl Iterator<Item = String>,

@@ -1,8 +1,8 @@
-//! What the system says went wrong.
+//! Errors of system calls.
 
 use std::ffi::CStr;
 
-/// What the system says went wrong.
+/// The number of a system's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
@@ -10,12 +10,12 @@ pub struct Errno(pub i32);
 pub type Outcome<T> = std::result::Result<T, Errno>;
 
 impl Errno {
-    /// Return what the last call of this thread left.
+    /// Return the error of the last call of this thread.
     pub(super) fn last() -> Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// Return what the system calls it, as C and Python do.
+    /// Return the system's text for it, which Python shows too.
     pub fn text(self) -> String {
         let mut text = [0 as libc::c_char; 256];
         // SAFETY: the buffer is as long as said, and the call ends what it puts there with a NUL.

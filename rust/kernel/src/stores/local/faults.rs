@@ -1,7 +1,7 @@
-//! Faults on purpose, for tests: each system call of the store asks here first, and may be made to fail or to do less.
+//! Fault injection for tests: each system call of the store asks here first, and can be made to fail or to do less.
 //!
-//! A hook sees every call by its name and what it is about. It may answer what is to become of the call, note it down, or
-//! end the process. As long as there is none, a call costs one look at a flag more.
+//! A hook sees the name of every call and its path. It decides the fate of the call, records it, or ends the process.
+//! Without a hook, a call costs one more look at a flag.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -12,21 +12,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::errno::{Errno, Outcome};
 
-/// What is to become of a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes ahead.
+    /// It is carried out.
     Happen,
     /// It does nothing, and fails with this number.
     Fail(i32),
-    /// It reads or writes no more bytes than these; others go ahead.
+    /// It reads or writes no more bytes than these; calls that move no bytes are carried out.
     Short(usize),
 }
 
-/// What is asked before each call: its name, and the path that it is about.
+/// A function that is called before each call, with its name and the path that it is about.
 pub type Hook = Arc<dyn Fn(&'static str, &str) -> Fate + Send + Sync>;
 
-/// What a call is about.
+/// The file or path that a call is about.
 pub(super) enum Subject<'a> {
     /// An open file or directory.
     Open(BorrowedFd<'a>),
@@ -36,21 +36,21 @@ pub(super) enum Subject<'a> {
     Nothing,
 }
 
-/// What the clock is to say, where that is not `NO_TIME`.
+/// The time at which the clock stands still, unless it is `NO_TIME`.
 static CLOCK: AtomicI64 = AtomicI64::new(NO_TIME);
 const NO_TIME: i64 = i64::MIN;
 
 static IS_SET: AtomicBool = AtomicBool::new(false);
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 
-/// Have a hook asked before each call, by any thread, or none any more.
+/// Set or remove the hook that is called before each call of any thread.
 pub fn set_hook(hook: Option<Hook>) {
     let mut place = HOOK.write().unwrap_or_else(PoisonError::into_inner);
     IS_SET.store(hook.is_some(), Ordering::SeqCst);
     *place = hook;
 }
 
-/// Have the clock stand still at a time in nanoseconds, or let it go.
+/// Stop the clock at a time in nanoseconds, or let it go.
 pub fn set_clock(time: Option<i64>) {
     CLOCK.store(time.unwrap_or(NO_TIME), Ordering::SeqCst);
 }
@@ -60,7 +60,7 @@ pub(super) fn clock() -> Option<i64> {
     Some(CLOCK.load(Ordering::Relaxed)).filter(|&time| time != NO_TIME)
 }
 
-/// Ask what is to become of a call: the number of bytes that it may move, or how it fails.
+/// Ask for the fate of a call: the number of bytes that it may move, or its error.
 #[inline]
 pub(super) fn ask(call: &'static str, subject: Subject<'_>) -> Outcome<usize> {
     if IS_SET.load(Ordering::Relaxed) { ask_hook(call, &subject) } else { Ok(usize::MAX) }

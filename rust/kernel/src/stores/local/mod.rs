@@ -1,9 +1,10 @@
-//! Files below a directory, as `tegula.stores.local` keeps them; both may be at work in the same directory at once.
+//! Files below a directory, as `tegula.stores.local` keeps them. Both may work in the same directory at once: the steps
+//! that they share are written down in `docs/design/local-files.md`.
 //!
-//! Only what is plain is done here: files that stand where their key says, in directories reached through no link.
-//! Everything else is `Error::Unusual`, so that the one place which decides about it is asked. Nothing about what stands
-//! where is kept from one operation to the next: a directory that was removed and made again would be taken for
-//! the old one, and its values for missing ones.
+//! Only the plain case is handled here: files at the paths of their keys, in directories reached through no link. Anything
+//! else is `Error::Unusual`, so that the Python store decides about it. Nothing about directories is kept from one
+//! operation to the next: a directory that was removed and made again would be taken for the old one, and its values
+//! for missing ones.
 
 mod bulk;
 mod errno;
@@ -29,10 +30,10 @@ use crate::stores::{Expected, Store, Value};
 use crate::{Error, Result};
 
 /// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error is a refusal.
-/// Returns whether values may be put into it without further ado, links on the way to it followed.
+/// Returns whether values may be put into it; links on the way to it are followed.
 pub type Prepare = Box<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 
-// O_NONBLOCK keeps a pipe, that someone left among the files, from blocking us until it has a writer.
+// O_NONBLOCK: opening a pipe that lies among the files would block until it has a writer.
 const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
 const DIRECTORY: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
 const PLACE: i32 = libc::O_PATH | libc::O_DIRECTORY;
@@ -55,7 +56,7 @@ pub struct LocalFiles {
     has_no_locks: AtomicBool,
 }
 
-/// The values below a prefix, for the time of one operation of a user: its directory is walked to once.
+/// The values below a prefix, during one operation of a user: the directory is opened once.
 pub struct Session<'a> {
     files: &'a LocalFiles,
     prefix: String,
@@ -66,8 +67,8 @@ pub struct Session<'a> {
 
 impl LocalFiles {
     /// Make the store below `base`, an absolute path that ends in a slash. With `sync` a value and its name are on the
-    /// disk when `set` returns. `prepare` is called before the first value is put into a directory, and again when
-    /// that is missing or reached through a link.
+    /// disk when `set` returns. `prepare` is called before the first value is put into a directory, and again if the
+    /// directory is missing or reached through a link.
     pub fn new(base: PathBuf, sync: bool, prepare: Prepare) -> LocalFiles {
         LocalFiles {
             base,
@@ -83,14 +84,14 @@ impl LocalFiles {
     /// Begin an operation on the values whose keys start with `prefix`, which is empty or ends in a slash; most are
     /// `hint` bytes long, or shorter.
     pub fn session(&self, prefix: &str, hint: usize) -> Session<'_> {
-        // If it is not there, or not plainly, each value is looked for by its whole path.
+        // If the directory is missing or reached through a link, each value is looked for by its whole path.
         let plain = prefix.is_empty() || prefix.strip_suffix('/').is_some_and(|prefix| check_key(prefix).is_ok());
         let place = if plain { self.open_path(prefix, PLACE).ok() } else { None };
         let hint = SizeHint::new(hint);
         Session { files: self, prefix: prefix.to_owned(), place, hint, directories: Mutex::default() }
     }
 
-    /// Open what stands at a path below the base, reached through no link but those of the base's own path.
+    /// Open a path below the base that is reached through no link, except in the path of the base itself.
     fn open_path(&self, path: &str, flags: i32) -> Outcome<OwnedFd> {
         let base = self.base.as_os_str().as_bytes();
         if !self.base_has_links.load(Ordering::Relaxed) {
@@ -111,7 +112,7 @@ impl LocalFiles {
         found(self.open_path(key, flags))
     }
 
-    /// Open the directory of a key for changes, and have it checked and made if that has not been done yet.
+    /// Open the directory of a key for changes; check it and make it first if that has not been done yet.
     fn directory(&self, parent: &str, again: bool) -> Result<Option<Directory>> {
         if again || !self.is_prepared(parent) {
             if !(self.prepare)(parent)? {
@@ -132,7 +133,7 @@ impl LocalFiles {
         }
     }
 
-    // The lock is never waited for: in a child of `fork` its holder may not exist.
+    // Never wait for the lock: in a child of `fork` its holder may not exist.
     fn is_prepared(&self, parent: &str) -> bool {
         match self.prepared.try_lock() {
             Ok(prepared) => prepared.contains(parent),
@@ -179,7 +180,7 @@ impl LocalFiles {
                     }
                     return Ok(());
                 }
-                // Whoever finds a directory empty removes it, so it may be gone before our file is in it.
+                // Other processes remove an empty directory, so it may be gone before the file is in it.
                 Err(Failure::System(Errno(libc::ENOENT))) => {}
                 Err(failure) => {
                     drop(directory);
@@ -192,7 +193,7 @@ impl LocalFiles {
         Err(self.error(key, "its directory keeps vanishing"))
     }
 
-    /// Remove a directory and those above it as long as they are empty, but for what dead writers left there.
+    /// Remove a directory and the directories above it as long as they hold nothing but what dead writers left.
     fn prune(&self, mut parent: &str) {
         while !parent.is_empty() {
             let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
@@ -207,7 +208,7 @@ impl LocalFiles {
         }
     }
 
-    /// Remove the temporary files of dead writers from a directory that holds nothing else; say whether it did.
+    /// Remove the temporary files of dead writers from a directory that holds nothing else; return whether all are gone.
     fn reclaim(&self, parent: &str) -> bool {
         let Ok(directory) = self.open_path(parent, DIRECTORY) else { return false };
         let Ok(names) = system::names(directory.as_fd(), |name| name.starts_with(HIDDEN.as_bytes())) else {
@@ -226,7 +227,7 @@ impl LocalFiles {
     fn failed_to(&self, action: &str, key: &str, failure: Failure) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
-            Failure::Busy => Error::Unusual, // where a wait can be interrupted and is reported
+            Failure::Busy => Error::Unusual, // the Python store waits on: its wait can be interrupted and is reported
             Failure::NoLocks => {
                 self.has_no_locks.store(true, Ordering::Relaxed);
                 Error::Unusual
@@ -249,7 +250,7 @@ impl LocalFiles {
 }
 
 impl Session<'_> {
-    /// Open what stands in the place of a key; `None` if nothing does.
+    /// Open the file of a key; `None` if there is none.
     fn open_file(&self, key: &str, flags: i32) -> Result<Option<OwnedFd>> {
         let (Some(place), Some(name)) = (&self.place, key.strip_prefix(&*self.prefix)) else {
             return self.files.open_file(key, flags);
@@ -283,7 +284,7 @@ impl Store for Session<'_> {
     }
 
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
-        in_turn(|| self.open_file(key, READ), &self.hint)
+        open_locked(|| self.open_file(key, READ), &self.hint)
     }
 
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
@@ -301,7 +302,7 @@ impl Store for LocalFiles {
     }
 
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
-        in_turn(|| self.open_file(key, READ), &self.hint)
+        open_locked(|| self.open_file(key, READ), &self.hint)
     }
 
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
@@ -323,21 +324,24 @@ fn boxed(file: Option<OwnedFd>, hint: &SizeHint) -> Option<Box<dyn Value + '_>> 
     file.map(|file| Box::new(LocalValue::new(file, hint)) as Box<dyn Value>)
 }
 
-/// Open a file and lock it; one that was replaced or removed while that took time is opened anew.
+/// Open a file and lock it; if it was replaced or removed during the wait, open the new file.
 ///
-/// The lock saves work, and nothing relies on it, so it is not waited for long.
-fn in_turn<'a>(open: impl Fn() -> Result<Option<OwnedFd>>, hint: &'a SizeHint) -> Result<Option<Box<dyn Value + 'a>>> {
+/// The lock saves work, and nothing relies on it, so the wait is short.
+fn open_locked<'a>(
+    open: impl Fn() -> Result<Option<OwnedFd>>,
+    hint: &'a SizeHint,
+) -> Result<Option<Box<dyn Value + 'a>>> {
     for _ in 0..ATTEMPTS {
         let Some(file) = open()? else { return Ok(None) };
         let mut value = LocalValue::new(file, hint);
-        if value.wait_for_turn()?.links > 0 {
+        if value.wait_for_lock()?.links > 0 {
             return Ok(Some(Box::new(value)));
         }
     }
     Ok(boxed(open()?, hint))
 }
 
-/// Agree that there is nothing to delete. Where there is, and with it directories that may fall empty, one place decides.
+/// Succeed if there is nothing to delete. If there is, the Python store deletes it, and directories that become empty.
 fn agree_absent(file: Option<OwnedFd>, expected: Option<&Expected>) -> Result<()> {
     match (file, condition(expected)?) {
         (Some(_), _) => Err(Error::Unusual),
@@ -355,7 +359,7 @@ fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {
     }
 }
 
-/// Refuse keys that name no file of the store, or lead out of it; it is for others to say what is wrong with them.
+/// Refuse keys that name no file of the store, or lead out of it; the Python store says what is wrong with them.
 fn check_key(key: &str) -> Result<()> {
     let wrong = |segment: &str| matches!(segment, "" | "." | "..") || segment.starts_with(HIDDEN);
     if key.bytes().any(|byte| byte == 0) || key.split('/').any(wrong) { Err(Error::Unusual) } else { Ok(()) }
@@ -369,7 +373,7 @@ fn found(file: Outcome<OwnedFd>) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether a directory that is open has been removed: nothing can be found in it, whatever stands at its path now.
+/// Whether an open directory has been removed: nothing is found in it, although a new one may stand at its path.
 fn is_gone(directory: BorrowedFd<'_>) -> bool {
     system::status(directory).map_or(true, |status| status.links == 0)
 }

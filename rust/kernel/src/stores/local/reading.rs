@@ -1,4 +1,4 @@
-//! One value: a file that is open, and so stays what it is while others replace it.
+//! One value: an open file, which does not change when other writers replace it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
@@ -11,20 +11,20 @@ use crate::stores::{Expected, Parts, Value};
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
-/// Room for so much is made in advance; more only once a value turns out to be longer.
+/// At most so much is allocated in advance; more only if a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
 
-/// How long values are, as far as is known, so that one call reads all of one.
+/// The usual size of values, as far as is known, so that one call reads all of a value.
 #[derive(Debug)]
 pub struct SizeHint(AtomicUsize);
 
 impl SizeHint {
-    /// Make the hint that values are `size` bytes long, or a bit more.
+    /// Make the hint that values are about `size` bytes long.
     pub fn new(size: usize) -> SizeHint {
         SizeHint(AtomicUsize::new(size.min(MOST_EXPECTED)))
     }
 
-    /// How much room there should be for a value: more than it fills, so that it shows where it ends.
+    /// The size of a buffer for a value: more than it fills, so that the read shows where it ends.
     fn room(&self) -> usize {
         let size = self.0.load(Ordering::Relaxed);
         (size + size / 64 + PAGE) & !63
@@ -43,19 +43,19 @@ pub struct LocalValue<'a> {
     locked: bool,
 }
 
-/// What a file that can't be read plainly is left to.
+/// The error for a file that can't be read plainly, which leaves it to the Python store.
 fn unusual(_: Errno) -> Error {
     Error::Unusual
 }
 
 impl<'a> LocalValue<'a> {
-    /// Make the value of a file that was opened without a look at what it is.
+    /// Make the value of an open file, whose kind has not been checked yet.
     pub fn new(file: OwnedFd, hint: &'a SizeHint) -> LocalValue<'a> {
         LocalValue { file, hint, status: OnceLock::new(), locked: false }
     }
 
     /// Wait a while for the lock of this file, and keep it as long as the value lives; then look at the file.
-    pub fn wait_for_turn(&mut self) -> Result<Status> {
+    pub fn wait_for_lock(&mut self) -> Result<Status> {
         self.locked = waiting::lock(self.file.as_fd()).is_ok();
         self.status()
     }
@@ -71,7 +71,7 @@ impl<'a> LocalValue<'a> {
         Ok(*self.status.get_or_init(|| status))
     }
 
-    /// Read the file from its start into `buffer`; return how much it is, `None` if there is no room for all of it.
+    /// Read the file from its start into `buffer`; return its size, `None` if it is larger than the buffer.
     fn read_all(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -79,9 +79,9 @@ impl<'a> LocalValue<'a> {
             let count = system::read(self.file.as_fd(), &mut buffer[filled..], Some(position)).map_err(unusual)?;
             filled += count;
             if filled == 0 {
-                self.status()?; // a pipe that nobody writes to, and several devices, read as if they were empty
+                self.status()?; // a pipe without a writer, and several devices, read as if they were empty
             }
-            // a read may end early, where the file system is a program's
+            // a read may end early, in a file system that is a program
             if count == 0 || (filled < buffer.len() && filled as u64 >= self.status()?.size) {
                 return Ok(Some(filled));
             }
@@ -128,7 +128,7 @@ impl Value for LocalValue<'_> {
 
     fn generation(&self) -> Result<Expected> {
         let status = self.status()?;
-        // A rounded time does not tell one state from another; the slow way knows what does.
+        // A rounded time does not tell one state from another; the Python store uses more than that.
         if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
     }
 
@@ -140,7 +140,7 @@ impl Value for LocalValue<'_> {
 impl Drop for LocalValue<'_> {
     fn drop(&mut self) {
         if self.locked {
-            // A child that was forked meanwhile has the file open too, and would keep the lock.
+            // A child that was forked since has the file open too, and would keep the lock.
             let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
         }
     }

@@ -1,4 +1,4 @@
-//! The system calls that the store is made of, as safe functions. Each leaves files closed to programs that are started.
+//! The system calls of the store as safe functions. Programs that are started do not inherit the files.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -19,12 +19,12 @@ const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x
 const PIECES: usize = 32;
 const PATH_ON_STACK: usize = 512;
 
-/// What is known of a file that is open, or stands at a path.
+/// Facts about an open file, or a file at a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
-    /// The state of a value that is kept in it.
+    /// The state of the value in it.
     pub generation: Generation,
-    /// How many names it has; none once it was removed or replaced.
+    /// The number of its names; 0 after it was removed or replaced.
     pub links: u64,
     /// How many bytes it holds.
     pub size: u64,
@@ -56,7 +56,7 @@ impl Status {
     }
 }
 
-/// The place that an absolute path needs to start from.
+/// The directory to open absolute paths from.
 pub fn anywhere() -> BorrowedFd<'static> {
     // SAFETY: this is no descriptor that could be closed, but a number which stands for the current directory.
     unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) }
@@ -91,7 +91,7 @@ fn counted(count: libc::ssize_t) -> Outcome<usize> {
 
 fn opened(fd: libc::c_long) -> Outcome<OwnedFd> {
     match RawFd::try_from(fd) {
-        // SAFETY: the system has just opened it for the caller, and nobody else knows it.
+        // SAFETY: the system has just opened it for the caller, and no other code has it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(Errno::last()),
     }
@@ -104,7 +104,7 @@ struct OpenHow {
     resolve: u64,
 }
 
-/// Open what stands at a path, given in pieces, that is walked from `start` on as `resolve` says.
+/// Open a path, given in pieces, that starts at `start` and is walked as `resolve` says.
 ///
 /// # Errors
 ///
@@ -128,7 +128,7 @@ pub fn open_beneath(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32, resolve
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<OwnedFd> {
     ask("openat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
@@ -139,11 +139,11 @@ pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<O
     })
 }
 
-/// Close a file, and say if what was written to it could not be kept.
+/// Close a file, and report if the data written to it could not be kept.
 ///
 /// # Errors
 ///
-/// What the system says; the file is closed all the same.
+/// The system's error; the file is closed all the same.
 pub fn close(file: OwnedFd) -> Outcome<()> {
     let fate = ask("close", Subject::Open(file.as_fd()));
     // SAFETY: the descriptor was owned and is given up here.
@@ -158,7 +158,7 @@ pub fn close(file: OwnedFd) -> Outcome<()> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn duplicate(file: BorrowedFd<'_>) -> Outcome<OwnedFd> {
     ask("dup", Subject::Open(file))?;
     // SAFETY: the call touches no memory.
@@ -169,7 +169,7 @@ pub fn duplicate(file: BorrowedFd<'_>) -> Outcome<OwnedFd> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
     ask("flock", Subject::Open(file))?;
     // SAFETY: the call touches no memory.
@@ -180,7 +180,7 @@ pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
     ask("fstat", Subject::Open(file))?;
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
@@ -194,7 +194,7 @@ pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
     ask("fstatat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
@@ -206,17 +206,17 @@ pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
     })
 }
 
-/// Whether anything stands at a name in a directory, a link that leads nowhere too.
+/// Whether a name exists in a directory, be it a link that leads nowhere.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
     ask("fstatat", Subject::At(directory, &[name]))?;
     with_path(&[name], |name| {
         let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
         let (fd, flags) = (directory.as_raw_fd(), libc::AT_SYMLINK_NOFOLLOW);
-        // SAFETY: the name ends with a NUL, and there is room for what the call writes, which nobody reads.
+        // SAFETY: the name ends with a NUL, and there is room for what the call writes, which is not read.
         match checked(unsafe { libc::fstatat(fd, name.as_ptr(), found.as_mut_ptr(), flags) }) {
             Ok(()) => Ok(true),
             Err(Errno(libc::ENOENT)) => Ok(false),
@@ -229,7 +229,7 @@ pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Outcome<usize> {
     let start = room.as_mut_ptr().cast();
     loop {
@@ -257,7 +257,7 @@ pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Out
 ///
 /// # Errors
 ///
-/// What the system says; some of it may have been written.
+/// The system's error; some bytes may have been written.
 pub fn write_all(file: BorrowedFd<'_>, parts: &[&[u8]]) -> Outcome<()> {
     let (mut first, mut skip) = (0, 0);
     loop {
@@ -304,7 +304,7 @@ fn shorten(pieces: &mut [libc::iovec], mut most: usize) {
     }
 }
 
-/// Ask for the blocks of a file in advance; where that is not possible nothing happens.
+/// Allocate the blocks of a file in advance, if that is possible.
 pub fn allocate(file: BorrowedFd<'_>, size: usize) {
     if let (Ok(size), Ok(_)) = (libc::off_t::try_from(size), ask("fallocate", Subject::Open(file))) {
         // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
@@ -316,7 +316,7 @@ pub fn allocate(file: BorrowedFd<'_>, size: usize) {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn now() -> Outcome<i64> {
     if let Some(time) = clock() {
         return Ok(time);
@@ -327,11 +327,11 @@ pub fn now() -> Outcome<i64> {
     Ok(nanoseconds(&now))
 }
 
-/// Say when an open file was changed.
+/// Set the time of the last change of an open file.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn stamp(file: BorrowedFd<'_>, time: i64) -> Outcome<()> {
     ask("futimens", Subject::Open(file))?;
     let times = [timespec(time); 2];
@@ -339,11 +339,11 @@ pub fn stamp(file: BorrowedFd<'_>, time: i64) -> Outcome<()> {
     checked(unsafe { libc::futimens(file.as_raw_fd(), times.as_ptr()) })
 }
 
-/// Say when a file in a directory was changed.
+/// Set the time of the last change of a file in a directory.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn stamp_at(directory: BorrowedFd<'_>, name: &[u8], time: i64) -> Outcome<()> {
     ask("futimens", Subject::At(directory, &[name]))?;
     let times = [timespec(time); 2];
@@ -381,7 +381,7 @@ pub fn pause(length: Duration) -> Outcome<()> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
     loop {
         // SAFETY: the call touches no memory.
@@ -393,11 +393,11 @@ pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
     }
 }
 
-/// Give a file in a directory another name in it, in place of what stands there.
+/// Rename a file in a directory, and replace a file of the new name.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> {
     ask("renameat", Subject::At(directory, &[new]))?;
     with_path(&[old], |old| {
@@ -409,11 +409,11 @@ pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> 
     })
 }
 
-/// Give a file that has no name yet one in a directory, unless something stands there.
+/// Give a file without a name a name in a directory, unless the name exists.
 ///
 /// # Errors
 ///
-/// What the system says: `EEXIST` if something does, `ENOENT` also where the process lacks a right or `/proc`.
+/// The system's error: `EEXIST` if the name exists, `ENOENT` also if the process lacks a right or `/proc`.
 pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
     let try_link = |start: RawFd, old: &CStr, flags: i32| {
         ask("linkat", Subject::At(directory, &[name]))?;
@@ -431,7 +431,7 @@ pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Out
     }
 }
 
-/// Whether a directory is on one of those local file systems which never find out in `close` that a write has failed.
+/// Whether a directory is on a local file system, where `close` never reports that an earlier write has failed.
 pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     if ask("fstatfs", Subject::Open(directory)).is_err() {
@@ -446,11 +446,11 @@ pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
     LOCAL_DISKS.contains(&kind)
 }
 
-/// Remove a name from a directory; with `AT_REMOVEDIR` in `flags` that of an empty directory.
+/// Remove a file from a directory; with `AT_REMOVEDIR` in `flags`, an empty directory.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()> {
     ask(if flags & libc::AT_REMOVEDIR == 0 { "unlinkat" } else { "rmdir" }, Subject::At(directory, &[name]))?;
     with_path(&[name], |name| {
@@ -459,11 +459,11 @@ pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()>
     })
 }
 
-/// List the names in a directory, as long as all of them are such as are wanted; `None` if one is not.
+/// List the names in a directory; `None` if one of them is not `wanted`.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn names(directory: BorrowedFd<'_>, wanted: impl Fn(&[u8]) -> bool) -> Outcome<Option<Vec<Vec<u8>>>> {
     ask("getdents", Subject::Open(directory))?;
     let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
@@ -478,11 +478,11 @@ pub fn names(directory: BorrowedFd<'_>, wanted: impl Fn(&[u8]) -> bool) -> Outco
     Ok(Some(found))
 }
 
-/// Return 64 bits that nobody can foresee.
+/// Return 64 random bits.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn random() -> Outcome<u64> {
     ask("getrandom", Subject::Nothing)?;
     let mut bits = [0_u8; 8];

@@ -1,4 +1,4 @@
-//! Waiting for the lock of a file. Attempts, and not one call that waits: that would end with the lock only.
+//! Waiting for the lock of a file, by attempts: one call that waits would end with the lock only.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use crate::pool;
 
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
-/// A lock that others hold for longer is not waited for here, where the wait is not reported.
+/// A longer wait is left to the Python store, which reports it.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// Lock an open file, and wait a while if others have it locked.
+/// Lock an open file, and wait a while if it is locked elsewhere.
 ///
 /// # Errors
 ///
-/// `EINTR` if it can't be had by then, if a signal comes, or if the operation that this thread helps with has failed;
-/// else what the system says.
+/// `EINTR` if the wait takes too long, if a signal comes, or if the operation that this thread helps with has failed;
+/// else the system's error.
 pub fn lock(file: BorrowedFd<'_>) -> Outcome<()> {
     let mut begun = None;
     let mut pause = SHORTEST_PAUSE;

@@ -1,6 +1,7 @@
-//! One directory opened for changes: whole files put in place in one step, under a lock that dies with its holder.
+//! One directory opened for changes: whole files put in place in one step, under a lock that ends with its holder.
 //!
-//! The protocol is that of `tegula.stores.directories`, which other processes and threads follow at the same time.
+//! Other processes and threads follow the same steps at the same time, in Python (`tegula.stores.directories`) or here:
+//! `docs/design/local-files.md` describes them.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,29 +13,29 @@ use crate::stores::Generation;
 /// How the names of the store's own files begin.
 pub const HIDDEN: &str = ".tegula-";
 
-/// The last digits of a time, which are drawn since a clock may stand still.
+/// The last digits of a time, which are random since a clock may stand still.
 const RANDOM: i64 = 0x1fff;
 
-/// Where the file system has no such call, blocks are not asked for; the bound is that of the other writers.
+/// The largest value whose blocks are allocated in advance, as in Python.
 const MOST_ALLOCATED: usize = 1 << 22;
 
-/// What systems answer that can't lock a directory.
+/// Errors of systems that can't lock a directory.
 const NO_LOCKS: [i32; 6] = [libc::EOPNOTSUPP, libc::ENOLCK, libc::ENOSYS, libc::EINVAL, libc::EBADF, libc::EISDIR];
 
 thread_local! {
     static LAST_NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Why a file was not put in place; what stood there still does.
+/// Why a file was not put in place; the old file is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The system said so.
+    /// A system call failed.
     System(Errno),
-    /// What stood there is not what was expected.
+    /// The old file is not in the expected state.
     Conflict,
     /// The directory can't be locked.
     NoLocks,
-    /// Another process has held the lock of the directory for long, or a signal came during the wait.
+    /// Another writer has held the lock of the directory for long, or a signal came during the wait.
     Busy,
 }
 
@@ -44,10 +45,10 @@ impl From<Errno> for Failure {
     }
 }
 
-/// What must stand in the place of a file for it to be replaced: a state, or nothing.
+/// The state of the old file on which it is replaced; `None` for no file.
 pub type Condition = Option<Generation>;
 
-/// A directory that is open. Its descriptor stands for the lock, so it belongs to one thread at a time.
+/// An open directory. Its descriptor holds the lock, so it belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Directory {
     file: OwnedFd,
@@ -63,7 +64,7 @@ impl Directory {
         Directory { file, sync, takes_unnamed, replaced_last: false }
     }
 
-    /// Put a file made of `parts` in the place of `name`, in one step, if what stands there is as expected.
+    /// Put a file made of `parts` in the place of `name` in one step, if the old file is in the expected state.
     pub fn replace(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
         let is_new = expected.map_or(!self.replaced_last, |expected| expected.is_none());
         if !(is_new && self.takes_unnamed && self.create(name, parts, expected)?) {
@@ -72,7 +73,7 @@ impl Directory {
         self.sync_names()
     }
 
-    /// Bring the names to the disk, if they are to be there.
+    /// Bring the names to the disk, if the store is durable.
     pub fn sync_names(&self) -> Result<(), Failure> {
         if self.sync {
             system::sync(self.file.as_fd())?;
@@ -98,12 +99,12 @@ impl Directory {
                 .is_ok()
     }
 
-    /// Put a file where most likely nothing stands: it gets its name once it is written, and if its writer is killed
-    /// before that, nothing is left. Returns whether it is in place; where not, no file without a name can be had.
+    /// Put a file where most likely none stands: it is written without a name, so that nothing is left if its writer is
+    /// killed, and then gets its name. Returns whether it is in place; if not, the file system has no files without names.
     fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<bool, Failure> {
         let Ok(file) = system::open_at(self.file.as_fd(), &[b"."], libc::O_TMPFILE | libc::O_WRONLY) else {
             self.takes_unnamed = false;
-            return Ok(false); // the other way says why, if that fails too
+            return Ok(false); // if the other way fails too, its error says why
         };
         self.fill(&file, parts)?;
         let (mut linked, mut replaced) = (true, false);
@@ -124,16 +125,16 @@ impl Directory {
         Ok(linked)
     }
 
-    /// Put a file that has no name yet in the place of another one, while the directory is locked.
+    /// Put a file without a name in the place of another one, while the directory is locked.
     fn link_over(&self, file: &OwnedFd, name: &[u8]) -> Result<(), Failure> {
-        // Who sweeps the directory takes a temporary file that is not locked for one whose writer has died.
+        // A process that sweeps the directory removes temporary files that are not locked: their writers are dead.
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
         let temporary = temporary_name()?;
         system::link(file.as_fd(), self.file.as_fd(), &temporary)?;
         Ok(system::rename(self.file.as_fd(), &temporary, name).inspect_err(|_| self.clear(&temporary))?)
     }
 
-    /// Put a file in place that is written under another name.
+    /// Write a file under a temporary name, and rename it.
     fn rename(&self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
         let temporary = temporary_name()?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
@@ -153,10 +154,10 @@ impl Directory {
         let _ = system::unlink(self.file.as_fd(), temporary, 0);
     }
 
-    /// Give a file that is to replace another one a later time, so that no state comes back although inode numbers do,
-    /// where the clock stands still or goes back, too.
+    /// Give a file a later time than the old file that it replaces. So no state comes back, although inode numbers do,
+    /// also if the clock stands still or goes back.
     fn make_later(&self, name: &[u8], time: i64, old: Generation) -> Result<(), Failure> {
-        // Some systems that count as fine keep hundreds of nanoseconds.
+        // Some file systems with fine times keep multiples of 100 ns.
         let least = old.time().saturating_add(1000);
         if time < least {
             system::stamp_at(self.file.as_fd(), name, fine_time(least))?;
@@ -164,8 +165,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Write a file under its own name, and return its time. While the returned file is open, its lock keeps other
-    /// processes from removing it as a leftover.
+    /// Write a temporary file, and return its time. While the returned descriptor is open, its lock keeps other
+    /// processes from removing the file as a leftover.
     fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<(i64, Option<OwnedFd>), Failure> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
@@ -181,10 +182,10 @@ impl Directory {
         Ok((time, alive))
     }
 
-    /// Write a new file, and stamp it so that no other one of its inode number has the same time, which is returned.
+    /// Write the contents of a file, and stamp it with a time that no other file of its inode number has; return the time.
     fn fill(&self, file: &OwnedFd, parts: &[&[u8]]) -> Result<i64, Failure> {
         system::write_all(file.as_fd(), parts)?;
-        // Inode numbers come back soon, and the system's own stamps are the same for milliseconds.
+        // Inode numbers are used again soon, and the system's own stamps are the same for milliseconds.
         let time = new_time()?;
         system::stamp(file.as_fd(), time)?;
         if self.sync {
@@ -193,7 +194,7 @@ impl Directory {
         Ok(time)
     }
 
-    /// Compare what stands at a name with what is expected, if anything is, and return its state.
+    /// Compare the state of the file at a name with the expected one, if there is one, and return it.
     fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
         let Some(expected) = expected else { return Ok(None) };
         let current = match system::status_at(self.file.as_fd(), &[name]) {
@@ -213,7 +214,7 @@ impl Directory {
             _ => error.into(),
         })?;
         let result = work(self);
-        // Closing the directory would leave the lock to a child that was forked meanwhile.
+        // Closing the directory would leave the lock to a child that was forked since.
         let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
         result
     }

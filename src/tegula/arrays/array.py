@@ -1,0 +1,464 @@
+"""The array: NumPy's interface over stored chunks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from threading import Lock
+from types import EllipsisType
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.arrays.attributes import Attributes
+from tegula.arrays.chunking import as_shape
+from tegula.arrays.protocols import ArrayProtocols
+from tegula.arrays.values import as_element, as_records, as_values
+from tegula.display.info import Info, array_info
+from tegula.display.notebook import array_html
+from tegula.engine import Future, StoredArray
+from tegula.errors import MetadataError, SelectionError, UnsupportedError
+from tegula.indexing import Plan, blocks, numpy_like, orthogonal, split_fields, vectorized
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+
+__all__ = ["Array", "Indexer", "change_rows"]
+
+_FEW_CHUNKS = 16  # up to so many chunks, each within its limit, the size of the memory is not looked up
+Whole: TypeAlias = slice | EllipsisType
+Region: TypeAlias = Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]
+"""A selection that gives an array; with an int in it, it may give a single element."""
+MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
+
+
+class Indexer:
+    """A way of selecting other than ``a[...]``, to read and write: `Array.oindex`, `vindex` and `blocks`."""
+
+    __slots__ = ("_array", "_plan")
+
+    def __init__(self, array: Array, plan: MakePlan) -> None:
+        self._array = array
+        self._plan = plan
+
+    def __getitem__(self, selection: Any) -> Any:
+        return self._array._read(selection, self._plan, None)
+
+    def __setitem__(self, selection: Any, values: Any) -> None:
+        self._array._write(selection, self._plan, values)
+
+
+class Array(ArrayProtocols):
+    """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
+
+    Reading and writing take NumPy's selections. ``a[...]`` reads into memory; larger arrays are read in parts.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array(tegula.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="i4")
+    >>> a[1:3, ::2] = [[1, 2, 3], [4, 5, 6]]
+    >>> a[1:3]
+    array([[1, 0, 2, 0, 3, 0],
+           [4, 0, 5, 0, 6, 0]], dtype=int32)
+    >>> a[2, -2], a.nchunks_initialized()
+    (np.int32(6), 4)
+    """
+
+    def __init__(self, stored: StoredArray, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
+        self._stored = stored
+        self._path = path
+        self._read_only = read_only or stored.store.read_only
+        self._allow_pickle = allow_pickle
+        self._lock = (os.getpid(), Lock())
+        self._appended: tuple[int, ...] = ()  # shape after the last append through this object
+
+    # --- attributes and reports
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(self._own_attributes, self._change_attributes)
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return self.metadata.attributes
+
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._update(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
+
+    @property
+    def info(self) -> Info:
+        """A report on the array, including its stored size; shown as a table."""
+        return array_info(self)
+
+    # --- reading and writing
+
+    @overload
+    def __getitem__(self, selection: Region) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, selection: Any) -> Any: ...
+    def __getitem__(self, selection: Any) -> Any:
+        stored = self._stored
+        found = stored.executor.get(stored, selection)
+        return self._read(selection, numpy_like, None) if found is None else found
+
+    def __setitem__(self, selection: Any, values: Any) -> None:
+        self._write(selection, numpy_like, values)
+
+    @property
+    def oindex(self) -> Indexer:
+        """Orthogonal selection: one int, slice, integer array or 1-d mask an axis, combined as an outer product."""
+        return Indexer(self, orthogonal)
+
+    @property
+    def vindex(self) -> Indexer:
+        """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the whole."""
+        return Indexer(self, vectorized)
+
+    @property
+    def blocks(self) -> Indexer:
+        """Selection by chunk: ints and slices that count chunks (shards) instead of elements."""
+        return Indexer(self, blocks)
+
+    def read(self, selection: Any = ..., out: npt.NDArray[Any] | None = None) -> Future[Any]:
+        """Read in the background.
+
+        Parameters
+        ----------
+        selection : selection, optional
+            What to read, as in ``a[selection]``; everything by default.
+        out : ndarray, optional
+            Receives the elements: an array of the result's shape, with any strides. They are converted to its dtype.
+
+        Returns
+        -------
+        Future
+            Its ``result()`` or ``await`` gives the array.
+
+        Examples
+        --------
+        >>> import numpy as np, tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=3, dtype="i4", fill_value=1)
+        >>> out = np.zeros(3)
+        >>> a.read(out=out).result()
+        array([1., 1., 1.])
+        """
+        return engine.start(self._stored, self._read, selection, numpy_like, out)
+
+    def write(self, selection: Any, values: Any) -> Future[None]:
+        """Write in the background, as ``a[selection] = values``; the values must not change until it is done.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=3, dtype="i4")
+        >>> a.write(slice(0, 2), 5).result()
+        >>> a[:]
+        array([5, 5, 0], dtype=int32)
+        """
+        return engine.start(self._stored, self._write, selection, numpy_like, values)
+
+    def _read(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
+        try:
+            return self._read_plan(selection, make_plan, out)
+        except MemoryError as error:
+            raise self._stored.out_of_memory(error) from error
+
+    def _read_plan(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
+        stored = self._stored
+        metadata = stored.metadata
+        if metadata.data_type.numpy.names is not None:
+            fields, selection = split_fields(selection)
+            if fields is not None:
+                stored = self._of_fields(fields)
+                if stored.dtype.subdtype is not None:  # read a field of subarrays as records, then take it out
+                    parts = self._read(([fields], selection), make_plan, None)[fields]
+                    return parts if out is None else _copied(parts, out)
+        plan = make_plan(selection, metadata.shape, metadata.grid)
+        if out is not None:
+            return self._read_into(stored, plan, out)
+        if plan.nchunks > _FEW_CHUNKS and prod(plan.work_shape) * stored.dtype.itemsize > engine.physical_memory():
+            raise self._too_large(stored, plan)
+        try:
+            work = engine.empty(plan.work_shape, stored.dtype)
+        except (MemoryError, ValueError) as error:
+            raise self._too_large(stored, plan) from error
+        engine.read(stored, plan, work)
+        return work[()] if plan.is_point else plan.present(work)
+
+    def _too_large(self, stored: StoredArray, plan: Plan) -> SelectionError:
+        nbytes = prod(plan.shape) * stored.dtype.itemsize
+        return SelectionError(
+            f"a selection of shape {plan.shape} takes {nbytes} bytes and does not fit into memory; read it in parts",
+            path=self._place,
+        )
+
+    def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if not isinstance(out, np.ndarray):
+            raise SelectionError(f"out must be an array, not {type(out).__name__}")
+        if out.shape != plan.shape:
+            raise SelectionError(f"out has the shape {out.shape}, the selection {plan.shape}")
+        if not out.flags.writeable:
+            raise SelectionError("out can't be written")
+        work = plan.arrange(out)
+        if np.may_share_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
+            engine.read(stored, plan, work)
+        else:
+            try:
+                work = np.empty(plan.work_shape, stored.dtype)
+            except MemoryError as error:
+                raise self._too_large(stored, plan) from error
+            engine.read(stored, plan, work)
+            out[...] = plan.present(work)
+        return out
+
+    def _of_fields(self, fields: str | list[str]) -> StoredArray:
+        names = self.dtype.names or ()
+        for name in [fields] if isinstance(fields, str) else fields:
+            if name not in names:
+                raise SelectionError(f"there is no field {name!r}; the fields are {', '.join(names)}", path=self._place)
+        if len({*fields}) < len(fields) and not isinstance(fields, str):
+            raise SelectionError(f"a field can be selected once only: {fields}", path=self._place)
+        return replace(self._stored, field=fields)
+
+    def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
+        try:
+            self._write_plan(selection, make_plan, values)
+        except MemoryError as error:
+            raise self._stored.out_of_memory(error) from error
+
+    def _write_plan(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
+        self._check_writable()
+        stored = self._stored
+        metadata = stored.metadata
+        if metadata.data_type.numpy.names is not None:
+            fields, selection = split_fields(selection)
+            if fields is not None:
+                stored = self._of_fields(fields)
+        plan = make_plan(selection, metadata.shape, metadata.grid)
+        try:
+            if stored.dtype.subdtype is not None:  # write a field of subarrays as records
+                stored = replace(stored, field=[str(stored.field)])
+                values = as_records(values, stored.dtype, plan.shape)
+            elif plan.is_point and metadata.data_type.variable:
+                values = as_element(values)
+            values = as_values(values, metadata.data_type, stored.dtype)
+        except MetadataError as error:
+            error.within(path=self._place)
+            raise
+        engine.write(stored, plan, plan.arrange(values))
+
+    # --- growing and changing
+
+    def resize(self, *shape: Any) -> None:
+        """Change the shape; elements cut off are deleted, added ones hold the fill value.
+
+        The new shape is stored first. Then chunks outside it are deleted, and those across its edge are cleared beyond
+        it, with a few operations for each stored chunk. Chunks that an interruption leaves outside the shape are
+        deleted when the array grows again.
+
+        Parameters
+        ----------
+        *shape : int or tuple of int
+            The new length of each axis.
+
+        Raises
+        ------
+        MetadataError
+            If the number of axes differs, or a length is negative.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=5, chunks=2, dtype="i4")
+        >>> a[:] = 7
+        >>> a.resize(3)
+        >>> a.resize(5)
+        >>> a[:]
+        array([7, 7, 7, 0, 0], dtype=int32)
+        """
+        new = as_shape(shape[0] if len(shape) == 1 else shape)
+        if len(new) != self.ndim:
+            raise MetadataError(
+                f"an array of {self.ndim} axes can't be resized to {new}", path=self._place, field="shape"
+            )
+        self._check_writable()
+        if self.metadata.dense:
+            if new[1:] != self.shape[1:]:
+                raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
+            change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
+            return
+
+        def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
+            if metadata.ndim != len(new):
+                raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
+            return new
+
+        engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)
+
+    def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add values at the end of an axis and return the new shape.
+
+        The new shape is stored first, in one conditional write of the metadata, and the values are written after that:
+        of several processes that append at once each gets a part of its own, which reads as the fill value until it is
+        filled. In formats that store every chunk (bcolz) the rows are written first and the length last, so that an
+        append that is killed leaves the array as it was.
+
+        Parameters
+        ----------
+        values : array_like
+            As long as the array along every other axis.
+        axis : int
+            The axis to grow; negative ones count from the end.
+
+        Raises
+        ------
+        SelectionError
+            If the shapes do not fit.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array(tegula.MemoryStore(), shape=(0, 2), chunks=(4, 2), dtype="i4")
+        >>> a.append([[1, 2], [3, 4]])
+        (2, 2)
+        """
+        self._check_writable()
+        data_type = self.metadata.data_type
+        added = as_values(values, data_type, data_type.numpy)
+        if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
+            raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._place)
+        axis %= self.ndim
+        if self.metadata.dense:
+            return self._append_rows(added, axis)
+
+        def update(change: engine.Change) -> StoredArray:
+            def checked(metadata: ArrayMetadata) -> ArrayMetadata:
+                if metadata.data_type != data_type:
+                    raise MetadataError("the array has been replaced by one of another data type", path=self._place)
+                return change(metadata)
+
+            return self._update(checked, shape_only=True)
+
+        stored = engine.append(
+            self._path,
+            added,
+            axis,
+            update,
+            self._restored,
+            known=self._appended,
+        )
+        self._appended = stored.metadata.shape
+        return self._appended
+
+    def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:
+        if axis:
+            raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
+        if added.shape[1:] != self.shape[1:] or added.ndim != self.ndim:
+            raise SelectionError(
+                f"values of shape {added.shape} can't be appended to {self.shape} along axis 0", path=self._place
+            )
+        change_rows([self], lambda columns: engine.append_rows(columns, [added]))
+        return self.shape
+
+    def refresh(self) -> None:
+        """Read the metadata again, to see changes by other processes.
+
+        Raises
+        ------
+        MetadataError
+            If the array has been deleted or replaced by another node.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> store = tegula.MemoryStore()
+        >>> a = tegula.create_array(store, shape=4, dtype="i4")
+        >>> tegula.open_array(store, mode="r+").resize(6)
+        >>> a.refresh()
+        >>> a.shape
+        (6,)
+        """
+        found = engine.read_metadata(self.store, self._path, self.format)
+        if not isinstance(found, ArrayMetadata):
+            raise MetadataError("the array has been deleted or replaced", path=self._place)
+        with self._metadata_lock():
+            self._stored = self._restored(found)
+
+    def _restored(self, metadata: ArrayMetadata) -> StoredArray:
+        """Return the array for some metadata, with its present codec chain if that still fits."""
+        if metadata is self.metadata:
+            return self._stored
+        if metadata.has_chunks_of(self.metadata):
+            return replace(self._stored, metadata=metadata)
+        old = self._stored
+        options: dict[str, Any] = {
+            "allow_pickle": self._allow_pickle, "write_empty": old.write_empty, "document": old.document
+        }  # fmt: skip
+        return engine.stored_array(self.store, self._path, metadata, **options)
+
+    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> StoredArray:
+        """Change the stored metadata, and return the array as this change has left it.
+
+        The options are those of `engine.update_documents`.
+        """
+        self._check_writable()
+
+        def checked(metadata: ArrayMetadata) -> ArrayMetadata:
+            changed = change(metadata)
+            self._restored(changed)  # refuses an array that could not be opened again, as one with a too large chunk
+            return changed
+
+        with self._metadata_lock():  # the last of several threads to change the documents also sets the metadata last
+            updated = engine.update_documents(self.store, self._path, self.metadata, checked, **options)
+            self._stored = self._restored(updated)
+            return self._stored
+
+    def _metadata_lock(self) -> Lock:
+        """Return the lock that guards this object's metadata; a forked child gets a new one."""
+        if self._lock[0] != os.getpid():
+            self._lock = (os.getpid(), Lock())
+        return self._lock[1]
+
+    # --- Python's protocols
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
+        return _reopen, (self.store, self._path, self.format, self._read_only, options)
+
+    def __dask_tokenize__(self) -> Any:
+        return (self.store.url, self._path, sorted(self.metadata.documents.items()))
+
+    def __repr__(self) -> str:
+        shards = f" shards {self.shards}" if self.shards else ""
+        kind = f"{self.format} {self.shape} {self.metadata.data_type}"
+        return f"<tegula.Array {kind} chunks {self.chunks}{shards} {self._place!r}>"
+
+    def _repr_html_(self) -> str:
+        return array_html(self)
+
+
+def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[ArrayMetadata]]) -> None:
+    """Change the number of rows of several arrays at once, by `engine.append_rows` or `engine.resize_rows`."""
+    for array, metadata in zip(arrays, act([(array._stored, array._path) for array in arrays])):
+        with array._metadata_lock():
+            array._stored = replace(array._stored, metadata=metadata)
+
+
+def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict[str, Any]) -> Array:
+    metadata = engine.read_metadata(store, path, format)
+    if not isinstance(metadata, ArrayMetadata):
+        raise MetadataError("the array no longer exists", path=path or store.url)
+    stored = engine.stored_array(store, path, metadata, **options)
+    return Array(stored, path, read_only=read_only, allow_pickle=options["allow_pickle"])
+
+
+def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if not isinstance(out, np.ndarray) or out.shape != values.shape or not out.flags.writeable:
+        raise SelectionError(f"out must be a writable array of the shape {values.shape}")
+    out[...] = values
+    return out

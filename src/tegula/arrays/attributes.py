@@ -1,0 +1,93 @@
+"""The user's attributes of a node, as a mapping that writes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from itertools import islice
+from reprlib import Repr
+from typing import Any, Final
+
+from tegula.display.markup import shorten
+from tegula.display.notebook import attributes_html
+from tegula.errors import NotFoundError
+
+__all__ = ["Attributes"]
+
+_SHOWN: Final = 12  # attributes in a repr
+_short: Final = Repr()
+_short.maxlevel, _short.maxdict, _short.maxlist, _short.maxstring, _short.maxother = 3, 6, 8, 80, 80
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Attributes(MutableMapping[str, Any]):
+    """The attributes of an array or a group: JSON values by name.
+
+    Each change is stored at once: the stored attributes are read again and changed, so that writers of different
+    attributes, in any number of processes, lose nothing.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array(tegula.MemoryStore(), shape=4, dtype="i4")
+    >>> a.attrs["units"] = "K"
+    >>> a.attrs.update(scale=2, offset=0.5)
+    >>> a.attrs.asdict()
+    {'units': 'K', 'scale': 2, 'offset': 0.5}
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, Any]], write: Callable[[Change], None]) -> None:
+        self._read = read
+        self._write = write
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._read()[name]
+        except KeyError:
+            raise NotFoundError(f"there is no attribute {name!r}") from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def __delitem__(self, name: str) -> None:
+        def without(attributes: dict[str, Any]) -> dict[str, Any]:
+            if name not in attributes:
+                raise NotFoundError(f"there is no attribute {name!r}")
+            return {key: value for key, value in attributes.items() if key != name}
+
+        self._write(without)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Set several attributes in one write."""
+        changes = dict(*args, **kwargs)
+        self._write(lambda attributes: {**attributes, **changes})
+
+    def put(self, attributes: Mapping[str, Any]) -> None:
+        """Replace all attributes in one write."""
+        self._write(lambda _: dict(attributes))
+
+    def clear(self) -> None:
+        """Remove all attributes in one write."""
+        self.put({})
+
+    def asdict(self) -> dict[str, Any]:
+        """Return the attributes as a new dict."""
+        return dict(self._read())
+
+    def __repr__(self) -> str:
+        values = self._read()
+        shown = [
+            f"{shorten(repr(name), 80)}: {shorten(_short.repr(value), 120)}"
+            for name, value in islice(values.items(), _SHOWN)
+        ]
+        rest = [f"… and {len(values) - _SHOWN} more"] if len(values) > _SHOWN else []
+        return f"Attributes({{{', '.join([*shown, *rest])}}})"
+
+    def _repr_html_(self) -> str:
+        return attributes_html(self._read())

@@ -1,0 +1,164 @@
+"""Nodes: what arrays, groups and tables share, a path in a store and the mode they were opened in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tegula import engine
+from tegula.arrays.attributes import Attributes
+from tegula.arrays.keywords import FOREIGN_ATTRIBUTES
+from tegula.errors import ReadOnlyError
+from tegula.stores import Store
+
+__all__ = ["Node", "opened_by_name"]
+
+N = TypeVar("N", bound="Node")
+
+
+class Node(ABC):
+    """An array, group or table stored under a path.
+
+    A node can be used in a ``with`` statement, which closes it at the end.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, path="era/t", shape=2, dtype="u1")
+    >>> isinstance(a, Node), a.path, a.name, a.read_only
+    (True, 'era/t', 't', False)
+    """
+
+    _path: str
+    _read_only: bool
+    _owns_store = False  # whether the store was opened for this node, by name
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """The store that holds the node."""
+
+    @property
+    def path(self) -> str:
+        """Path in the store; ``""`` at the root."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def read_only(self) -> bool:
+        """``True`` if writing raises `ReadOnlyError`."""
+        return self._read_only
+
+    @property
+    @abstractmethod
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+
+    def update_attributes(self: N, attributes: Mapping[str, Any]) -> N:
+        """Set several attributes in one write, as ``attrs.update`` does, and return the node itself.
+
+        Raises
+        ------
+        ReadOnlyError, MetadataError
+            If the node can't be written, or a value has no form in JSON.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=2, dtype="u1").update_attributes({"units": "K", "scale": 2})
+        >>> a.attrs.asdict()
+        {'units': 'K', 'scale': 2}
+        """
+        self.attrs.update(attributes)
+        return self
+
+    def flush(self) -> None:
+        """Wait for writes in the background, and flush the store.
+
+        Only zip archives, and mappings with a ``flush`` method, hold anything back until then.
+
+        Raises
+        ------
+        StoreError
+            If the store can't be written; pending values are kept.
+
+        Examples
+        --------
+        >>> import os, tempfile, tegula
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> a = tegula.create_array(os.path.join(folder.name, "a.zip"), shape=3, dtype="u1")
+        >>> a[:] = 7
+        >>> a.flush()  # now every other process sees it
+        >>> a.close()
+        >>> folder.cleanup()
+        """
+        engine.wait_for(self.store)
+        self.store.flush()
+
+    def close(self) -> None:
+        """Flush, and close the store if it was opened for this node; closing again does nothing.
+
+        A node that was opened or created by a path or URL closes its zip archive: neither it nor its members can be
+        used afterwards. A member of a group, a column of a table, and a node in a store that you made only flush.
+        Directories and mappings are not held open, so nodes in them can still be used.
+
+        Raises
+        ------
+        StoreError
+            If the store can't be written; it stays open then.
+
+        Examples
+        --------
+        >>> import os, tempfile, tegula
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with tegula.create_group(os.path.join(folder.name, "g.zip")) as g:
+        ...     g["x"] = [1, 2, 3]
+        >>> g["x"]
+        Traceback (most recent call last):
+        ...
+        tegula.errors.StoreError: the zip archive ...g.zip is closed; open it again ...
+        >>> folder.cleanup()
+        """
+        if self._owns_store:
+            engine.wait_for(self.store)
+            self.store.close()
+        else:
+            self.flush()
+
+    def __enter__(self: N) -> N:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    @property
+    def _place(self) -> str:
+        """The URL of the node, for errors."""
+        return f"{self.store.url}/{self._path}" if self._path else self.store.url
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            kind = type(self).__name__.lower()
+            raise ReadOnlyError(f'the {kind} was opened for reading; open it with mode="r+"', path=self._place)
+
+
+if not TYPE_CHECKING:  # hidden from type checkers
+
+    def _missing(self, name):
+        """Raise an `AttributeError` that names the equivalent of another library's attribute."""
+        ours = FOREIGN_ATTRIBUTES.get(name)
+        hint = "" if ours is None else f"; in tegula that is {ours}"
+        raise AttributeError(f"a tegula.{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
+
+    Node.__getattr__ = _missing
+
+
+def opened_by_name(node: N, target: Any) -> N:
+    """Return a node, marked as the owner of its store unless `target` is the store itself."""
+    node._owns_store = node.store is not target
+    return node

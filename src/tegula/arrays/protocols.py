@@ -1,0 +1,250 @@
+"""Python's and NumPy's protocols of an array: conversion, iteration, membership, and refused operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.chunk_regions import Region, regions, stored_regions
+from tegula.arrays.properties import ArrayProperties
+from tegula.errors import UnsupportedError
+
+__all__ = ["ArrayProtocols", "AsType", "OperationError"]
+
+
+class OperationError(UnsupportedError, TypeError, ValueError):
+    """An operation of Python or NumPy that needs the elements of an array, which have to be read explicitly."""
+
+
+class AsType:
+    """An array whose elements are converted when they are read; made by `Array.astype`.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> a = tegula.create_array({}, shape=4, dtype="i2", fill_value=3)
+    >>> view = a.astype("f4")
+    >>> view[1:3], len(view), np.asarray(view).dtype
+    (array([3., 3.], dtype=float32), 4, dtype('float32'))
+    """
+
+    def __init__(self, array: ArrayProtocols, dtype: npt.DTypeLike) -> None:
+        self._array = array
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._array.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._array.size
+
+    def __getitem__(self, selection: Any) -> Any:
+        values = self._array[selection]
+        return (
+            np.asarray(values).astype(self.dtype, copy=False)[()]
+            if np.ndim(values) == 0
+            else values.astype(self.dtype, copy=False)
+        )
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a stored array is read into memory, which is always a copy")
+        values = np.asarray(self[...])
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return f"<tegula.AsType {self.dtype} of {self._array!r}>"
+
+
+class ArrayProtocols(ArrayProperties):
+    """The methods of `tegula.Array` that Python and NumPy call, and iteration over its chunks."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, selection: Any) -> Any: ...
+
+    # --- in parts
+
+    def iter_chunks(self, selection: Any = None) -> Iterator[Region]:
+        """Yield the region of each chunk, stored or not, as a tuple of slices to read and write by.
+
+        Writing is faster by shards, where there are some; see `iter_shards`.
+
+        Parameters
+        ----------
+        selection : int, slice, or tuple of them, optional
+            The part of the array to visit, with steps of 1; regions are cut at its edges. By default all of it.
+
+        Raises
+        ------
+        SelectionError
+            If it does not fit the array, or has steps other than 1.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=(4, 5), chunks=(2, 3), dtype="i4")
+        >>> [*a.iter_chunks(slice(0, 3))][-1]
+        (slice(2, 3, None), slice(3, 5, None))
+        """
+        sharding = self._stored.chain.sharding
+        return regions(self.shape, self.metadata.grid, selection, None if sharding is None else sharding.inner_shape)
+
+    def iter_shards(self, selection: Any = None) -> Iterator[Region]:
+        """Yield the region of each shard, or of each chunk where there are no shards; otherwise as `iter_chunks`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=8, chunks=2, shards=4, dtype="i4")
+        >>> for region in a.iter_shards():
+        ...     a[region] = region[0].start
+        >>> a[:]
+        array([0, 0, 0, 0, 4, 4, 4, 4], dtype=int32)
+        """
+        return regions(self.shape, self.metadata.grid, selection)
+
+    def __iter__(self) -> Iterator[Any]:
+        length = len(self)
+        step = self.metadata.grid.axes[0].longest()
+        for start in range(0, length, step):
+            yield from self[start : start + step]
+
+    def __contains__(self, value: object) -> bool:
+        wanted: Any = np.asarray(value, self.dtype) if self.dtype.names else value
+        if np.ndim(wanted):
+            raise OperationError(f"`in` looks for single elements, not {value!r:.60}", path=self._place)
+        found, missing = stored_regions(self._stored)
+        if missing and _is_in(wanted, np.asarray(self._stored.fill)):
+            return True
+        return any(_is_in(wanted, np.asarray(self[region])) for region in found)
+
+    def astype(self, dtype: npt.DTypeLike) -> AsType:
+        """Return a view of the array whose elements are converted when they are read, as h5py's ``astype``.
+
+        Parameters
+        ----------
+        dtype : dtype-like
+            The type to convert to, with NumPy's rules for ``ndarray.astype``.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_array({}, shape=3, dtype="i4", fill_value=7).astype("f8")[:]
+        array([7., 7., 7.])
+        """
+        return AsType(self, dtype)
+
+    # --- conversions
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a stored array is read into memory, which is always a copy")
+        values = np.asarray(self[...])
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise OperationError(
+                f"an array of {self.size} elements is neither true nor false; use a[...].any() or a[...].all(), or "
+                "len(a) to find out whether it is empty",
+                path=self._place,
+            )
+        return bool(np.asarray(self[...]).item())
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def _scalar(self, kind: str) -> Any:
+        if self.ndim:
+            raise OperationError(
+                f"only an array without dimensions is a number; {kind}(a[{', '.join(['0'] * self.ndim)}]) takes an "
+                "element",
+                path=self._place,
+            )
+        return self[()]
+
+    # --- operators
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ArrayProtocols):
+            return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
+        if isinstance(other, (Number, np.generic, np.ndarray)):
+            raise self._not_computed("==")
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.store.url, self._path))
+
+    def _not_computed(self, name: str) -> OperationError:
+        return OperationError(
+            f"{name} does not read stored arrays: read the elements first, as in a[...] or a[:100], or compute chunk "
+            "by chunk with dask.array.from_array(a)",
+            path=self._place,
+        )
+
+
+def _is_in(value: Any, values: npt.NDArray[Any]) -> bool:
+    return bool(np.any(values == value))
+
+
+def _refused(symbol: str) -> Callable[..., Any]:
+    def refuse(self: ArrayProtocols, *_: object) -> Any:
+        raise self._not_computed(symbol)
+
+    return refuse
+
+
+if not TYPE_CHECKING:  # hidden from type checkers
+    _SYMBOLS = {
+        "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod",
+        "pow": "**", "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    }  # fmt: skip
+    _ONE_SIDED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "neg": "-", "pos": "+", "abs": "abs", "invert": "~"}
+    for _name, _symbol in _SYMBOLS.items():
+        for _form in ("__{}__", "__r{}__", "__i{}__"):
+            setattr(ArrayProtocols, _form.format(_name), _refused(_symbol))
+    for _name, _symbol in _ONE_SIDED.items():
+        setattr(ArrayProtocols, f"__{_name}__", _refused(_symbol))
+
+    def _index(self):
+        if self.ndim or self.dtype.kind not in "iu":
+            raise OperationError("only an array of integers without dimensions is an index", path=self._place)
+        return int(self[()])
+
+    def _array_ufunc(self, ufunc, method, *inputs, **options):
+        if method == "__call__":
+            raise self._not_computed(f"numpy.{ufunc.__name__}")
+        # a reduction such as numpy.sum takes one array, which is read as a whole
+        inputs = [np.asarray(value) if isinstance(value, ArrayProtocols) else value for value in inputs]
+        return getattr(ufunc, method)(*inputs, **options)
+
+    ArrayProtocols.__index__ = _index
+    ArrayProtocols.__array_ufunc__ = _array_ufunc

@@ -1,0 +1,70 @@
+"""``tegula compare``."""
+
+from __future__ import annotations
+
+import errno
+from typing import Annotated
+
+import typer
+
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AllowPickle, AsJson, Quiet, one_line, print_json, print_message
+from tegula.cli.targets import open_target, target_argument
+from tegula.errors import TegulaError
+from tegula.jobs.comparing.compare import Comparison
+from tegula.jobs.comparing.compare import compare as compare_nodes
+
+__all__ = ["compare"]
+
+
+def compare(
+    first: Annotated[str, target_argument("A", "An array, table or group.")],
+    second: Annotated[str, target_argument("B", "The array, table or group to compare it with.")],
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compare bits: -0.0 differs from 0.0, and NaNs may differ.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    allow_pickle: AllowPickle = False,
+) -> None:
+    """Compare two arrays, tables, or groups with all their members, in any formats.
+
+    Shapes, data types, dimension names, attributes, members and values must be equal; format, chunks, codecs and fill
+    values may differ. NaN equals NaN, and -0.0 equals 0.0. Each difference is printed on a line.
+
+    The exit code is 0 if both are equal, 1 if they differ, and 2 if the comparison failed.
+    """
+    try:
+        report = _compared(first, second, exact, quiet, allow_pickle)
+    except (TegulaError, OSError) as error:
+        # the program ends quietly when the reader of its output has gone
+        if isinstance(error, OSError) and error.errno == errno.EPIPE and not isinstance(error, TegulaError):
+            raise
+        print_message("error", error)
+        raise typer.Exit(2) from error
+    if as_json:
+        print_json(report.as_dict())
+    elif not quiet:
+        _print(report)
+    for path, reason in report.failed.items():
+        print_message("error", f"/{path}: {reason}")
+    if not report:
+        raise typer.Exit(2 if report.failed else 1)
+
+
+def _compared(first: str, second: str, exact: bool, quiet: bool, allow_pickle: bool) -> Comparison:
+    with (
+        open_target(first, allow_pickle=allow_pickle) as one,
+        open_target(second, allow_pickle=allow_pickle) as other,
+        progress_line(quiet, one) as progress,
+    ):
+        return compare_nodes(one, other, exact=exact, progress=progress)
+
+
+def _print(report: Comparison) -> None:
+    for found in report.differences:
+        typer.echo(one_line(str(found)))
+    left_out = sum(report.counts.values()) - len(report.differences)
+    if left_out:
+        typer.echo(f"... and {left_out} more")
+    typer.echo(report.summary)

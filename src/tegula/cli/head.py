@@ -1,0 +1,67 @@
+"""``tegula head``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tegula.arrays.array import Array
+from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json
+from tegula.cli.targets import Target, open_target
+from tegula.cli.values import array_to_json
+from tegula.cli.windows import window
+from tegula.display.info import counted
+from tegula.errors import UnsupportedError
+from tegula.hierarchy.group import Group
+
+__all__ = ["head"]
+
+
+def head(
+    target: Target,
+    rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="The number of rows to print.")] = 10,
+    as_json: AsJson = False,
+    allow_pickle: AllowPickle = False,
+) -> None:
+    """Print the first rows of an array or a table.
+
+    The middle of wide arrays is abbreviated, as NumPy does; `tegula cat` prints all elements.
+    """
+    with open_target(target, allow_pickle=allow_pickle) as node:
+        if isinstance(node, Group):
+            raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=target)
+        part = window(node, (slice(0, rows), ...) if node.shape else (...,))
+        if not part.fits:
+            raise UnsupportedError("a row does not fit into memory; print a part of it with `tegula cat`", path=target)
+        values = next(part.blocks())
+    if as_json:
+        print_json(array_to_json(values))
+    elif values.dtype.names is not None and values.ndim == 1:
+        typer.echo(_as_table(values))
+    else:
+        typer.echo(_as_array(values))
+    left = (node.shape[0] if node.shape else 0) - len(values) if values.ndim else 0
+    if left > 0 and not as_json:
+        kind = "index" if isinstance(node, Array) and node.ndim > 1 else "row"
+        typer.echo(f"... and {counted(left, 'row') if kind == 'row' else f'{left:,} more along the first axis'}")
+
+
+def _as_table(values: np.ndarray[Any, Any]) -> str:
+    names = values.dtype.names or ()
+    cells = [[_cell(item[name]) for name in names] for item in array_to_json(values)]
+    right = [column for column, name in enumerate(names) if values.dtype[name].kind in "biuf"]
+    return columns([[one_line(name) for name in names], *cells], right=right)
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    return one_line(text)
+
+
+def _as_array(values: np.ndarray[Any, Any]) -> str:
+    width = shutil.get_terminal_size().columns
+    return np.array2string(values, max_line_width=width, threshold=1000)

@@ -1,0 +1,180 @@
+"""Descriptions of codec chains for the compiled kernel, made of the structures of `tegula.codecs.native`.
+
+The kernel has the order of axes, byte order, shards, and codecs of bytes to bytes. A chain is described exactly or not
+at all; the reference executor does what has no description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.codecs.native import (
+    NativeBitRound,
+    NativeChain,
+    NativeCodec,
+    NativeDelta,
+    NativeElements,
+    NativeFixedScaleOffset,
+    NativePlain,
+    NativeQuantize,
+    NativeSerializer,
+    NativeShuffle,
+)
+from tegula.codecs.stages import ArrayCodec, BufferCodec, Serializer
+from tegula.codecs.transpose import Transpose
+
+__all__ = ["describe", "filter_native", "runs_in_kernel"]
+
+_MANTISSA: Final = {2: 10, 4: 23, 8: 52}
+_WIDEST: Final = 8
+_INTEGERS: Final = range(-(2**63), 2**63)
+_DIGITS: Final = range(-400, 401)
+_STRINGS: Final = ("vlen-utf8", "vlen-bytes")
+_STRUCTURE: Final = frozenset(
+    {"bytes", "transpose", "sharding_indexed", *_STRINGS, *(f"numcodecs.{name}" for name in _STRINGS)}
+)
+_CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
+
+
+def describe(
+    arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]
+) -> NativeChain | None:
+    """Describe a chain of codecs.
+
+    Returns
+    -------
+    NativeChain or None
+        ``None`` if the kernel does not support the whole chain.
+
+    Examples
+    --------
+    >>> from tegula.codecs import build_chain
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> from tegula.metadata.nodes import CodecSpec
+    >>> specs = [CodecSpec("bytes", {"endian": "big"}), CodecSpec("gzip", {"level": 1})]
+    >>> native = build_chain(specs, as_data_type("<c16"), None, ndim=1).native
+    >>> native.serializer, native.buffers
+    (NativeElements(itemsize=16, swap=8, is_text=False), (NativeLevel(name='gzip', level=1),))
+    """
+    order: tuple[int, ...] | None = None
+    filters: list[NativeCodec | None] = []
+    for codec in arrays:
+        if not isinstance(codec, Transpose):
+            filters.append(codec.native)
+        elif filters:
+            return None  # filters see the elements in an order that is no longer that of the bytes
+        else:
+            order = codec.order if order is None else tuple(order[axis] for axis in codec.order)
+    middle = serializer.native
+    rest: list[NativeCodec] = []
+    for native in (*filters, *(codec.native for codec in buffers)):
+        if native is None:
+            return None
+        rest.append(native)
+    if filters and middle is not None:
+        middle = _before_filters(arrays, middle)
+    return None if middle is None else NativeChain(order, middle, tuple(rest))
+
+
+def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
+    """Return whether a kernel with the codecs `kernel` supports the codec `name` of a chain.
+
+    Examples
+    --------
+    >>> runs_in_kernel("numcodecs.zlib", ["zlib"]), runs_in_kernel("vlen-array", ["zlib"])
+    (True, False)
+    """
+    known = name.removeprefix("numcodecs.")
+    return name in _STRUCTURE or (known in kernel and (known != name or name in _CORE))
+
+
+def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> NativeElements | None:
+    """Return the layout of the elements that filters take, if the bytes before the filters are these elements."""
+    first = next(codec for codec in arrays if not isinstance(codec, Transpose))
+    dtype = first.before.numpy
+    if not isinstance(middle, NativeElements) or middle.swap or middle.is_text or dtype.kind == "U":
+        return None
+    return replace(middle, itemsize=dtype.itemsize)
+
+
+def filter_native(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    """Describe a filter of numcodecs.
+
+    Parameters
+    ----------
+    codec : numcodecs.abc.Codec
+        The filter.
+    given : numpy.dtype or None
+        Type of the elements that it takes; ``None`` for bytes.
+
+    Examples
+    --------
+    >>> import numcodecs
+    >>> filter_native(numcodecs.Delta("<i4", "<i2"), None)
+    NativeDelta(dtype='<i4', astype='<i2', name='delta')
+    """
+    kind = type(codec)
+    if not kind.__module__.startswith("numcodecs."):  # another library's, registered under a name of numcodecs
+        return None
+    describer = _FILTERS.get(kind.__name__)
+    return None if describer is None else describer(codec, given)
+
+
+def _shuffle(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    return NativeShuffle(codec.elementsize) if 0 < codec.elementsize < 2**31 else None
+
+
+def _fletcher32(codec: Any, given: np.dtype[Any] | None) -> NativeCodec:
+    return NativePlain("fletcher32")
+
+
+def _packbits(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    return NativePlain("packbits") if given is not None and given.kind == "b" else None
+
+
+def _delta(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    whole = {codec.dtype.kind, codec.astype.kind} <= {"i", "u"}
+    if not _numbers(codec) or not (whole or codec.dtype == codec.astype):
+        return None
+    return NativeDelta(codec.dtype.str, codec.astype.str)
+
+
+def _fixed_scale_offset(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    if not (_numbers(codec) and _is_number(codec.offset) and _is_number(codec.scale)):
+        return None
+    return NativeFixedScaleOffset(codec.offset, codec.scale, codec.dtype.str, codec.astype.str)
+
+
+def _quantize(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    if not _numbers(codec) or type(codec.digits) is not int or codec.digits not in _DIGITS:
+        return None
+    return NativeQuantize(codec.digits, codec.dtype.str, codec.astype.str)
+
+
+def _bit_round(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+    if given is None or given.kind != "f" or not given.isnative or type(codec.keepbits) is not int:
+        return None
+    return NativeBitRound(codec.keepbits, given.str) if codec.keepbits <= _MANTISSA.get(given.itemsize, -1) else None
+
+
+def _numbers(codec: Any) -> bool:
+    return all(dtype.kind in "iuf" and dtype.itemsize <= _WIDEST for dtype in (codec.dtype, codec.astype))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and value in _INTEGERS)
+
+
+_FILTERS: Final = {
+    "Shuffle": _shuffle,
+    "Fletcher32": _fletcher32,
+    "PackBits": _packbits,
+    "Delta": _delta,
+    "FixedScaleOffset": _fixed_scale_offset,
+    "Quantize": _quantize,
+    "BitRound": _bit_round,
+}

@@ -1,0 +1,198 @@
+"""Facts of arrays, groups and tables as text and JSON, and the format of sizes, times and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tegula.display.markup import shorten, table, text
+
+__all__ = [
+    "Info", "array_info", "codecs_text", "column_text", "counted", "group_info", "human_bytes", "human_seconds",
+    "shown", "table_info",
+]  # fmt: skip
+
+
+_MOST: Final = 500  # letters of a fact; a grid may list a million lengths of chunks
+
+
+class Info(Mapping[str, Any]):
+    """Facts by name, in order; ``print`` shows a table, ``dict`` and `json` give the values.
+
+    Examples
+    --------
+    >>> Info({"Shape": (3, 4), "Stored": 12})
+    Shape   (3, 4)
+    Stored  12
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = dict(facts)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._facts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self._facts), default=0)
+        return "\n".join(f"{name.ljust(width)}  {shorten(value, _MOST)}" for name, value in self._facts.items())
+
+    def _repr_html_(self) -> str:
+        return table([(text(name), text(value)) for name, value in self._facts.items()])
+
+
+def human_bytes(size: int) -> str:
+    """Return a number of bytes as readable text.
+
+    Examples
+    --------
+    >>> human_bytes(512), human_bytes(1536), human_bytes(5 * 2**30)
+    ('512 B', '1.5 KiB', '5.0 GiB')
+    """
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        value /= 1024
+        if value < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} EiB"
+
+
+def human_seconds(seconds: float) -> str:
+    """Return a duration as readable text.
+
+    Examples
+    --------
+    >>> human_seconds(0.0123), human_seconds(3.21), human_seconds(125), human_seconds(7384)
+    ('12 ms', '3.2 s', '2 min 5 s', '2 h 3 min')
+    """
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with a word in singular or plural.
+
+    Examples
+    --------
+    >>> counted(1, "array"), counted(1234567, "chunk"), counted(0, "group")
+    ('1 array', '1,234,567 chunks', '0 groups')
+    """
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def _codec_name(codec: Any) -> str:
+    """Return a codec as ``name(option=value, …)``."""
+    if codec.name == "sharding_indexed":
+        inner = ", ".join(
+            item if isinstance(item, str) else str(item.get("name")) for item in codec.configuration["codecs"]
+        )
+        return f"sharding_indexed({inner})"
+    options = ", ".join(f"{name}={value!r}" for name, value in codec.configuration.items())
+    return f"{codec.name}({options})" if options else str(codec.name)
+
+
+def codecs_text(array: Any) -> str:
+    """Return the codecs of an array as text, in encoding order."""
+    return " → ".join(_codec_name(codec) for codec in array.metadata.codecs)
+
+
+def shown(value: Any) -> Any:
+    """Return a value that can be printed; NumPy can't print a time without a unit."""
+    try:
+        str(value)
+    except ValueError:
+        return f"{int(value.view('i8'))} (without a unit)"
+    return value
+
+
+def array_info(array: Any) -> Info:
+    """Collect the facts of an array; lists its stored chunks."""
+    count, stored = array._stored.amount_stored()
+    facts: dict[str, Any] = {
+        "Type": "array",
+        "Format": array.format,
+        "Store": array.store.url,
+        "Path": array.path or "/",
+        "Shape": array.shape,
+        "Data type": str(array.metadata.data_type),
+        "Chunks": array.chunks,
+    }
+    if array.shards is not None:
+        facts["Shards"] = array.shards
+    facts |= {
+        "Codecs": codecs_text(array),
+        "Fill value": shown(array.fill_value),
+        "Read-only": array.read_only,
+    }
+    if array.dimension_names is not None:
+        facts["Dimensions"] = array.dimension_names
+    ratio = f", ratio {array.nbytes / stored:.1f}" if stored and not array.metadata.data_type.variable else ""
+    facts |= {
+        "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",
+        "Size stored": human_bytes(stored) + ratio,
+        "Shards stored"
+        if array.shards
+        else "Chunks stored": f"{count} of {array.nshards if array.shards else array.nchunks}",
+        "Attributes": len(array.attrs),
+    }
+    return Info(facts)
+
+
+def group_info(group: Any) -> Info:
+    """Collect the facts of a group and count its direct members."""
+    unreadable: dict[str, str] = {}
+    kinds = [type(node).__name__ for _, node in group.members(unreadable)]
+    return Info(
+        {
+            "Type": "group",
+            "Format": group.format,
+            "Store": group.store.url,
+            "Path": group.path or "/",
+            "Read-only": group.read_only,
+            "Arrays": kinds.count("Array"),
+            "Groups": kinds.count("Group"),
+            **({"Tables": kinds.count("Table")} if "Table" in kinds else {}),
+            **({"Unreadable": ", ".join(unreadable)} if unreadable else {}),
+            "Attributes": len(group.attrs),
+        }
+    )
+
+
+def table_info(table: Any) -> Info:
+    """Collect the facts of a table and its columns; lists the stored chunks of all."""
+    stored = table.nbytes_stored()
+    ratio = f", ratio {table.nbytes / stored:.1f}" if stored and not table.dtype.hasobject else ""
+    lengths = table.lengths()
+    return Info(
+        {
+            "Type": "table",
+            "Format": table.format,
+            "Store": table.store.url,
+            "Path": table.path or "/",
+            "Rows": len(table),
+            "Columns": len(table.names),
+            **{f"  {name}": column_text(table[name]) for name in table.names},
+            **({} if table.is_consistent else {"Lengths differ": lengths}),
+            "Read-only": table.read_only,
+            "Size in memory": human_bytes(table.nbytes) if not table.dtype.hasobject else "unknown",
+            "Size stored": human_bytes(stored) + ratio,
+            "Attributes": len(table.attrs),
+        }
+    )
+
+
+def column_text(column: Any) -> str:
+    """Return the data type, inner shape and chunks of a column as text."""
+    inner = f" × {column.shape[1:]}" if column.ndim > 1 else ""
+    return f"{column.metadata.data_type}{inner}, {column.chunks[0]} rows a chunk"

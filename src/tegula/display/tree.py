@@ -1,0 +1,104 @@
+"""The drawing of a hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from tegula.display.info import counted
+from tegula.display.markup import Entry, card, more, muted, nested, shorten, text
+from tegula.errors import TegulaError
+
+__all__ = ["Line", "Tree", "group_tree"]
+
+_MOST: Final = 1000  # lines of HTML
+_OPEN: Final = 50  # with more lines than this, groups below the first are folded
+
+
+class Line(NamedTuple):
+    """One node of a hierarchy: its depth, its name, and a text about it."""
+
+    depth: int
+    name: str
+    facts: str = ""
+
+
+class Tree:
+    """A hierarchy as lines of text; ``print`` shows it, and notebooks show groups that fold.
+
+    Examples
+    --------
+    >>> print(Tree([Line(0, "/"), Line(1, "x", "(3,) int8")]))
+    /
+    └── x (3,) int8
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+
+    def __str__(self) -> str:
+        drawn = []
+        follows: list[bool] = []  # whether another line of that depth follows
+        for depth, name, facts in reversed(self._lines):
+            follows += [False] * (depth + 1 - len(follows))
+            stem = "".join("│   " if more_below else "    " for more_below in follows[1:depth])
+            corner = ("├── " if follows[depth] else "└── ") if depth else ""
+            drawn.append(f"{stem}{corner}{name} {facts}".rstrip())
+            del follows[depth + 1 :]
+            follows[depth] = True
+        return "\n".join(reversed(drawn))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        few = len(self._lines) <= _OPEN
+        entries = [
+            Entry(line.depth - 1, f"<b>{text(line.name, 80)}</b> {muted(shorten(line.facts))}", opened=few)
+            for line in self._lines[1:_MOST]
+        ]
+        left = len(self._lines) - 1 - len(entries)
+        rest = f"<div>{more(left, 'nodes, which print shows')}</div>" if left > 0 else ""
+        name = text(self._lines[0].name, 120)
+        return card(counted(len(self._lines) - 1, "node") + " below", name, nested(entries), rest)
+
+
+def group_tree(group: Any, max_depth: int | None = None) -> Tree:
+    """Draw a group with its members, at most `max_depth` levels of them; with their formats where these differ."""
+    lines = [Line(0, f"/{group.path}")]
+    # a stack, since a hierarchy may be deeper than Python lets functions call each other
+    stack = [(group, *_names(group))] if max_depth != 0 else []
+    while stack:
+        above, names, mixed = stack[-1]
+        name = next(names, None)
+        if name is None:
+            stack.pop()
+            continue
+        depth = len(stack)
+        try:
+            node = above[name]
+            is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
+            rows = counted(len(node), "row") if is_table else ""
+            facts = f"{node.shape} {node.metadata.data_type}" if is_array else rows
+            facts += f" [{node.format}]" if mixed else ""
+        except TegulaError as error:
+            lines.append(Line(depth, name, f"(unreadable: {error.message})"))
+            continue
+        lines.append(Line(depth, name, facts.strip()))
+        if not is_array and (max_depth is None or depth < max_depth):
+            stack.append((node, *_names(node)))
+    return Tree(lines)
+
+
+def _names(group: Any) -> tuple[Iterator[str], bool]:
+    """Return an iterator over the names of the members, and whether their formats differ."""
+    is_table = hasattr(group, "names")
+    names = list(group.names if is_table else group)  # a table iterates over its rows
+    return iter(names), not is_table and group._is_folder and len({*_formats(group, names)}) > 1
+
+
+def _formats(group: Any, names: list[str]) -> Iterator[str]:
+    """Yield the formats of those members that can be opened."""
+    for name in names:
+        with suppress(TegulaError):
+            yield group[name].format

@@ -1,0 +1,106 @@
+"""Appending along any axis: the new shape is stored first and the values after it.
+
+The shape is changed by a conditional write, so of several processes that append at once each gets a part of its own.
+Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from tegula.engine.executors import write
+from tegula.engine.resizing import Change, cut_off, grown, make_room
+from tegula.engine.stored import StoredArray
+from tegula.errors import SelectionError, TegulaError
+from tegula.indexing import basic
+from tegula.metadata.nodes import ArrayMetadata
+
+__all__ = ["append"]
+
+Shape = tuple[int, ...]
+Update = Callable[[Change], StoredArray]
+
+
+def append(
+    path: str,
+    values: npt.NDArray[Any],
+    axis: int,
+    update: Update,
+    restored: Callable[[ArrayMetadata], StoredArray],
+    known: Shape = (),
+) -> StoredArray:
+    """Add values at the end of an axis of an array.
+
+    Parameters
+    ----------
+    path : str
+        Its path in the store.
+    values : ndarray
+        As long as the array along every other axis.
+    axis : int
+        The axis to grow.
+    update, restored : callable
+        As for `tegula.engine.resize`.
+    known : tuple of int
+        A shape beyond which there are no old chunks: the one that the caller's last append left. Empty if unknown.
+
+    Returns
+    -------
+    StoredArray
+        The array with its new shape.
+
+    Raises
+    ------
+    SelectionError
+        If the shape of `values` does not fit.
+    CodecError, StoreError
+        If the values can't be written. The array is shortened again, unless others have appended behind them.
+    """
+    start = 0
+
+    def grow(metadata: ArrayMetadata) -> ArrayMetadata:
+        nonlocal start
+        others = [n for a, n in enumerate(metadata.shape) if a != axis]
+        if values.ndim != metadata.ndim or [n for a, n in enumerate(values.shape) if a != axis] != others:
+            raise SelectionError(
+                f"values of shape {values.shape} can't be appended to {metadata.shape} along axis {axis}", path=path
+            )
+        start = metadata.shape[axis]
+        shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
+        changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
+        # the new part reads as the fill value until it is filled, so old chunks there are cleared; an array that has
+        # not become shorter than `known` has none
+        if not known or any(n < before for n, before in zip(metadata.shape, known)):
+            make_room(restored(metadata), restored(changed), path)
+        return changed
+
+    # store the new shape, then write the values
+    stored = update(grow)
+    shape = stored.metadata.shape
+    part = tuple(slice(start if a == axis else 0, n) for a, n in enumerate(shape))
+    try:
+        write(stored, basic(part, shape, stored.metadata.grid), values)
+    except BaseException:  # Ctrl-C, too
+        _take_back(path, update, shape, axis, start)
+        raise
+    return stored
+
+
+def _take_back(path: str, update: Update, grown_to: Shape, axis: int, start: int) -> None:
+    """Undo the growth of an append that failed, unless another process has appended behind it."""
+
+    def shrink(metadata: ArrayMetadata) -> ArrayMetadata:
+        if metadata.shape != grown_to:
+            return metadata
+        return replace(metadata, shape=tuple(start if a == axis else n for a, n in enumerate(grown_to)))
+
+    try:
+        stored = update(shrink)
+        if stored.metadata.shape != grown_to:
+            cut_off(stored, path, grown_to)
+    except TegulaError:
+        return

@@ -1,0 +1,320 @@
+"""Atomic append: several arrays gain or lose rows together, the chunks first and the length last.
+
+1. The writer reads the length under a lock of the store. Where the store has no lock that holds, it *reserves* the
+   length: it writes the document of the length once more, which gives it a new generation.
+2. It reads the generations of the chunks it will write.
+3. If the length still has the same generation, it writes each chunk on condition that its generation is the same,
+4. and finally the new length, on the same condition.
+
+Of several writers at once at most one passes step 4; the others start again. A writer that is killed leaves the old
+length. The rows behind it are never read, and the next append overwrites them.
+
+Of several arrays the first one leads: its length is read first, holds for all, and is written last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.engine.documents import back_off
+from tegula.engine.lengths import current_length
+from tegula.engine.pool import for_each
+from tegula.engine.resizing import cut_off
+from tegula.engine.stored import StoredArray
+from tegula.engine.visiting import batches, check_number
+from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError
+from tegula.formats import find_format
+from tegula.indexing import Projection, basic
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Generation
+from tegula.stores.capabilities import EmptyDirectories, lock
+
+__all__ = ["append_rows", "complete_rows", "level_rows", "resize_rows"]
+
+Array = npt.NDArray[Any]
+Column = tuple[StoredArray, str]
+_RETRIES = 10_000
+_PARALLEL_BYTES = 2**18
+_BATCH = 2**12  # chunks whose generations are read before they are written
+
+
+@dataclass(slots=True)
+class _Length:
+    """The document that holds the length of an array, as it was read."""
+
+    array: StoredArray
+    path: str
+    key: str
+    raw: bytes
+    generation: Generation
+
+    @property
+    def rows(self) -> int:
+        return self.array.metadata.shape[0]
+
+    def reserve(self) -> _Length:
+        """Write the document again as it is, so that it gets a new generation, which other writers notice."""
+        store = self.array.store
+        if not store.fresh_generations and not find_format(self.array.metadata.format).is_draft(self.raw):
+            self.raw = _renewed(self.raw)
+        self.generation = store.set(self.key, self.raw, if_generation=self.generation)
+        return self
+
+    def holds(self) -> bool:
+        """Return whether the document still is the one that was read."""
+        return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
+
+    def change(self, rows: int, added: int = 0) -> _Length:
+        """Write another length and number of stored bytes; of an array under creation, remember them only."""
+        old = self.array.metadata
+        nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
+        new = replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
+        if find_format(old.format).is_draft(self.raw):
+            return _Length(replace(self.array, metadata=new), self.path, self.key, self.raw, self.generation)
+        return self.write(new)
+
+    def write(self, new: ArrayMetadata) -> _Length:
+        """Write the document that holds the length."""
+        old = self.array.metadata
+        item = find_format(old.format)
+        raw = item.serialize(new)[item.shape_key]
+        generation = self.array.store.set(self.key, raw, if_generation=self.generation)
+        new = replace(new, documents={**old.documents, item.shape_key: raw})
+        return _Length(replace(self.array, metadata=new), self.path, self.key, raw, generation)
+
+
+def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:
+    """Add rows to the end of arrays, to all of them or to none, and return their new metadata.
+
+    Parameters
+    ----------
+    columns : sequence of (StoredArray, str)
+        The arrays and their paths; the first one leads.
+    values : sequence of ndarray
+        The new rows of each array, as many for each: shape ``(rows, *array.shape[1:])``.
+
+    Raises
+    ------
+    MetadataError
+        If the first array has more rows than another; nothing is changed.
+    CodecError, StoreError
+        If a chunk can't be encoded or written. The arrays keep their length.
+    """
+    return _retrying(columns, lambda lengths: _append(lengths, values))
+
+
+def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
+    """Give all arrays the same length, and return their new metadata.
+
+    Rows that are cut off are deleted; added rows hold the fill value. Arrays that differ in length can only be
+    shortened, to the length of the shortest one or less.
+
+    Raises
+    ------
+    MetadataError
+        If an array without a defined fill value would grow, or arrays that differ in length would.
+    """
+    return _retrying(columns, lambda lengths: _resize(lengths, rows))
+
+
+def complete_rows(array: StoredArray, path: str) -> ArrayMetadata:
+    """Complete an array under creation: write its length, so that it can be opened, and return its metadata.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array with its final length; all its chunks are stored.
+    path : str
+        Its path.
+
+    Raises
+    ------
+    MetadataError, NotFoundError
+        If another array has been created at its place, or it has been deleted.
+    """
+
+    def write(lengths: list[_Length]) -> list[_Length]:
+        return [lengths[0].write(array.metadata)]
+
+    return _retrying([(array, path)], write)[0]
+
+
+def level_rows(columns: Sequence[Column]) -> list[ArrayMetadata]:
+    """Cut arrays to the length of the shortest of them, and return their new metadata.
+
+    Only documents are written. The rows behind the new end stay in their chunks, unread, until an append overwrites
+    them.
+    """
+    return _retrying(columns, _level)
+
+
+def _level(lengths: list[_Length]) -> list[_Length]:
+    # each on its own condition: an append at the same time changes all of them, the first one last
+    rows = min(length.rows for length in lengths)
+    return [length.change(rows) if length.rows > rows else length for length in lengths]
+
+
+def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Length]]) -> list[ArrayMetadata]:
+    lead, path = columns[0]
+    item = find_format(lead.metadata.format)
+    key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
+    for attempt in range(_RETRIES):
+        try:
+            with lock(lead.store, key) as locked:
+                lengths = [_read_length(*columns[0])]
+                if not locked:
+                    lengths = [lengths[0].reserve()]
+                lengths += [_read_length(*column) for column in columns[1:]]
+                return [length.array.metadata for length in act(lengths)]
+        except ConflictError:
+            back_off(attempt)
+        except TegulaError as error:
+            error.within(path=f"{lead.store.url}/{path}".rstrip("/"))
+            raise
+    raise ConflictError("the length kept changing under the update", path=f"{lead.store.url}/{path}".rstrip("/"))
+
+
+def _renewed(raw: bytes) -> bytes:
+    """Return a JSON document in other bytes, for stores whose generations are hashes: with random blanks and tabs."""
+    bits = f"{int.from_bytes(os.urandom(8), 'big'):064b}"
+    return raw.rstrip(b" \t") + bits.replace("0", " ").replace("1", "\t").encode()
+
+
+def _read_length(array: StoredArray, path: str) -> _Length:
+    """Read the present length of an array, and check that it still is the one that was opened."""
+    found, raw, generation = current_length(array)
+    return _Length(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
+
+
+def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
+    lead = lengths[0]
+    start, stop = lead.rows, lead.rows + len(values[0])
+    if any(length.rows < start for length in lengths):
+        raise _unequal(lengths)
+    writers = [_Writer(length.array, stop, part, start) for length, part in zip(lengths, values)]
+    for writer in writers:
+        check_number(writer.array, writer.plan.nchunks, "adding these rows")
+    nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
+    chunks = ((writer, writer.fetch(item)) for writer in writers for item in writer.plan)
+    # The generations of a batch of chunks are read, and the batch is written if the length still holds after that.
+    # A writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
+    # generation of a chunk, only one can write it.
+    for work in batches(chunks, _BATCH):
+        if not lead.holds():
+            raise ConflictError("another writer has reserved the length")
+        parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
+        for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, [length.array.chain for length in lengths])
+        for writer in writers:
+            writer.count()
+    grown = [length.change(stop, writer.added) for length, writer in zip(lengths[1:], writers[1:])]
+    return [lead.change(stop, writers[0].added), *grown]
+
+
+def _unequal(lengths: list[_Length]) -> TegulaError:
+    """Return the error for arrays that differ in length; a `ConflictError` if another writer is changing them now."""
+    if not lengths[0].holds():
+        return ConflictError("another writer has reserved the length")
+    found = ", ".join(f"{length.path or '/'} has {length.rows}" for length in lengths)
+    return MetadataError(f"the arrays differ in length, so they can only be cut to the shortest: {found}")
+
+
+class _Writer:
+    """The new rows of one array, written into its chunks."""
+
+    def __init__(self, array: StoredArray, stop: int, values: Array, start: int) -> None:
+        self.array = array
+        self.values = values
+        self.shape = (stop, *array.metadata.shape[1:])
+        self.plan = basic(slice(start, None), self.shape, array.metadata.grid)
+        self.added = 0  # bytes by which the chunks have grown
+        self._changes: list[int] = []  # threads can append, but not add
+        self._blank: dict[tuple[int, ...], Any] = {}
+
+    def count(self) -> None:
+        """Add the bytes by which the chunks of a batch have grown."""
+        self.added += sum(self._changes)
+        self._changes.clear()
+
+    def fetch(self, item: Projection) -> tuple[Projection, bytes | None, Generation]:
+        """Return a chunk to write, its present bytes if some of its rows are kept, and its generation."""
+        array = self.array
+        keeps = item[1][0].start > 0
+        old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
+        return item, old if keeps else None, generation
+
+    def write(self, item: Any, old: bytes | None, generation: Generation) -> None:
+        coords, selection, place, _ = item
+        array = self.array
+        key = array.key(coords)
+        try:
+            new = self._encoded(coords, selection, self.values[place], old)
+            array.target.set(key, new, if_generation=generation)
+            self._changes.append(len(new) - len(old or b""))
+        except ConflictError:
+            raise
+        except MemoryError as error:
+            raise array.out_of_memory(error) from error
+        except TegulaError as error:
+            array.locate(error, key)
+            raise
+
+    def _encoded(self, coords: tuple[int, ...], selection: Any, values: Array, old: bytes | None) -> Any:
+        """Encode a chunk with new rows, even if it equals the fill value: other writers must see a new generation."""
+        array, dtype = self.array, self.array.dtype
+        kept, stop = selection[0].start, selection[0].stop
+        cell = array.metadata.grid.chunk_shape(coords)
+        shape = (stop, *cell[1:]) if array.metadata.dense else cell
+        if array.metadata.dense and not kept:
+            if any(values.strides):
+                return array.chain.encode(np.ascontiguousarray(values, dtype))
+            if shape not in self._blank:  # all rows are one value, so all full chunks have the same bytes
+                self._blank[shape] = array.chain.encode(np.ascontiguousarray(values, dtype))
+            return self._blank[shape]
+        chunk = np.empty(shape, dtype) if array.metadata.dense else np.full(shape, array.fill, dtype)
+        if kept and old is not None:
+            before = array.chain.decode(old, array.stored_shape(coords, old))
+            chunk[:kept] = before[:kept]
+        elif kept and array.metadata.dense:
+            raise StoreError("the chunk is missing")
+        chunk[selection] = values
+        return array.chain.encode(chunk)
+
+
+def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
+    lead = lengths[0]
+    shortest = min(length.rows for length in lengths)
+    if rows > lead.rows:
+        if shortest < lead.rows:
+            raise _unequal(lengths)
+        return _append(lengths, [_fill_rows(length.array, rows - lead.rows) for length in lengths])
+    if rows > shortest:
+        raise _unequal(lengths)
+    cut = []
+    for length in lengths:
+        if length.rows == rows:
+            cut.append(length)
+            continue
+        shorter = length.change(rows)
+        holder = shorter if not cut else cut[0]
+        cut_off(shorter.array, length.path, holds=holder.holds)
+        target = length.array.target
+        if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without it
+            target.make_prefix(length.array.chunk_prefix)
+        cut.append(shorter)
+    return cut
+
+
+def _fill_rows(array: StoredArray, rows: int) -> Array:
+    """Return rows that hold the fill value."""
+    metadata = array.metadata
+    if metadata.fill_value is None and metadata.dense:
+        raise MetadataError(
+            "the array has no single fill value, so it can't be enlarged; append rows instead", field="fill_value"
+        )
+    return np.broadcast_to(array.fill, (rows, *metadata.shape[1:]))

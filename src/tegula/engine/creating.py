@@ -1,0 +1,304 @@
+"""Creating nodes: whether a path is free, who wins a race, and what happens to chunks that are left there.
+
+Every interface creates through `create_node`, or through `create_array` above it. An interface decides what the
+documents say, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tegula.engine.atomic_append import complete_rows, resize_rows
+from tegula.engine.deleting import clear_place, remove_array
+from tegula.engine.documents import back_off, create_documents, implicit_group, read_metadata
+from tegula.engine.opening import stored_array
+from tegula.engine.stored import StoredArray
+from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
+from tegula.formats import Format, find_format
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import MappingStore, MemoryStore, Store
+from tegula.stores.capabilities import EmptyDirectories
+
+__all__ = [
+    "check_path",
+    "check_reserved",
+    "complete_array",
+    "create_array",
+    "create_node",
+    "create_parents",
+    "discard_array",
+    "is_draft",
+]
+
+Metadata = TypeVar("Metadata", bound=ArrayMetadata | GroupMetadata)
+_RETRIES = 100
+_READS = 9  # of documents that may be half written, before they count as damaged
+
+
+def create_array(
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: ArrayMetadata,
+    overwrite: bool,
+    *,
+    filled: bool = True,
+    reserved: bool = False,
+    has_parent: bool = False,
+    **options: Any,
+) -> StoredArray:
+    """Create the array that `metadata` describes.
+
+    Parameters
+    ----------
+    store, path, item
+        Where the array is created, and in which format.
+    metadata : ArrayMetadata
+        Its description, in the form that ``item.adapt`` gives.
+    overwrite : bool
+        Whether to delete an existing node at the path.
+    filled : bool
+        Whether an array of a format that stores every chunk (bcolz) is filled with the fill value before it can be
+        opened. If not, the caller writes all chunks and then calls `complete_array`, or `discard_array` after an error.
+    reserved, has_parent : bool
+        As for `create_node`.
+    **options
+        Those of `tegula.engine.stored_array`.
+
+    Returns
+    -------
+    StoredArray
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is a node and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If the array could not be read back; nothing has been written then.
+    """
+    drafted = metadata.dense and item.new_draft is not None and (metadata.shape[0] > 0 or not filled)
+    draft = item.new_draft(os.urandom(16).hex()) if drafted and item.new_draft is not None else None
+    # refuse an invalid description before anything is written
+    final = _read_back(item, metadata, path)
+    array = stored_array(store, path, final, **options)
+    written = create_node(store, path, item, final, overwrite, array, draft, reserved=reserved, has_parent=has_parent)
+    if draft is not None and filled:
+        written = replace(written, shape=(0, *written.shape[1:]))
+    if written is not final:
+        array = stored_array(store, path, written, **options)
+    if draft is None or not filled:
+        return array
+    try:
+        array = replace(array, metadata=resize_rows([(array, path)], metadata.shape[0])[0])
+        return complete_array(array, path)
+    except BaseException:  # Ctrl-C, too
+        discard_array(array, path)
+        raise
+
+
+def is_draft(array: StoredArray) -> bool:
+    """Return whether an array is under creation, and has to be completed before it can be opened."""
+    return array.metadata.dense and find_format(array.metadata.format).is_draft(_shape_document(array)[1])
+
+
+def complete_array(array: StoredArray, path: str) -> StoredArray:
+    """Complete an array under creation, so that it can be opened; return it as it is now."""
+    return replace(array, metadata=complete_rows(array, path))
+
+
+def discard_array(array: StoredArray, path: str) -> None:
+    """Delete an array under creation, unless another creator has replaced it; do nothing if that fails."""
+    key, draft = _shape_document(array)
+    with suppress(TegulaError):
+        if array.store.get(key) == draft:
+            remove_array(array, path)
+
+
+def _shape_document(array: StoredArray) -> tuple[str, bytes]:
+    """Return the key of the document that holds an array's shape, and its bytes as this process knows them."""
+    name = find_format(array.metadata.format).shape_key
+    return array.prefix + name, array.metadata.documents[name]
+
+
+def create_node(
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: Metadata,
+    overwrite: bool,
+    array: StoredArray | None = None,
+    draft: bytes | None = None,
+    *,
+    reserved: bool = False,
+    anywhere: bool = False,
+    has_parent: bool = False,
+) -> Metadata:
+    """Create a node: check that the path is free, create the groups above it, and write its documents.
+
+    Parameters
+    ----------
+    store, path, item
+        Where the node is created, and in which format.
+    metadata : ArrayMetadata or GroupMetadata
+        The node's description; with the documents to write, if it was read from these.
+    overwrite : bool
+        Whether to delete an existing node.
+    array : StoredArray, optional
+        The node, if it is an array.
+    draft : bytes, optional
+        The document to write in place of the one that holds the shape, until the caller completes the array.
+    reserved : bool
+        Whether the name may be one that the format reserves, as for a copy of a node with that name.
+    anywhere : bool
+        Whether any path that the store accepts will do, without groups above it.
+    has_parent : bool
+        Whether the caller has created the group above it, so that no other is looked up.
+
+    Returns
+    -------
+    ArrayMetadata or GroupMetadata
+        The metadata as read from the documents; `metadata` itself, if it was read from just these.
+    """
+    # the path, and whether it is free
+    if not anywhere:
+        check_path(path, item)
+        if not reserved:
+            check_reserved(path, item, store)
+    # metadata that could not be read back are refused before anything is changed
+    final = metadata if metadata.documents else _read_back(item, metadata, path)
+    vacant = _is_vacant(store, path)
+    if not vacant:
+        _check_room(store, path, overwrite, array)
+    for attempt in range(_RETRIES):
+        # prepare the place: no old chunks, the groups above, a directory for chunks
+        if array is not None and overwrite and not vacant:
+            for _, key in [*array.stored_chunks()]:  # leftovers of an array without documents
+                store.delete(key)
+        if item.has_groups and not has_parent and not anywhere:
+            create_parents(store, path, item)
+        if array is not None and array.metadata.dense and isinstance(store, EmptyDirectories):  # bcolz requires it
+            store.make_prefix(array.chunk_prefix)
+        # the documents, which decide the race with other creators
+        try:
+            documents = {**final.documents}
+            if draft is not None:
+                documents[item.shape_key] = draft
+            written = create_documents(store, path, item, final, overwrite=False, documents=documents)
+            if written == final.documents:
+                return final
+            if draft is None:
+                return _parsed(item, written, final, path)
+            whole = {**written, item.shape_key: final.documents[item.shape_key]}
+            return replace(_parsed(item, whole, final, path), documents=written)
+        except AlreadyExistsError:  # another creator was faster
+            if not overwrite:
+                raise
+            vacant = False
+            back_off(attempt)
+            clear_place(store, path)
+    raise AlreadyExistsError("other processes keep creating a node here", path=f"{store.url}/{path}".rstrip("/"))
+
+
+def _read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
+    """Return metadata as they will be read from the documents that a format writes, and with these documents."""
+    return _parsed(item, item.serialize(metadata), metadata, path)
+
+
+def _parsed(item: Format, documents: Mapping[str, bytes], like: Metadata, path: str) -> Metadata:
+    final = item.parse(documents)
+    if final is None or type(final) is not type(like):
+        kind = "array" if isinstance(like, ArrayMetadata) else "group"
+        raise MetadataError(f"the {kind} could not be read back", path=path)
+    return final
+
+
+def _is_vacant(store: Store, path: str) -> bool:
+    """Return whether no key is below a path, so that there is neither a node nor a part of one.
+
+    A mapping would have to visit all its keys, so for it the answer is ``False``, and the caller looks up documents.
+    """
+    if isinstance(store, MappingStore):
+        return False
+    return next(iter(store.list_prefix(f"{path}/" if path else "")), None) is None
+
+
+def _check_room(store: Store, path: str, overwrite: bool, array: StoredArray | None) -> None:
+    """Delete what is stored at a path, or without `overwrite` refuse to create over it."""
+    if overwrite:
+        clear_place(store, path)
+        return
+    place = f"{store.url}/{path}".rstrip("/")
+    if _is_taken(store, path):
+        raise AlreadyExistsError("something already exists at this path; pass overwrite=True to replace it", path=place)
+    if array is not None and implicit_group(store, path, None) is not None:
+        raise AlreadyExistsError("nodes already exist below this path; pass overwrite=True to replace them", path=place)
+    if array is not None and _has_strays(array):
+        raise AlreadyExistsError(
+            "chunks of a deleted array are left at this path, and would be read as those of the new one; "
+            "pass overwrite=True to delete them",
+            path=place,
+        )
+
+
+def _is_taken(store: Store, path: str) -> bool:
+    """Return whether there is a node; try again if it can't be read, since its creator may still be writing."""
+    for attempt in range(1, _READS):
+        with suppress(MetadataError):
+            return read_metadata(store, path) is not None
+        back_off(attempt)
+    return read_metadata(store, path) is not None
+
+
+def _has_strays(array: StoredArray) -> bool:
+    """Return whether there are chunks where those of a new array would be; a deletion that was killed leaves some.
+
+    Dense arrays write every chunk, so old ones do not matter. Memory stores and mappings are not searched, since they
+    would have to visit all their keys.
+    """
+    if array.metadata.dense or isinstance(array.store, (MappingStore, MemoryStore)):
+        return False
+    return next(array.stored_chunks(), None) is not None
+
+
+def create_parents(store: Store, path: str, item: Format) -> None:
+    """Create the missing groups above a node; refuse a parent that is an array or a group of another format."""
+    parts = path.split("/")[:-1] if path else []
+    for count in range(len(parts) + 1 if path else 0):
+        parent = "/".join(parts[:count])
+        found = read_metadata(store, parent)
+        if found is None:
+            try:
+                create_documents(store, parent, item, GroupMetadata(format=item.name), overwrite=False)
+            except AlreadyExistsError:
+                continue
+        elif isinstance(found, ArrayMetadata):
+            raise AlreadyExistsError("an array can't have members", path=parent or store.url)
+        elif found.format != item.name:
+            raise MetadataError(
+                f"a {item.name} node can't be a member of a {found.format} group", path=parent or store.url
+            )
+
+
+def check_path(path: str, item: Format) -> None:
+    """Refuse paths that are not valid for a node (Zarr v3 core, "node names")."""
+    for name in path.split("/") if path else []:
+        if not name or set(name) == {"."} or name == "zarr.json" or name in item.keys or "\0" in name:
+            raise MetadataError(f"{name!r} can't be the name of a node", path=path)
+
+
+def check_reserved(path: str, item: Format, store: Store | None = None) -> None:
+    """Refuse names that the format reserves, except those of existing groups, which older versions allowed."""
+    names = path.split("/") if path and item.reserved_prefix else []
+    for count, name in enumerate(names, start=1):
+        if not name.startswith(item.reserved_prefix):
+            continue
+        if store is None or count == len(names) or read_metadata(store, "/".join(names[:count])) is None:
+            raise MetadataError(
+                f"{name!r} can't be the name of a new node: "
+                f"{item.name} reserves names that begin with {item.reserved_prefix!r}",
+                path=path,
+            )

@@ -1,0 +1,107 @@
+"""Memory layout of chunks as codecs: byte order, order of axes, Blosc's shuffle; each format has its own terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.errors import MetadataError
+from tegula.metadata.nodes import CodecSpec
+
+__all__ = [
+    "automatic_shuffle", "byte_order_codec", "fortran_order", "is_fortran_order", "shuffle_name", "shuffle_number",
+    "stated_endian", "with_endian",
+]  # fmt: skip
+
+_SHUFFLES: Final[dict[Any, int]] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+
+
+def byte_order_codec(dtype: np.dtype[Any]) -> CodecSpec:
+    """Return the ``bytes`` codec for elements whose dtype states their byte order.
+
+    Examples
+    --------
+    >>> byte_order_codec(np.dtype(">i4")).configuration, byte_order_codec(np.dtype("u1")).configuration
+    ({'endian': 'big'}, {})
+    """
+    order = dtype.newbyteorder("=").str[0] if dtype.byteorder == "=" else dtype.byteorder
+    if order in "<>":
+        return CodecSpec("bytes", {"endian": "little" if order == "<" else "big"})
+    return CodecSpec("bytes")
+
+
+def stated_endian(codecs: Iterable[CodecSpec]) -> Any:
+    """Return the option ``endian`` of the ``bytes`` codec, or ``None`` if there is no such codec or option."""
+    return next((codec.configuration.get("endian") for codec in codecs if codec.name == "bytes"), None)
+
+
+def with_endian(dtype: np.dtype[Any], endian: Any) -> np.dtype[Any]:
+    """Return `dtype` with the byte order ``"little"`` or ``"big"``; ``None`` keeps its own.
+
+    Examples
+    --------
+    >>> with_endian(np.dtype("<i4"), "big")
+    dtype('>i4')
+    """
+    return dtype if endian is None else dtype.newbyteorder("<" if endian == "little" else ">")
+
+
+def fortran_order(ndim: int) -> CodecSpec:
+    """Return the ``transpose`` codec of chunks in Fortran order.
+
+    Examples
+    --------
+    >>> fortran_order(3).configuration
+    {'order': [2, 1, 0]}
+    """
+    return CodecSpec("transpose", {"order": [*range(ndim)][::-1]})
+
+
+def is_fortran_order(order: Any, key: str) -> bool:
+    """Return whether the member ``order`` of a document is ``"F"`` and not ``"C"``.
+
+    Raises
+    ------
+    MetadataError
+        If it is neither.
+    """
+    if order not in ("C", "F"):
+        raise MetadataError(f"order must be C or F, not {order!r}", key=key, field="order")
+    return bool(order == "F")
+
+
+def shuffle_number(shuffle: Any) -> Any:
+    """Convert Blosc's ``shuffle`` from the names of Zarr v3 to the numbers of numcodecs; numbers stay.
+
+    Examples
+    --------
+    >>> shuffle_number("bitshuffle"), shuffle_number(-1)
+    (2, -1)
+    """
+    return _SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
+
+
+def shuffle_name(number: Any) -> str | None:
+    """Return the name in Zarr v3 of one of Blosc's ``shuffle`` numbers, or ``None`` if it is none.
+
+    Examples
+    --------
+    >>> shuffle_name(2), shuffle_name(7)
+    ('bitshuffle', None)
+    """
+    return next((name for name, value in _SHUFFLES.items() if value == number), None)
+
+
+def automatic_shuffle(shuffle: Any, itemsize: int) -> Any:
+    """Replace -1, numcodecs' automatic choice, by the filter that it stands for: bits for single bytes, else bytes.
+
+    Examples
+    --------
+    >>> automatic_shuffle(-1, 1), automatic_shuffle(-1, 8), automatic_shuffle(0, 8)
+    (2, 1, 0)
+    """
+    if shuffle != -1:
+        return shuffle
+    return 2 if itemsize == 1 else 1

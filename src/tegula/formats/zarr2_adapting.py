@@ -1,0 +1,110 @@
+"""Conversion of an array's metadata to the form of Zarr v2."""
+
+from __future__ import annotations
+
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.dimension_names import attributes_with
+from tegula.formats.layout import byte_order_codec, fortran_order, shuffle_number, stated_endian, with_endian
+from tegula.formats.zarr2 import ARRAY_CODECS, NAME, OBJECT_CODECS
+from tegula.metadata.chunk_keys import v2_keys
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec
+
+__all__ = ["adapt"]
+
+
+def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
+    """Convert metadata to Zarr v2: the byte order in the dtype, axes in C or F order, filters and a compressor.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        An array of any format, or a new one.
+
+    Returns
+    -------
+    ArrayMetadata
+        The same elements, in a form that `tegula.formats.zarr2.serialize` writes.
+
+    Raises
+    ------
+    MetadataError
+        If a codec can't encode elements of this type.
+    UnsupportedError
+        If the data type, the chunk grid or a codec has no form in Zarr v2.
+    """
+    codecs = [*metadata.codecs]
+    if any(codec.name == "sharding_indexed" for codec in codecs):
+        raise UnsupportedError("Zarr v2 has no shards", codec="sharding_indexed")
+    if not metadata.grid.is_regular:
+        raise UnsupportedError("Zarr v2 has regular chunk grids only", field="chunks")
+    data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
+    if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
+        data_type = DataType(with_endian(data_type.numpy, stated_endian(codecs)))
+    order, rest = _order(codecs, metadata.ndim)
+    fill = metadata.fill_value
+    return ArrayMetadata(
+        shape=metadata.shape,
+        data_type=data_type,
+        grid=metadata.grid,
+        keys=v2_keys(metadata.keys.separator if not metadata.keys.prefix else "."),
+        codecs=(*order, *_buffer_codecs(rest, data_type)),
+        fill_value=None if fill is None else fill.astype(data_type.numpy),
+        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        dimension_names=metadata.dimension_names,
+        format=NAME,
+    )
+
+
+def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSpec]:
+    """Convert the codecs after ``transpose``: one that turns the array into bytes, then filters and a compressor."""
+    found = [_adapt_codec(codec, data_type) for codec in codecs if codec.name != "bytes"]
+    if found and found[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
+        raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=found[0].name)
+    if data_type.variable:
+        # the object codec comes first
+        found.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
+        if not found or found[0].name not in OBJECT_CODECS:
+            defaults = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
+            if data_type.variable not in defaults:
+                raise UnsupportedError(
+                    "an array of objects needs an object codec, such as {'id': 'json2'}", field="codecs"
+                )
+            found.insert(0, CodecSpec(defaults[data_type.variable]))
+    elif any(codec.name.startswith("numcodecs.vlen-") for codec in found):
+        raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
+    elif not any(codec.name in ARRAY_CODECS for codec in found):
+        found.insert(0, byte_order_codec(data_type.numpy))
+    return found
+
+
+def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[CodecSpec]]:
+    """Split codecs into the ``transpose`` of Fortran order, if it is that, and the rest."""
+    transposes = [codec for codec in codecs if codec.name == "transpose"]
+    rest = [codec for codec in codecs if codec.name != "transpose"]
+    if not transposes or ndim < 2:
+        return [], rest
+    reverse = [*range(ndim)][::-1]
+    given = transposes[0].configuration.get("order", [])
+    order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
+    if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
+        raise UnsupportedError("Zarr v2 has C and F order only", codec="transpose")
+    return [fortran_order(ndim)] if order == reverse else [], rest
+
+
+def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
+    options = dict(codec.configuration)
+    if codec.name in ("zstd", "numcodecs.zstd") and not options.get("checksum"):
+        options.pop("checksum", None)  # TensorStore rejects this member; numcodecs reads its absence as false
+    if codec.name.startswith("numcodecs."):
+        return CodecSpec(codec.name, options)
+    if codec.name == "blosc":
+        options.pop("typesize", None)  # the compressors of Zarr v2 take the item size of the array
+        options["shuffle"] = shuffle_number(options.get("shuffle", "shuffle"))
+        return CodecSpec("numcodecs.blosc", {"blocksize": 0, **options})
+    plain = {"padding_encoding": "first_byte"}
+    if codec.name == "packbits" and data_type.numpy.kind == "b" and options in ({}, plain):
+        return CodecSpec("numcodecs.packbits")
+    if codec.name in ("zstd", "gzip", "crc32c", "vlen-utf8", "vlen-bytes"):
+        return CodecSpec(f"numcodecs.{codec.name}", options)
+    raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)

@@ -1,0 +1,1 @@
+"""The hierarchy: groups, and opening, creating, copying and saving nodes by target."""

@@ -1,0 +1,138 @@
+"""The copier: copies stored values from prefix to prefix, the documents of each node last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from threading import Lock
+from time import perf_counter
+from typing import Final
+
+from tegula import engine
+from tegula.engine.pool import for_each
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
+from tegula.formats import FORMATS
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import ABSENT, LocalStore, Store
+from tegula.targets.paths import place
+
+__all__ = ["Copier", "CopyProgress"]
+
+CopyProgress = Callable[[str, int, int], None]
+"""Called with the path of the current node, and the numbers of values and bytes copied so far."""
+
+_FIRST: Final = 4  # values that are timed before threads are used
+_QUICK: Final = 0.001  # seconds
+
+
+def _documents_in_order() -> tuple[str, ...]:
+    """Return the keys of all documents in the order to copy them: documents that make a node last."""
+    inner = [key for item in FORMATS.values() for key in item.keys if key not in item.node_keys]
+    copies = [item.consolidated_key for item in FORMATS.values() if item.consolidated_key]
+    nodes = [key for item in [*FORMATS.values()][::-1] for key in item.node_keys]
+    return (*dict.fromkeys(key for key in (*inner, *copies) if key not in nodes), *nodes)
+
+
+_RANK: Final = {key: rank for rank, key in enumerate(_documents_in_order())}
+
+
+class Copier:
+    """A copy of the values below a prefix, with its counts."""
+
+    def __init__(self, source: Store, old: str, target: Store, new: str, progress: CopyProgress | None) -> None:
+        self.source, self.old = source, old
+        self.target, self.new = target, new
+        self.progress = progress
+        self.arrays = self.groups = self.values = self.nbytes = 0
+        self._node = ""
+        self._lock = Lock()
+        # only a file system can be listed while it is written
+        self._listed_first = target == source and not isinstance(source, LocalStore)
+
+    def tree(self) -> None:
+        """Copy all values: of each node the members first, the documents last."""
+        open_groups: list[tuple[str, Iterator[str], list[str]]] = []
+
+        def enter(prefix: str) -> None:
+            self._node = prefix[len(self.old) :].rstrip("/")
+            if self._is_array(prefix):
+                self._array(prefix)
+                return
+            keys, children = self.source.list_dir(prefix)
+            self._values(key for key in keys if key[len(prefix) :] not in _RANK)
+            documents = [key[len(prefix) :] for key in keys if key[len(prefix) :] in _RANK]
+            open_groups.append((prefix, iter(children), documents))
+
+        # a stack, since a hierarchy may be deeper than Python lets functions call each other
+        enter(self.old)
+        while open_groups:
+            prefix, children, documents = open_groups[-1]
+            child = next(children, None)
+            if child is not None:
+                enter(child)
+                continue
+            open_groups.pop()
+            self._documents(prefix, documents)
+
+    def _is_array(self, prefix: str) -> bool:
+        """Return whether a prefix is that of an array, or of documents that can't be read, and count the node."""
+        try:
+            found = engine.read_metadata(self.source, prefix[:-1])
+        except (MetadataError, UnsupportedError):
+            return True
+        self.arrays += isinstance(found, ArrayMetadata)
+        self.groups += isinstance(found, GroupMetadata)
+        return isinstance(found, ArrayMetadata)
+
+    def _array(self, prefix: str) -> None:
+        documents: list[str] = []
+
+        def others() -> Iterator[str]:
+            for key in self.source.list_prefix(prefix):
+                if key[len(prefix) :] in _RANK:
+                    documents.append(key[len(prefix) :])
+                else:
+                    yield key
+
+        self._values(others())
+        self._documents(prefix, documents)
+
+    def _documents(self, prefix: str, names: list[str]) -> None:
+        for name in sorted(names, key=_RANK.__getitem__):
+            self._value(prefix + name)
+
+    def _values(self, keys: Iterable[str]) -> None:
+        source = iter([*keys] if self._listed_first else keys)
+        start = perf_counter()
+        for key in islice(source, _FIRST):
+            self._value(key)
+        # for small values threads would spend their time waiting for each other
+        for_each(self._value, source, perf_counter() - start > _QUICK * _FIRST)
+
+    def _value(self, key: str) -> None:
+        data = self.source.get(key)
+        if data is None:  # deleted since it was listed
+            return
+        name = self.new + key[len(self.old) :]
+        try:
+            self.target.set(name, data, if_generation=ABSENT)
+        except ConflictError as error:
+            raise AlreadyExistsError(
+                "a value already exists at the target, or another process is writing there",
+                path=place(self.target, self.new[:-1]),
+                key=name,
+            ) from error
+        with self._lock:  # reports come one at a time, with growing numbers
+            self.values += 1
+            self.nbytes += len(data)
+            if self.progress is not None:
+                self.progress(self._node, self.values, self.nbytes)
+
+    def undo(self) -> None:
+        """Delete the copied values, documents first."""
+        for wanted in (True, False):
+            listed = self.source.list_prefix(self.old)
+            for key in [*listed] if self._listed_first else listed:
+                name = key[len(self.old) :]
+                if any(name == last or name.endswith(f"/{last}") for last in _RANK) is wanted:
+                    self.target.delete(self.new + name)

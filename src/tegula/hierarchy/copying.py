@@ -1,0 +1,414 @@
+"""`tegula.copy`, `move` and `delete`: nodes are copied as they are stored, without decoding chunks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tegula import engine
+from tegula.arrays.node import Node
+from tegula.engine.creating import check_path, check_reserved, create_parents
+from tegula.engine.deleting import clear_place, delete_node, is_chunk_key
+from tegula.engine.visiting import batches
+from tegula.errors import (
+    AlreadyExistsError,
+    MetadataError,
+    NotFoundError,
+    ReadOnlyError,
+    TegulaError,
+    UnsupportedError,
+)
+from tegula.formats import FORMATS, find_format
+from tegula.hierarchy.copier import Copier, CopyProgress
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.stores import LocalStore, Store
+from tegula.stores.capabilities import Renaming
+from tegula.targets.paths import clean, is_missing, local_path, place, refuse_overlap
+from tegula.targets.stores import abandon, creating, store_of
+from tegula.targets.suffixes import new_format
+
+__all__ = ["CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node"]
+
+_ARRAYS: Final = tuple(key for item in FORMATS.values() for key in item.node_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """The report of `copy` and `move`.
+
+    Parameters
+    ----------
+    arrays, groups : int
+        Numbers of arrays and groups; a table counts as a group.
+    values : int
+        Number of stored values: chunks, documents, and other files among them.
+    nbytes : int
+        Their size in bytes.
+    renamed : bool
+        Whether everything was renamed in one step, without counting.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="u1", fill_value=1)
+    >>> tegula.copy(a, {})
+    CopyReport(arrays=1, groups=0, values=1, nbytes=552, renamed=False)
+    """
+
+    arrays: int = 0
+    groups: int = 0
+    values: int = 0
+    nbytes: int = 0
+    renamed: bool = False
+
+
+def copy(
+    source: Any, target: Any, *, path: str = "", overwrite: bool = False, progress: CopyProgress | None = None
+) -> CopyReport:
+    """Copy an array, a table, or a group with everything below it, without decoding chunks.
+
+    The copy has the format of the source, and its documents, chunks and other stored values byte for byte, including
+    unknown members of documents and consolidated metadata. Only stored values are visited, a few at a time. To change
+    format, chunks or codecs, use `tegula.convert`.
+
+    Documents are written last: those of an array after its chunks, those of a group after its members. So readers do
+    not see an incomplete array, also after a process was killed. After any other error the copy is deleted.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node to copy, or where it is stored.
+    target : str, path, mapping, Store, Array, Group or Table
+        Where to copy it; a node stands for its path. Must not be the source, nor lie within it or above it.
+    path : str
+        Path below the target; groups above it are created.
+    overwrite : bool
+        Delete an existing node, with all its members, before anything is copied.
+    progress : callable, optional
+        Called with the path of the current node, and the numbers of values and bytes copied so far.
+
+    Returns
+    -------
+    CopyReport
+
+    Raises
+    ------
+    NotFoundError
+        If the source does not exist.
+    AlreadyExistsError
+        If the target exists and `overwrite` is false, or another process writes there.
+    MetadataError
+        If source and target lie within each other, or the suffix of the target implies another format.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, x=np.arange(6), y=np.ones(2))
+    >>> report = tegula.copy(store, tegula.MemoryStore())
+    >>> report.arrays, report.groups
+    (2, 1)
+    """
+    with _source(source, read_only=True) as (store, old):
+        _read_node(store, old)  # before anything is created for the target
+        with _target(target, path) as (new_store, new):
+            return copy_node(store, old, new_store, new, overwrite=overwrite, progress=progress)
+
+
+def copy_node(
+    store: Store,
+    old: str,
+    new_store: Store,
+    new: str,
+    *,
+    overwrite: bool = False,
+    progress: CopyProgress | None = None,
+) -> CopyReport:
+    """Copy the node at a path of a store to a path of another store, or the same; see `copy`."""
+    _prepare(store, old, new_store, new, overwrite)
+    return _copied(store, old, new_store, new, progress)
+
+
+def move(
+    source: Any, target: Any, *, path: str = "", overwrite: bool = False, progress: CopyProgress | None = None
+) -> CopyReport:
+    """Move an array, a table, or a group with everything below it, as it is stored.
+
+    Within one local file system it is renamed in one step. Elsewhere it is copied as by `copy`, and the source is
+    deleted when the copy is complete; what other processes write to the source in between is lost. Consolidated
+    metadata of groups above the source or the target are not updated: consolidate them again.
+
+    Parameters
+    ----------
+    source, target, path, overwrite, progress
+        As for `copy`. A rename does not call `progress`.
+
+    Returns
+    -------
+    CopyReport
+
+    Raises
+    ------
+    NotFoundError, AlreadyExistsError, MetadataError
+        As for `copy`; also if the source is a column of a bcolz table.
+    ReadOnlyError
+        If the source can't be written.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> x = g.create_array("x", shape=3, dtype="u1")
+    >>> report = tegula.move(x, g, path="old/x")
+    >>> sorted(g), "x" in g["old"]
+    (['old'], True)
+    """
+    with _source(source, read_only=False) as (store, old):
+        _read_node(store, old)
+        with _target(target, path) as (new_store, new):
+            report = move_node(store, old, new_store, new, overwrite=overwrite, progress=progress)
+        _remove_empty_store(store, source, old)
+    return report
+
+
+def move_node(
+    store: Store,
+    old: str,
+    new_store: Store,
+    new: str,
+    *,
+    overwrite: bool = False,
+    progress: CopyProgress | None = None,
+) -> CopyReport:
+    """Move the node at a path of a store to a path of another store, or the same; see `move`."""
+    if store.read_only:
+        raise ReadOnlyError("the store was opened for reading", path=store.url)
+    _refuse_column(store, old)
+    _prepare(store, old, new_store, new, overwrite)
+    if isinstance(store, Renaming) and store.move_prefix(_prefix(old), new_store, _prefix(new)):
+        return CopyReport(renamed=True)
+    report = _copied(store, old, new_store, new, progress)
+    new_store.flush()  # the source is deleted next
+    delete_node(store, old)
+    return report
+
+
+def delete(target: Any, *, path: str = "") -> None:
+    """Delete an array, a table, or a group with everything below it.
+
+    Members are deleted before their group, and the documents of an array before its chunks. So after an interruption no
+    array is left that lacks chunks, and the rest can be deleted again. A node whose documents can't be read is deleted,
+    too.
+
+    Parameters
+    ----------
+    target : str, path, mapping, Store, Array, Group or Table
+        The node to delete, or where it is stored.
+    path : str
+        Path below the target.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node.
+    MetadataError
+        If it is a column of a bcolz table; see `Table.remove_column`.
+    ReadOnlyError, StoreError
+        If the store can't be written.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> x = g.create_array("x", shape=3, dtype="u1")
+    >>> tegula.delete(g, path="x")
+    >>> list(g)
+    []
+    """
+    with _source(target, path, read_only=False) as (store, old):
+        with suppress(MetadataError):  # it exists, though it can't be read
+            _read_node(store, old)
+        _refuse_column(store, old)
+        delete_node(store, old)
+        _remove_empty_store(store, target, old)
+
+
+# --- sources and targets
+
+
+def _place_of(target: Any, path: str) -> tuple[Store, str] | None:
+    """Return the store of a node and a path below the node; ``None`` if `target` is not a node."""
+    if not isinstance(target, Node):
+        return None
+    return target.store, "/".join(part for part in (target.path, clean(path)) if part)
+
+
+@contextmanager
+def _source(source: Any, path: str = "", *, read_only: bool) -> Iterator[tuple[Store, str]]:
+    """Open the store of a source, and close it at the end if it was opened here."""
+    if (known := _place_of(source, path)) is not None:
+        if not read_only:
+            source._check_writable()
+        engine.wait_for(source.store)
+        yield known
+        return
+    local = local_path(source)
+    if local is not None and is_missing(local):
+        raise NotFoundError("there is no array or group", path=local)
+    store = store_of(source, read_only=read_only)
+    try:
+        yield store, clean(path)
+    finally:
+        abandon(store, source)
+
+
+@contextmanager
+def _target(target: Any, path: str) -> Iterator[tuple[Store, str]]:
+    """Open the store of a target, and write out pending values at the end."""
+    if (known := _place_of(target, path)) is not None:
+        target._check_writable()
+        yield known
+        return
+    local = local_path(target)
+    fresh = local is not None and is_missing(local)
+    try:
+        with creating(target) as store:
+            yield store, clean(path)
+    except BaseException:
+        if fresh and local is not None:
+            with suppress(OSError):
+                os.rmdir(local)
+        raise
+    if store is not target:
+        store.close()
+
+
+def _read_node(store: Store, path: str) -> NodeMetadata | None:
+    """Read the metadata of the node at a path, which must exist; return ``None`` if they are not supported."""
+    try:
+        found = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
+    except UnsupportedError:
+        return None  # its bytes can still be copied
+    if found is None:
+        raise NotFoundError("there is no array or group", path=place(store, path))
+    return found
+
+
+def _refuse_column(store: Store, path: str) -> None:
+    """Refuse to move or delete a column of a bcolz table, which lists its columns."""
+    if isinstance(store, LocalStore) and not path and (name := os.path.basename(store.root)):
+        above: Store = LocalStore(os.path.dirname(store.root), read_only=True)
+        parent = ""
+    else:
+        above, (parent, _, name) = store, path.rpartition("/")
+    if not name:
+        return
+    table = None
+    with suppress(TegulaError):
+        table = engine.read_metadata(above, parent, "bcolz")
+    if isinstance(table, GroupMetadata) and name in (table.members or ()):
+        column = place(store, path)
+        raise MetadataError(f"{column} is a column of a table; use Table.remove_column", path=place(above, parent))
+
+
+def _remove_empty_store(store: Store, source: Any, path: str) -> None:
+    """Remove the directory or archive of a deleted node, if it was opened by name and is empty."""
+    if path or store is source or isinstance(source, Node):
+        return
+    if isinstance(store, LocalStore):
+        with suppress(OSError):
+            os.rmdir(store.root)
+    abandon(store, source, remove_empty=True)
+
+
+def _prefix(path: str) -> str:
+    return f"{path}/" if path else ""
+
+
+def _prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
+    """Check that the target is free and its name valid, or delete what is there; create the groups above it."""
+    if new_store.read_only:
+        raise ReadOnlyError("the store was opened for reading", path=new_store.url)
+
+    # the name, which the format of the node has to allow
+    found = _read_node(store, old)
+    refuse_overlap(store, old, new_store, new)
+    is_folder = isinstance(found, GroupMetadata) and not found.documents
+    if found is not None and not is_folder:
+        item = find_format(found.format)
+        _check_name(new_store, new, item.name)
+        check_path(new, item)
+        if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions
+            check_reserved(new, item, new_store)
+
+    # the target, which has to be free
+    if overwrite:
+        clear_place(new_store, new)
+    elif _is_taken(new_store, new):
+        raise AlreadyExistsError(
+            "something already exists at this path; pass overwrite=True to replace it", path=place(new_store, new)
+        )
+    for keys in batches(new_store.list_prefix(_prefix(new))):
+        for key in keys:  # other files, which stay, and leftovers of a copy that was killed
+            if not _belongs_to_copy(store, old, key[len(_prefix(new)) :]):
+                continue
+            if not overwrite:
+                raise AlreadyExistsError(
+                    "a value at the target would be read as a part of the copy; pass overwrite=True to delete it",
+                    path=place(new_store, new),
+                    key=key,
+                )
+            new_store.delete(key)
+
+    # the groups above it
+    if found is not None and not is_folder and item.has_groups:
+        create_parents(new_store, new, item)
+
+
+def _belongs_to_copy(source: Store, old: str, name: str) -> bool:
+    """Return whether an existing key at the target would be read as a part of the copy, such as a chunk."""
+    if source.exists(_prefix(old) + name):
+        return True
+    parts = name.split("/")
+    for count in range(len(parts)):
+        above = _prefix("/".join([*filter(None, [old]), *parts[:count]]))
+        if is_chunk_key("/".join(parts[count:])) and any(source.exists(above + key) for key in _ARRAYS):
+            return True
+    return False
+
+
+def _check_name(store: Store, path: str, format: str) -> None:
+    """Refuse a name whose suffix implies another format."""
+    try:
+        new_format(store, path, format, format)
+    except MetadataError as error:
+        raise MetadataError(
+            f"the suffix of the name implies another format than {format}; choose another name, or change the format "
+            "with tegula.convert",
+            path=place(store, path),
+        ) from error
+
+
+def _is_taken(store: Store, path: str) -> bool:
+    try:
+        return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
+    except (MetadataError, UnsupportedError):
+        return True
+
+
+def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyProgress | None) -> CopyReport:
+    copier = Copier(store, _prefix(old), new_store, _prefix(new), progress)
+    try:
+        copier.tree()
+    except AlreadyExistsError:  # another process writes there, and may own the values
+        raise
+    except BaseException:  # Ctrl-C, too
+        with suppress(TegulaError):
+            copier.undo()
+        raise
+    if not copier.values:
+        raise NotFoundError("the source was deleted during the copy", path=place(store, old))
+    return CopyReport(copier.arrays, copier.groups, copier.values, copier.nbytes)

@@ -1,0 +1,259 @@
+"""`tegula.create_array`, `create_group` and `create_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from tegula.arrays.array import Array
+from tegula.arrays.creation import new_group
+from tegula.arrays.filling import new_array_with
+from tegula.arrays.keywords import known_keywords
+from tegula.arrays.node import opened_by_name
+from tegula.hierarchy.group import Group
+from tegula.tables.columns import new_table
+from tegula.tables.table import Table
+from tegula.targets.paths import clean
+from tegula.targets.stores import creating
+from tegula.targets.suffixes import new_format
+
+__all__ = ["create_array", "create_group", "create_table"]
+
+
+@known_keywords
+def create_array(
+    target: Any,
+    *,
+    shape: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    data: Any = None,
+    chunks: Any = "auto",
+    shards: Any = None,
+    fill_value: Any = 0,
+    codecs: Any = "auto",
+    checksum: bool = False,
+    order: Literal["C", "F"] = "C",
+    dimension_names: Sequence[str | None] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    path: str = "",
+    chunk_key_encoding: Any = None,
+    overwrite: bool = False,
+    write_empty_chunks: bool | None = None,
+    allow_pickle: bool = False,
+) -> Array:
+    """Create an array.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to create it; see `tegula.store_of`.
+    shape : int or sequence of int
+        Length of each axis; by default that of `data`.
+    dtype : dtype-like
+        Anything NumPy takes, the types of ml_dtypes by name, ``str`` or ``bytes`` for variable length; by default
+        that of `data`.
+    data : array_like, optional
+        The elements. A chunked array (of tegula, h5py, zarr-python or dask) is copied in parts. If that fails, the new
+        array is deleted again.
+    chunks : "auto", int, or sequence
+        Length of a chunk along each axis; ``-1`` or ``None`` for a whole axis, a list of lengths for an axis whose
+        chunks differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of
+        `tegula.arrays.chunking`, and bcolz's own for bcolz.
+    shards : None, "auto", int, or sequence of int
+        Shape of the shards, multiples of the chunks; ``-1`` for a whole axis (Zarr v3 only).
+    fill_value : scalar or None
+        Value of elements that were never written; ``None`` leaves it undefined where the format can say so.
+    codecs : "auto", "none", None, codec or sequence of codecs
+        Names, Zarr v3 objects, numcodecs configurations, or codec objects, from the array to the bytes; ``None`` or
+        ``"none"`` for no compression. Options that are left out are filled in. ``"auto"`` is what the format's
+        reference implementation uses: zstd for v3, else Blosc with LZ4.
+    checksum : bool
+        Store a CRC-32C (4 bytes) with each chunk, or inner chunk of a shard, which every read verifies: a ``crc32c``
+        codec after all others (Zarr v3, "CRC32C checksum codec"; in v2, that of numcodecs).
+    order : {"C", "F"}
+        Order of the elements within a chunk.
+    dimension_names : sequence of str or None, optional
+        Names of the axes.
+    attributes : mapping, optional
+        The user's attributes.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
+        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
+        else Zarr v3.
+    path : str
+        Path of the array in the store; groups above it are created.
+    chunk_key_encoding : str or mapping, optional
+        ``"/"`` or ``"."``, or a Zarr v3 chunk key encoding.
+    overwrite : bool
+        Delete an existing node, with all its members.
+    write_empty_chunks : bool, optional
+        Store chunks that are equal to the fill value; by default as set in `tegula.config`.
+    allow_pickle : bool
+        Allow codecs that pickle.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    AlreadyExistsError
+        If a node exists and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If an argument is invalid or unknown, contradicts the suffix, or is not supported by the format. Nothing is
+        written then.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array(tegula.MemoryStore(), shape=(100, 100), dtype="f4", chunks=(50, 50), codecs="zstd")
+    >>> a.chunks, a.nchunks
+    ((50, 50), 4)
+    >>> tegula.create_array(tegula.MemoryStore(), data=[[1, 2], [3, 4]])[1]
+    array([3, 4])
+    """
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
+    with creating(target) as store:
+        array = new_array_with(
+            store,
+            path,
+            data,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            shards=shards,
+            fill_value=fill_value,
+            codecs=codecs,
+            checksum=checksum,
+            order=order,
+            dimension_names=dimension_names,
+            attributes=attributes,
+            format=format,
+            chunk_key_encoding=chunk_key_encoding,
+            overwrite=overwrite,
+            write_empty_chunks=write_empty_chunks,
+            allow_pickle=allow_pickle,
+        )
+        return opened_by_name(array, target)
+
+
+@known_keywords
+def create_group(
+    target: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    path: str = "",
+    overwrite: bool = False,
+) -> Group:
+    """Create a group.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to create it; see `tegula.store_of`.
+    attributes : mapping, optional
+        The user's attributes.
+    format : {"zarr3", "zarr2"}, optional
+        Storage format; Zarr v3 by default.
+    path : str
+        Path of the group in the store; groups above it are created.
+    overwrite : bool
+        Delete an existing node, with all its members.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If a node exists and `overwrite` is false.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.create_group({}, attributes={"title": "example"}).attrs["title"]
+    'example'
+    """
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
+    with creating(target) as store:
+        metadata = new_group(store, path, attributes=attributes, format=format, overwrite=overwrite)
+        return opened_by_name(Group(store, path, metadata, read_only=False), target)
+
+
+@known_keywords
+def create_table(
+    target: Any,
+    columns: Any,
+    *,
+    format: str | None = None,
+    path: str = "",
+    attributes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    expectedlen: int | None = None,
+    chunks: Any = "auto",
+    codecs: Any = "auto",
+    fill_values: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
+) -> Table:
+    """Create a table.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to create it; see `tegula.store_of`.
+    columns : mapping, structured array, DataFrame, Arrow table, or structured dtype
+        The columns by name, of one length; a dtype for a table without rows. The index of a DataFrame is left out,
+        categories become their values, and in bcolz text gets the fixed width of the longest.
+    format : {"bcolz", "zarr2", "zarr3"}, optional
+        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
+        else bcolz.
+    path : str
+        Path of the table in the store.
+    attributes : mapping, optional
+        The user's attributes.
+    overwrite : bool
+        Delete an existing node, with all its members.
+    expectedlen : int, optional
+        Expected number of rows, for choosing chunks; by default the present number.
+    chunks : "auto", int, or mapping
+        Rows of a chunk, for all columns or by name.
+    codecs : "auto", None, codec, sequence of codecs, or mapping
+        As for `tegula.create_array`, for all columns or by name.
+    fill_values : mapping, optional
+        Fill values by name; zero for the others.
+    allow_pickle : bool
+        Allow codecs that pickle, which columns of Python objects need in bcolz.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If a node exists and `overwrite` is false.
+    MetadataError, UnsupportedError
+        If the columns differ in length, a value is missing, or the format does not support something. Nothing is
+        written then.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"day": [1, 2], "price": [10.5, 11.0]}, attributes={"currency": "EUR"})
+    >>> t.names, len(t), t.attrs["currency"]
+    (('day', 'price'), 2, 'EUR')
+    """
+    path = clean(path)
+    format = new_format(target, path, format, "bcolz")
+    with creating(target) as store:
+        metadata = new_table(
+            store,
+            path,
+            columns,
+            format=format,
+            attributes=attributes,
+            overwrite=overwrite,
+            fill_values=fill_values,
+            allow_pickle=allow_pickle,
+            expectedlen=expectedlen,
+            chunks=chunks,
+            codecs=codecs,
+        )
+        table = Table(store, path, metadata, read_only=False, allow_pickle=allow_pickle)
+        return opened_by_name(table, target)

@@ -1,0 +1,517 @@
+"""The group: a mapping of names to arrays, groups and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Unpack
+
+import numpy as np
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.attributes import Attributes
+from tegula.arrays.chunking import as_shape
+from tegula.arrays.creation import new_group
+from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
+from tegula.arrays.keywords import check_keywords
+from tegula.arrays.node import Node
+from tegula.arrays.values import as_data
+from tegula.display.info import Info, group_info
+from tegula.display.notebook import group_html
+from tegula.display.tree import Tree, group_tree
+from tegula.engine.deleting import delete_node
+from tegula.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    MetadataError,
+    NotFoundError,
+    TegulaError,
+    UnsupportedError,
+)
+from tegula.formats import find_format
+from tegula.formats.consolidated import Consolidated
+from tegula.hierarchy.copying import CopyReport, copy_node, move_node
+from tegula.hierarchy.members import Documents, Members
+from tegula.metadata.data_types import DataType, as_data_type, packed
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.stores import Store
+from tegula.tables.table import Table
+
+__all__ = ["Group", "open_node"]
+
+_KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
+
+
+def open_node(
+    store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
+) -> Array | Group | Table | None:
+    """Open the node at a path, also an implicit group; return ``None`` if there is none."""
+    metadata = engine.read_metadata(store, path, format)
+    if metadata is None:
+        metadata = engine.implicit_group(store, path, format, deep=True)
+    return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
+
+
+def _node(
+    store: Store,
+    path: str,
+    metadata: NodeMetadata,
+    read_only: bool,
+    allow_pickle: bool,
+    document: str | None = None,
+) -> Array | Group | Table:
+    if isinstance(metadata, GroupMetadata):
+        if metadata.members is not None:
+            return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+        return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
+    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
+
+
+class Group(Members):
+    """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
+
+    Names may be paths: ``g["a/b"]``. Iteration yields the names of the direct members. An *implicit group* is a prefix
+    without a document, but with nodes below it. It can be opened by name, but groups with a document do not list it. An
+    implicit group itself lists all members that can be opened, of any format, including implicit groups.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group(tegula.MemoryStore())
+    >>> t = g.create_array("era/temperature", shape=(2, 3), dtype="f4")
+    >>> list(g), "era/temperature" in g
+    (['era'], True)
+    >>> print(g.tree())
+    /
+    └── era
+        └── temperature (2, 3) float32
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        metadata: GroupMetadata,
+        *,
+        read_only: bool,
+        allow_pickle: bool = False,
+        known: Documents | None = None,
+        copy: str | None = None,
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._metadata = metadata
+        self._read_only = read_only or store.read_only
+        self._allow_pickle = allow_pickle
+        self._known = known
+        self._copy = copy  # the key of the document that `known` was read from
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(self._own_attributes, self._change_attributes)
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return self._metadata.attributes
+
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._check_writable()
+        if not self._metadata.documents:  # give an implicit group a document
+            item = find_format(self.format)
+            if not item.has_groups:
+                raise UnsupportedError(f"{self.format} has no groups, so no attributes of groups", path=self._place)
+            with suppress(AlreadyExistsError):  # another process has done so
+                engine.create_documents(
+                    self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False
+                )
+        self._metadata = engine.update_documents(
+            self._store,
+            self._path,
+            self._metadata,
+            lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))),
+        )
+
+    # --- members
+
+    def _open(self, path: str) -> Array | Group | Table | None:
+        if self._known is None:
+            return open_node(self._store, path, None, read_only=self._read_only, allow_pickle=self._allow_pickle)
+        metadata = find_format(self.format).parse(self._known.get(path, {}))
+        if metadata is None:
+            return None
+        node = _node(self._store, path, metadata, self._read_only, self._allow_pickle, self._copy)
+        if isinstance(node, Group):
+            node._known, node._copy = self._known, self._copy
+        return node
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        if isinstance(values, Mapping):
+            raise MetadataError(
+                "a group can't be assigned; copy it with tegula.convert or tegula.copy", path=self._place
+            )
+        if name in self:
+            raise AlreadyExistsError(
+                f"the member {name!r} already exists; delete it first, or assign to its elements", path=self._place
+            )
+        self.create_array(name, data=as_data(values) if values is None else values)
+
+    def __delitem__(self, name: str) -> None:
+        self._check_writable()
+        if name not in self:
+            raise NotFoundError(f"there is no member {name!r}", path=self._place)
+        delete_node(self._store, self._full(name))
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Yield name and group of each direct member that is a group; members that can't be opened are warnings."""
+        yield from ((name, node) for name, node in self.members() if isinstance(node, Group))
+
+    # --- creating
+
+    def create_array(
+        self, name: str, *, shape: Any = None, dtype: Any = None, data: Any = None, **options: Unpack[ArrayOptions]
+    ) -> Array:
+        """Create an array in the group; parameters and errors are those of `tegula.create_array`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.create_array("x", shape=3, dtype="u1").path
+        'x'
+        """
+        self._check_writable()
+        check_keywords("create_array", options, _KEYWORDS)
+        given: dict[str, Any] = {"format": self.format, **options}
+        return new_array_with(self._store, self._full(name), data, shape=shape, dtype=dtype, **given)
+
+    def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
+        """Create a group in the group.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is a member of that name and `overwrite` is false.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.create_group("model/a").path
+        'model/a'
+        """
+        self._check_writable()
+        path = self._full(name)
+        metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
+        return Group(self._store, path, metadata, read_only=False, allow_pickle=self._allow_pickle)
+
+    def require_array(
+        self, name: str, *, shape: Any, dtype: Any, exact: bool = False, **options: Unpack[ArrayOptions]
+    ) -> Array:
+        """Return the array of that name, shape and dtype; create it if it does not exist.
+
+        If several processes require it at once, one creates it and all get it.
+
+        Parameters
+        ----------
+        name, shape, dtype, **options
+            As for `create_array`.
+        exact : bool
+            Require the same dtype. Otherwise any dtype will do that holds all values of `dtype`, as in h5py and
+            zarr-python: for ``"i4"`` also ``"i8"`` or ``"f8"``.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the member is a group, or an array of another shape or dtype.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.require_array("x", shape=3, dtype="i8")[:] = 7
+        >>> g.require_array("x", shape=3, dtype="i4")[:]
+        array([7, 7, 7])
+        """
+        if name not in self:
+            try:
+                return self.create_array(name, shape=shape, dtype=dtype, **options)
+            except AlreadyExistsError:
+                if name not in self:  # otherwise another process has just created it
+                    raise
+        node = self[name]
+        fits = _same_type if exact else _can_hold
+        if not isinstance(node, Array) or node.shape != as_shape(shape) or not fits(node, as_data_type(dtype)):
+            raise AlreadyExistsError(f"the member {name!r} differs: {node!r}", path=self._place)
+        return node
+
+    def require_group(self, name: str) -> Group:
+        """Return the group of that name; create it if it does not exist.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the member is an array.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.require_group("a") == g.require_group("a")
+        True
+        """
+        if name not in self:
+            try:
+                return self.create_group(name)
+            except AlreadyExistsError:
+                if name not in self:  # otherwise another process has just created it
+                    raise
+        node = self[name]
+        if not isinstance(node, Group):
+            raise AlreadyExistsError(f"the member {name!r} is not a group: {node!r}", path=self._place)
+        return node
+
+    # --- copying and moving
+
+    def copy(
+        self, source: str | Node, target: str | Group, name: str | None = None, *, overwrite: bool = False
+    ) -> CopyReport:
+        """Copy a member with everything below it, as it is stored; see `tegula.copy`.
+
+        Parameters
+        ----------
+        source : str, Array, Group or Table
+            The member, by name, or any node.
+        target : str or Group
+            The new name; or a group to copy it into.
+        name : str, optional
+            The name in the target group; by default its present name.
+        overwrite : bool
+            Delete an existing node, with all its members.
+
+        Raises
+        ------
+        NotFoundError, AlreadyExistsError, MetadataError
+            As `tegula.copy` does.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> report = g.copy("x", "copies/x")
+        >>> report = g.copy("x", g["copies"], name="y")
+        >>> list(g["copies"])
+        ['x', 'y']
+        """
+        store, old = (source.store, source.path) if isinstance(source, Node) else (self._store, self._full(source))
+        if name is not None and not isinstance(target, Group):
+            raise MetadataError("name= needs a group as target", path=self._place)
+        group = target if isinstance(target, Group) else self
+        last = old.rpartition("/")[2] if name is None else name
+        group._check_writable()
+        new = group._full(last if isinstance(target, Group) else target)
+        return copy_node(store, old, group._store, new, overwrite=overwrite)
+
+    def move(self, source: str, target: str, *, overwrite: bool = False) -> CopyReport:
+        """Rename a member, within this group or into one below it; see `tegula.move`.
+
+        Parameters
+        ----------
+        source, target : str
+            The old name and the new one, both relative to this group; groups above the new one are created.
+        overwrite : bool
+            Delete an existing node, with all its members.
+
+        Raises
+        ------
+        NotFoundError, AlreadyExistsError, MetadataError
+            As `tegula.move` does.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> report = g.move("x", "old/x")
+        >>> [path for path, node in g.walk()]
+        ['old', 'old/x']
+        """
+        self._check_writable()
+        return move_node(self._store, self._full(source), self._store, self._full(target), overwrite=overwrite)
+
+    # --- tree and consolidated metadata
+
+    def tree(self, max_depth: int | None = None) -> Tree:
+        """Return a drawing of the hierarchy, shown as text and, in notebooks, as HTML."""
+        return group_tree(self, max_depth)
+
+    def consolidate(self) -> None:
+        """Write a copy of the metadata of all members into the group (Zarr v2 ``.zmetadata``, v3 inline).
+
+        Readers that use such copies (`tegula.open_group` with ``consolidated=True``) open members without reading their
+        documents. Later changes do not update the copy: call this again after them.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> store = tegula.MemoryStore()
+        >>> g = tegula.create_group(store)
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> g.consolidate()
+        >>> list(tegula.open_group(store, consolidated=True))
+        ['x']
+        """
+        self._check_writable()
+        item = find_format(self.format)
+        if item.consolidate is None:
+            raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._place)
+        prefix = f"{self._path}/" if self._path else ""
+        for attempt in range(10_000):
+            before = self._store.get(prefix + item.consolidated_key, with_generation=True)[1]
+            current = engine.read_metadata(self._store, self._path, self.format)
+            if not isinstance(current, GroupMetadata):
+                raise MetadataError("an implicit group has no document to hold the copy", path=self._place)
+            # listed again in each attempt, since the newer copy may have another member
+            members = ((path, node.metadata.documents) for path, node in self._from_documents().walk())
+            new = item.consolidate(current, chain([("", current.documents)], members))
+            try:
+                self._store.set(prefix + item.consolidated_key, new[item.consolidated_key], if_generation=before)
+            except ConflictError:  # the group's document has changed
+                engine.back_off(attempt)
+                continue
+            self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
+            return
+        raise ConflictError("the metadata kept changing under the copy", path=self._place)
+
+    def _from_documents(self) -> Group:
+        """Return this group with its members read from their own documents."""
+        return Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self._allow_pickle)
+
+    def _is_consolidated(self) -> bool:
+        """Return whether the group has consolidated metadata that can be read."""
+        item = find_format(self.format)
+        if item.consolidated is None:
+            return False
+        if self._metadata.copies is not None:
+            return True
+        key = item.consolidated_key
+        documents = engine.fetch_documents(self._store, self._path, [key])
+        try:
+            return item.consolidated(documents) is not None
+        except TegulaError:
+            return False
+
+    def with_consolidated(self) -> Group:
+        """Return this group with its members taken from the consolidated metadata.
+
+        Raises
+        ------
+        NotFoundError
+            If the group has no consolidated metadata.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g["x"] = [1, 2]
+        >>> g.consolidate()
+        >>> list(g.with_consolidated())
+        ['x']
+        """
+        item = find_format(self.format)
+        documents = engine.fetch_documents(
+            self._store, self._path, [item.consolidated_key] if item.consolidated_key else []
+        )
+        known = self._metadata.copies
+        key = item.consolidated_key
+        if known is not None and key in documents and documents[key] == self._metadata.documents.get(key):
+            return self._with_members(known)  # parsed from the same bytes when the group was opened
+        return self._with_members(item.consolidated(documents) if item.consolidated is not None else None)
+
+    def _just_consolidated(self) -> Group:
+        """Return `with_consolidated` for a group that was just opened, which may have parsed the copy."""
+        found = self._metadata.copies
+        return self.with_consolidated() if found is None else self._with_members(found)
+
+    def _with_members(self, found: Documents | None) -> Group:
+        """Return this group with its members taken from documents of consolidated metadata."""
+        if found is None:
+            raise NotFoundError("the group has no consolidated metadata", path=self._place)
+        prefix = f"{self._path}/" if self._path else ""
+        if isinstance(found, Consolidated):
+            known: Documents = found.below(prefix)
+        else:
+            known = {prefix + path: nodes for path, nodes in found.items() if path}
+        group = Group(
+            self._store,
+            self._path,
+            self._metadata,
+            read_only=self._read_only,
+            allow_pickle=self._allow_pickle,
+            known=known,
+            copy=prefix + str(find_format(self.format).consolidated_key),
+        )
+        group._owns_store = self._owns_store
+        return group
+
+    @property
+    def info(self) -> Info:
+        """A report on the group and its direct members; shown as a table."""
+        return group_info(self)
+
+    def _check_writable(self) -> None:
+        self._known = None  # the copy is out of date once something is written
+        super()._check_writable()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Group):
+            return NotImplemented
+        return (self._store.url, self._path, self._metadata) == (other._store.url, other._path, other._metadata)
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self._path))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = (self._read_only, self._allow_pickle, self._known, self._copy)
+        return _reopen, (self._store, self._path, self.format, *options)
+
+    def __repr__(self) -> str:
+        return f"<tegula.Group {self.format} {self._place!r}>"
+
+    def _repr_html_(self) -> str:
+        return group_html(self)
+
+
+def _reopen(
+    store: Store,
+    path: str,
+    format: str,
+    read_only: bool,
+    allow_pickle: bool,
+    known: Documents | None,
+    copy: str | None,
+) -> Group:
+    metadata = engine.read_metadata(store, path, format) or engine.implicit_group(store, path, format, deep=True)
+    if not isinstance(metadata, GroupMetadata):
+        raise NotFoundError("the group no longer exists", path=path or store.url)
+    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known, copy=copy)
+
+
+def _same_type(array: Array, wanted: DataType) -> bool:
+    """Return whether an array has the wanted elements, in any byte order and packing."""
+    there = array.metadata.data_type
+    native = (packed(item.numpy).newbyteorder("=") for item in (there, wanted))
+    return there.variable == wanted.variable and len({*native}) == 1
+
+
+def _can_hold(array: Array, wanted: DataType) -> bool:
+    """Return whether an array can hold all elements of a type."""
+    there = array.metadata.data_type
+    same_kind = there.variable == wanted.variable and (there.numpy.names is None) == (wanted.numpy.names is None)
+    return _same_type(array, wanted) or (
+        same_kind and there.numpy.names is None and np.can_cast(wanted.numpy, there.numpy)
+    )

@@ -1,0 +1,186 @@
+"""The members of a group: lookup, listing and walk."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.node import Node
+from tegula.engine.documents import members_of_folder, nodes_below
+from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
+from tegula.formats import find_format
+from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import Store
+from tegula.stores.interface import is_key
+
+__all__ = ["Documents", "Members"]
+
+Documents = Mapping[str, Mapping[str, bytes]]
+"""Documents of nodes, by path in the store and by key relative to it."""
+
+
+class Members(Node, MutableMapping[str, Any]):
+    """A group as a mapping of names to nodes: the part of `tegula.Group` that only reads."""
+
+    _store: Store
+    _metadata: GroupMetadata
+    _known: Documents | None  # consolidated metadata, if members are looked up in it
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the group."""
+        return self._store
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """The group's description, as last read or written by this object."""
+        return self._metadata
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format."""
+        return self._metadata.format
+
+    def __getitem__(self, name: str) -> Any:
+        node = self._open(self._full(name))
+        if node is None:
+            raise NotFoundError(f"there is no member {name!r}", path=self._place)
+        return node
+
+    @abstractmethod
+    def _open(self, path: str) -> Any:
+        """Open the node at a path of the store; ``None`` if there is none."""
+
+    def _full(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self._place)
+        inner = name.strip("/")
+        if not is_key(inner):
+            raise NotFoundError(f"{name!r} can't be the name of a member", path=self._place)
+        return f"{self._path}/{inner}" if self._path else inner
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or not name.strip("/"):
+            return False
+        try:
+            path = self._full(name)
+        except NotFoundError:
+            return False
+        if self._known is not None:
+            return path in self._known
+        try:
+            return (
+                engine.read_metadata(self._store, path) or engine.implicit_group(self._store, path, None, deep=True)
+            ) is not None
+        except (MetadataError, UnsupportedError):
+            return True  # it exists and can be deleted, though not opened
+        except StoreError as error:
+            if error.__cause__ is None or isinstance(error.__cause__, NotADirectoryError):
+                return False  # a key the store can't hold, or the name of a document
+            raise
+
+    def __iter__(self) -> Iterator[str]:
+        prefix = f"{self._path}/" if self._path else ""
+        if self._known is not None:
+            below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
+            yield from sorted(name for name in below if name and "/" not in name)
+            return
+        if self._is_folder:
+            children = members_of_folder(self._store, prefix)
+        else:
+            children = nodes_below(self._store, prefix, find_format(self.format))
+        yield from (child[len(prefix) : -1] for child in children)
+
+    @property
+    def _is_folder(self) -> bool:
+        """``True`` if the group has no document, and so may have members of any format."""
+        return not self._metadata.documents
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # also if it is empty
+
+    def members(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
+        """Yield name and node of each direct member.
+
+        Parameters
+        ----------
+        unreadable : dict, optional
+            Receives name and reason of members that can't be opened. Without it each of them is a warning, or an error
+            if the store fails.
+        implicit : bool
+            Include implicit groups, and nodes of another format than the group's.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group(tegula.MemoryStore())
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> [(name, node.shape) for name, node in g.members()]
+        [('x', (3,))]
+        """
+        for name in self._prefixes() if implicit else self:
+            try:
+                node = self._open(self._full(name))
+            except TegulaError as error:
+                if unreadable is None and isinstance(error, StoreError) and error.__cause__ is not None:
+                    raise  # the member may be sound, so leaving it out would lose it
+                if unreadable is None:
+                    warnings.warn(f"the member {name!r} is left out: {error}", stacklevel=2)
+                else:
+                    unreadable[name] = str(error)
+                continue
+            if node is not None:
+                yield name, node
+
+    def _prefixes(self) -> Iterator[str]:
+        """Yield the names of all prefixes directly below the group."""
+        prefix = f"{self._path}/" if self._path else ""
+        return (child[len(prefix) : -1] for child in self._store.list_dir(prefix)[1])
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Yield name and array of each direct member that is an array; members that can't be opened are warnings."""
+        yield from ((name, node) for name, node in self.members() if isinstance(node, Array))
+
+    def walk(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
+        """Yield path below this group and node of all members, at any depth, parents first.
+
+        Parameters
+        ----------
+        unreadable, implicit
+            As for `members`, with paths for names.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group(tegula.MemoryStore())
+        >>> x = g.create_group("a/b")
+        >>> [path for path, node in g.walk()]
+        ['a', 'a/b']
+        """
+        # a stack, since a hierarchy may be deeper than Python lets functions call each other
+        open_groups: list[tuple[str, Iterator[tuple[str, Any]], dict[str, str] | None]] = []
+
+        def enter(path: str, group: Members) -> None:
+            failed: dict[str, str] | None = None if unreadable is None else {}
+            open_groups.append((path, group.members(failed, implicit=implicit), failed))
+
+        enter("", self)
+        while open_groups:
+            above, members, failed = open_groups[-1]
+            name, node = next(members, ("", None))
+            if unreadable is not None and failed:
+                unreadable.update({above + lost: reason for lost, reason in failed.items()})
+                failed.clear()
+            if node is None:
+                open_groups.pop()
+                continue
+            yield above + name, node
+            if isinstance(node, Members):
+                enter(f"{above}{name}/", node)

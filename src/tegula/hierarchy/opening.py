@@ -1,0 +1,246 @@
+"""`tegula.open`, `open_array`, `open_group` and `open_table`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tegula.arrays.array import Array
+from tegula.arrays.creation import new_array, new_group
+from tegula.arrays.filling import CREATION
+from tegula.arrays.keywords import check_keywords
+from tegula.arrays.node import opened_by_name
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
+from tegula.hierarchy.group import Group, open_node
+from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import Store
+from tegula.tables.table import Table
+from tegula.targets.foreign import refuse_foreign
+from tegula.targets.paths import clean, is_missing, local_path, place
+from tegula.targets.stores import abandon, creating, store_of
+from tegula.targets.suffixes import new_format
+
+__all__ = [
+    "Mode",
+    "open",
+    "open_array",
+    "open_group",
+    "open_table",
+]
+
+Mode = Literal["r", "r+", "a", "w", "w-"]
+_KEYWORDS = CREATION | {"shape", "dtype", "path", "format", "allow_pickle"}
+_MODES = ("r", "r+", "a", "w", "w-", "x")
+
+
+def _check_mode(mode: str) -> str:
+    if mode not in _MODES:
+        raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
+    return "w-" if mode == "x" else mode
+
+
+def open(
+    target: Any,
+    mode: str = "r",
+    *,
+    path: str = "",
+    format: str | None = None,
+    allow_pickle: bool = False,
+    **creation: Any,
+) -> Any:
+    """Open an array, group or table of any format.
+
+    The format is detected from the stored keys. Reading never creates or changes anything.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where it is stored; see `tegula.store_of`.
+    mode : {"r", "r+", "a", "w", "w-"}
+        ``r`` reads and ``r+`` reads and writes an existing node; ``a`` creates it if it does not exist; ``w`` creates
+        it, deleting an existing one; ``w-`` (or ``x``) creates it and fails if it exists.
+    path : str
+        Path of the node in the store.
+    format : str, optional
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``: opens and creates this format only. By default a new node
+        gets the format of `create_array`.
+    allow_pickle : bool
+        Allow unpickling of chunks, which can run any code; leave it off for files you did not write.
+    **creation
+        Options of the new array, as for `create_array`; without a shape a group is created.
+
+    Returns
+    -------
+    Array, Group or Table
+        A bcolz ctable is a table; `open_table` opens a Zarr group of columns as one. For type checkers the result is
+        ``Any``; `open_array`, `open_group` and `open_table` are precise.
+
+    Raises
+    ------
+    NotFoundError
+        If the mode requires an existing node and there is none.
+    AlreadyExistsError
+        If the mode is ``w-`` and a node exists.
+    MetadataError, UnsupportedError
+        If the stored documents can't be read.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> a = tegula.open(store, mode="w", shape=3, dtype="u1")
+    >>> tegula.open(store)[:]
+    array([0, 0, 0], dtype=uint8)
+    """
+    mode = _check_mode(mode)
+    path = clean(path)
+    check_keywords("open", creation, _KEYWORDS)
+    if mode == "r+" and (local := local_path(target)) is not None and is_missing(local):
+        raise NotFoundError("there is no array or group", path=local)
+    found: Array | Group | Table | None
+    if mode in ("r", "r+"):
+        store = store_of(target, read_only=mode == "r")
+        try:
+            found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+        except BaseException:
+            abandon(store, target)
+            raise
+        if found is None:
+            abandon(store, target)
+            refuse_foreign(local_path(target) if not path else None)
+            raise NotFoundError("there is no array or group", path=place(store, path))
+        return opened_by_name(found, target)
+    with creating(target) as store:
+        return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
+
+
+def _open_or_create(
+    target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
+) -> Array | Group | Table:
+    if mode != "w":
+        found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
+        if found is not None:
+            if mode == "w-":
+                raise AlreadyExistsError(
+                    'something already exists at this path; open it with mode="w" to replace it',
+                    path=place(store, path),
+                )
+            return found
+    if "shape" not in creation and creation.keys() - {"attributes"}:
+        raise MetadataError("a new array needs a shape", field="shape")
+    options = {**creation, "format": new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
+    try:
+        if "shape" in creation:
+            return new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
+        return _as_group(store, path, new_group(store, path, **options))
+    except AlreadyExistsError:
+        found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        if found is None:
+            raise
+        return found  # another process has just created it
+
+
+def _as_group(store: Store, path: str, metadata: GroupMetadata) -> Group:
+    return Group(store, path, metadata, read_only=False)
+
+
+def _kind(node: Array | Group | Table) -> str:
+    return type(node).__name__.lower()
+
+
+def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
+    """Open or create an array; parameters and errors are those of `tegula.open`.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node, or it is a group or a table.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.open_array({}, mode="a", shape=(2, 2), dtype="f4").shape
+    (2, 2)
+    """
+    if "shape" not in options and _check_mode(mode) != "r":
+        if mode != "a" and mode != "r+":
+            raise MetadataError("a new array needs a shape", field="shape")
+        mode = "r+"  # without a shape nothing can be created
+    node: Array | Group | Table = open(target, mode, **options)
+    if not isinstance(node, Array):
+        raise NotFoundError(f"there is a {_kind(node)}, not an array", path=place(node.store, node.path))
+    return node
+
+
+def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
+    """Open or create a group; parameters and errors are those of `tegula.open`.
+
+    Parameters
+    ----------
+    target, mode, **options
+        As for `tegula.open`.
+    consolidated : bool
+        Take the members from the consolidated metadata, which saves reading their documents one by one. You have to
+        know that the copy is current; the default never relies on it.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node, it is an array or a table, or there is no consolidated metadata to use.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.open_group({}, mode="w")
+    >>> g.create_array("x", shape=2, dtype="i1").path
+    'x'
+    """
+    node: Array | Group | Table = open(target, mode, **options)
+    if not isinstance(node, Group):
+        raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
+    return node._just_consolidated() if consolidated else node
+
+
+def open_table(
+    target: Any,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    path: str = "",
+    format: str | None = None,
+    allow_pickle: bool = False,
+) -> Table:
+    """Open a table: a bcolz ctable, or a Zarr group of arrays of one length.
+
+    The attribute ``column-order`` of a Zarr group holds the names of its columns in order, as AnnData writes it.
+    Without it the columns are all arrays directly in the group, sorted by name.
+
+    Parameters
+    ----------
+    target, path, format, allow_pickle
+        As for `tegula.open`.
+    mode : {"r", "r+"}
+        ``r`` reads, ``r+`` also writes.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node, or it is an array.
+    MetadataError
+        If the arrays of the group differ in length.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, b=np.arange(3), a=np.ones(3))
+    >>> tegula.open_table(store).names
+    ('a', 'b')
+    """
+    if mode not in ("r", "r+"):
+        raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
+    node: Array | Group | Table = open(target, mode, path=path, format=format, allow_pickle=allow_pickle)
+    if isinstance(node, Array):
+        raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
+    if isinstance(node, Group):
+        table = Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
+        return opened_by_name(table, target)
+    return node

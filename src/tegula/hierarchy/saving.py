@@ -1,0 +1,145 @@
+"""`tegula.save` and `load`: whole arrays stored and read in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.creation import new_group
+from tegula.arrays.filling import new_array_with
+from tegula.arrays.values import as_data
+from tegula.engine.deleting import clear_place
+from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
+from tegula.formats import find_format
+from tegula.hierarchy.opening import open as open_node
+from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import Store
+from tegula.tables.table import Table
+from tegula.targets.paths import clean, place
+from tegula.targets.stores import creating
+from tegula.targets.suffixes import new_format
+
+__all__ = ["load", "save"]
+
+
+def save(
+    target: Any,
+    values: Any = None,
+    /,
+    *,
+    path: str = "",
+    format: str | None = None,
+    overwrite: bool = False,
+    **arrays: Any,
+) -> None:
+    """Store one array, or several by name in a new group.
+
+    An existing array is replaced; a group or table, with all its members, only with ``overwrite=True``. To add an array
+    to a group, give its own path: ``save(target, values, path="group/name")``.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to store them; see `tegula.store_of`.
+    values : array_like, optional
+        The array to store.
+    path : str
+        Path of the node in the store.
+    format : str, optional
+        Storage format; by default as for `create_array`.
+    overwrite : bool
+        Delete an existing group or table, with all its members.
+    **arrays : array_like
+        Arrays to store as members of a group.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If a group, a table, or nodes below the path exist, and `overwrite` is false.
+    MetadataError
+        If no array is given, or both one array and named ones.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, x=np.arange(3), y=np.ones(2))
+    >>> sorted(tegula.load(store))
+    ['x', 'y']
+    >>> tegula.save(store, np.zeros(5))
+    Traceback (most recent call last):
+    ...
+    tegula.errors.AlreadyExistsError: a group with the members x, y already exists at this path; pass overwrite=True ...
+    """
+    if (values is None) == (not arrays):
+        raise MetadataError("save takes one array, or arrays by name")
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
+    # check everything before an existing array is replaced
+    one = None if values is None else as_data(values)
+    several = {name: as_data(value) for name, value in arrays.items()}
+    with creating(target) as store:
+        if not overwrite:
+            _refuse_group(store, path)
+        if one is not None:
+            new_array_with(store, path, one, format=format, overwrite=True)
+        else:
+            if find_format(format).has_groups:
+                new_group(store, path, format=format, overwrite=True)
+            else:
+                clear_place(store, path)
+            for name, value in several.items():
+                new_array_with(store, f"{path}/{name}".lstrip("/"), value, format=format, overwrite=True)
+    if store is not target:
+        store.close()
+
+
+def _refuse_group(store: Store, path: str) -> None:
+    """Raise `AlreadyExistsError` if a group or table is at a path, or nodes are directly below it."""
+    try:
+        there = engine.read_metadata(store, path)
+    except (MetadataError, UnsupportedError):
+        there = None  # unreadable documents are replaced, like an array
+    if not isinstance(there, GroupMetadata):
+        there = engine.implicit_group(store, path, None)
+    if there is None:
+        return
+    prefix = f"{path}/" if path else ""
+    names = there.members or [child[len(prefix) : -1] for child in store.list_dir(prefix)[1]]
+    kind, parts = ("table", "columns") if there.members is not None else ("group", "members")
+    listed = f" with the {parts} {', '.join(names[:3])}{', …' if len(names) > 3 else ''}" if names else ""
+    raise AlreadyExistsError(
+        f"a {kind}{listed} already exists at this path; pass overwrite=True to delete all of it",
+        path=place(store, path),
+    )
+
+
+def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> Any:
+    """Read an array, or all arrays directly in a group or table by name, into memory.
+
+    Returns
+    -------
+    ndarray or dict of str to ndarray
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, np.arange(4))
+    >>> tegula.load(store)
+    array([0, 1, 2, 3])
+    """
+    node = open_node(target, path=path, allow_pickle=allow_pickle)
+    if isinstance(node, Array):
+        return np.asarray(node[...])
+    if isinstance(node, Table):
+        return node.read()
+    return {name: np.asarray(array[...]) for name, array in node.arrays()}

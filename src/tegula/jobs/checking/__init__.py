@@ -1,0 +1,1 @@
+"""Checks of stored nodes, and repairs."""

@@ -1,0 +1,278 @@
+"""Check of an array: every chunk is decoded and every other key classified, in one pass over a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from threading import Lock
+from typing import Final
+
+from tegula import engine
+from tegula.codecs import lacking
+from tegula.codecs.checksums import notices_changes
+from tegula.engine import StoredArray
+from tegula.engine.pool import for_each
+from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
+from tegula.formats import Format
+from tegula.jobs.checking.documents import Place, below, own_keys
+from tegula.jobs.checking.examination import Examination
+from tegula.jobs.checking.lengths import check_counts, check_directory
+from tegula.jobs.checking.names import foreign, is_system_file
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores.capabilities import blocked_by
+
+__all__ = ["check_arrays"]
+
+Coords = tuple[int, ...]
+_PARALLEL_BYTES: Final = 2**18
+_REPORTED: Final = 100  # missing chunks that are reported one by one
+_ATTEMPTS: Final = 20
+_KINDS: Final = {
+    "damaged": "damaged-chunk", "index": "damaged-index", "overlap": "overlapping-chunks", "excess": "trailing-bytes",
+    "rows": "leftover-rows", "unsupported": "unsupported", "unreadable": "unreadable",
+}  # fmt: skip
+
+
+class _Checked:
+    """An array under examination.
+
+    Attributes
+    ----------
+    metadata : ArrayMetadata
+        Its description as last read; other processes may change its shape during the check.
+    stored : StoredArray or None
+        The array for reading; ``None`` if its chunks can't be read.
+    seen, inside, beyond : int
+        Number of stored chunks in the grid, their bytes, and the bytes of chunks outside the grid.
+    sure : bool
+        Whether the chunks hold exactly the rows that the shape says.
+    """
+
+    def __init__(self, exam: Examination, place: Place, item: Format, metadata: ArrayMetadata) -> None:
+        self.exam = exam
+        self.place = place
+        self.item = item
+        self.metadata = metadata
+        self.stored = self._stored()
+        self.seen = self.inside = self.beyond = 0
+        self.sure = self.stored is not None
+        self._lock = Lock()
+
+    def _stored(self) -> StoredArray | None:
+        exam, path = self.exam, self.place.path
+        try:
+            stored = engine.stored_array(exam.store, path, self.metadata, allow_pickle=exam.allow_pickle)
+            self._find_unstated()
+            return stored
+        except (UnsupportedError, MetadataError) as error:
+            limit = isinstance(error, MetadataError) and error.field == "chunks" and "max_chunk_bytes" in error.message
+            kind = "unsupported" if limit or isinstance(error, UnsupportedError) else "metadata"
+            codec = "" if error.codec is None else f" (codec {error.codec!r})"
+            exam.find(kind, path, below(path, self.item.node_keys[0]), f"{error.message}{codec}")
+            return None
+
+    def _find_unstated(self) -> None:
+        """Report options of codecs that the document leaves out and other libraries require."""
+        metadata = self.metadata
+        found = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
+        if self.item.name != "zarr3":  # in other formats the data type has the byte order
+            found = [(codec, option) for codec, option in found if codec != "bytes"]
+        if found:
+            path, options = self.place.path, ", ".join(f"{option!r} of {codec}" for codec, option in found)
+            message = f"the document does not state {options}, without which other libraries refuse it"
+            self.exam.find("unstated-option", path, below(path, self.item.node_keys[0]), message)
+
+    def coords(self, name: str) -> Coords | None:
+        """Return the grid coordinates of the chunk with a key; ``None`` if it is not the key of a chunk."""
+        return self.metadata.keys.decode(name, self.metadata.ndim)
+
+    def contains(self, coords: Coords) -> bool:
+        """Return whether a chunk belongs to the grid."""
+        return all(number < count for number, count in zip(coords, self.metadata.grid.counts(self.metadata.shape)))
+
+    def check(self, coords: Coords, key: str) -> None:
+        """Check one chunk; findings count only if the documents are the same before and after."""
+        for attempt in range(_ATTEMPTS):
+            metadata = self.metadata
+            if not self.contains(coords):
+                if self._unchanged(metadata):
+                    self._outside(key)
+                    return
+                continue
+            if self.stored is None:
+                self._count(inside=self.exam.store.size(key) or 0)
+                return
+            verdict = engine.verify_chunk(self.stored, coords, key)
+            if verdict is None:
+                return  # deleted since it was listed
+            if verdict.faults and attempt == 0:
+                continue  # another process may be writing it; look again
+            if verdict.faults and not self._unchanged(metadata):
+                continue
+            self._count(inside=verdict.stored)
+            self.exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
+            if verdict.faults:
+                self.sure = False
+            for kind, message in verdict.faults:
+                self.exam.find(_KINDS[kind], self.place.path, key, message)
+            return
+
+    def _count(self, inside: int) -> None:
+        with self._lock:
+            self.seen += 1
+            self.inside += inside
+
+    def _outside(self, key: str) -> None:
+        size = self.exam.store.size(key)
+        if size is None:
+            return
+        with self._lock:
+            self.beyond += size
+            self.sure = False
+        dense = self.metadata.dense
+        message = "it lies behind the end of the array" if dense else f"no chunk of the shape {self.metadata.shape}"
+        self.exam.find("chunk-outside", self.place.path, key, message, severity="note" if dense else None)
+
+    def _unchanged(self, metadata: ArrayMetadata) -> bool:
+        """Read the documents again, adopt a changed shape, and return whether shape and grid are the same.
+
+        Raises
+        ------
+        NotFoundError
+            If the array was deleted or replaced, so that findings about it are void.
+        """
+        exam, path = self.exam, self.place.path
+        try:
+            now = engine.read_metadata(exam.store, path, self.item.name)
+        except TegulaError:
+            return True
+        if now is None or not isinstance(now, ArrayMetadata) or not now.has_chunks_of(metadata):
+            raise NotFoundError("the array was deleted or replaced during the check", path=path)
+        if now.shape == metadata.shape and now.grid == metadata.grid:
+            return True
+        with self._lock:
+            self.metadata = now
+            if self.stored is not None:
+                self.stored = replace(self.stored, metadata=now)
+        return False
+
+    def close(self) -> None:
+        """Find missing chunks and wrong counts, after all keys have been checked."""
+        exam, place = self.exam, self.place
+        if self.seen and self.stored is not None and not notices_changes(self.metadata.codecs):
+            exam.count(arrays_without_checksum=1)
+        with exam.listing(place.path, place.prefix):
+            self._unchanged(self.metadata)  # adopts a shape that was changed during the check
+        if self.metadata.dense:
+            total = self.metadata.grid.counts(self.metadata.shape)[0]
+            missing = self._find_missing(total) if self.seen < total else 0
+            check_directory(exam, place, self.metadata)
+            if not missing and self.metadata.documents:
+                check_counts(exam, place, self.item, self.metadata, (self.inside, self.beyond), self.sure)
+        elif self.stored is not None or self.metadata.shape:
+            exam.count(missing_chunks=max(0, _number(self.metadata) - self.seen))
+
+    def _find_missing(self, total: int) -> int:
+        """Look up every chunk of an array that must store all, and return the number of missing ones."""
+        exam, place = self.exam, self.place
+        ndim = self.metadata.ndim
+        missing = 0
+        for number in range(total):
+            key = place.prefix + self.metadata.keys.encode((number, *(0,) * (ndim - 1)))
+            if exam.store.exists(key):
+                continue
+            before = self.metadata
+            if not self._unchanged(before) and not self.contains((number,)):
+                break
+            if missing == _REPORTED:
+                rest = total - self.seen - missing
+                exam.find("missing-chunk", place.path, place.prefix, f"{rest} more chunks are missing")
+                break
+            missing += 1
+            cause = blocked_by(exam.store, key)
+            if cause:
+                exam.find("obstructed-chunk", place.path, key, cause)
+            else:
+                exam.find("missing-chunk", place.path, key, "the chunk is missing, so its rows can't be read")
+        return missing
+
+
+def _number(metadata: ArrayMetadata) -> int:
+    total = 1
+    for count in metadata.grid.counts(metadata.shape):
+        total *= count
+    return total
+
+
+def check_arrays(exam: Examination, place: Place) -> None:
+    """Check all keys below an array, which may be described by documents of several formats."""
+    checked = [
+        _Checked(exam, place, item, node) for item, node in place.nodes if isinstance(node, ArrayMetadata)
+    ]  # fmt: skip
+
+    # the size of the work, for the progress
+    main = checked[0]
+    total = main.metadata.data_type.itemsize
+    for size in main.metadata.shape:
+        total *= size
+    chunk = main.stored.chunk_nbytes if main.stored is not None else 0
+    done = 0
+
+    # one pass over the keys, in several threads where chunks are large
+    known, obstructed = own_keys(place), set[str]()
+
+    def keys() -> Iterator[tuple[_Checked, Coords, str]]:
+        """Yield the chunks to check; threads take them from here one by one, under a lock."""
+        nonlocal done
+        exam.report_progress(place.path, 0, total)
+        with exam.listing(place.path, place.prefix):
+            for key in exam.store.list_prefix(place.prefix):
+                name = key[len(place.prefix) :]
+                if name in known:
+                    continue
+                found = next(((one, at) for one in checked if (at := one.coords(name)) is not None), None)
+                if found is None:
+                    _report_key(exam, place, checked, key, obstructed)
+                else:
+                    yield (*found, key)
+                    done += chunk
+                    exam.report_progress(place.path, done, total)
+
+    def work(item: tuple[_Checked, Coords, str]) -> None:
+        one, coords, key = item
+        with exam.listing(place.path, key):
+            one.check(coords, key)
+
+    # check each chunk, then find the missing ones
+    try:
+        parallel = _number(main.metadata) * chunk >= _PARALLEL_BYTES or main.metadata.data_type.variable != ""
+        for_each(work, keys(), parallel)
+        for one in checked:
+            one.close()
+    except NotFoundError:
+        return  # deleted since it was listed
+    exam.report_progress(place.path, total, total)
+    exam.count(arrays=1)
+
+
+def _report_key(exam: Examination, place: Place, checked: list[_Checked], key: str, obstructed: set[str]) -> None:
+    """Report a key below an array that is neither a chunk nor a document."""
+    if is_system_file(key):
+        exam.add_system_files(key)
+        return
+    of_others = foreign(key)
+    if of_others is not None:
+        exam.find(of_others[0], place.path, key, of_others[1])
+        return
+    name = key[len(place.prefix) :]
+    parts = name.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        for one in checked:
+            coords = one.coords(above)
+            if coords is not None and one.contains(coords):
+                if above not in obstructed and len(obstructed) < _REPORTED:
+                    obstructed.add(above)
+                    exam.find("obstructed-chunk", place.path, place.prefix + above, f"{name!r} is in its place")
+                return
+    exam.find("stray-key", place.path, key, "it is neither a chunk of the array nor one of its documents")

@@ -1,0 +1,109 @@
+"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs faults that it can without loss."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tegula.arrays.array import Array
+from tegula.errors import MetadataError, NotFoundError, ReadOnlyError
+from tegula.hierarchy.group import Group
+from tegula.jobs.checking.examination import Examination, Progress
+from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
+from tegula.jobs.checking.walking import examine
+from tegula.stores import Store
+from tegula.tables.table import Table
+from tegula.targets.paths import clean, local_path
+from tegula.targets.stores import store_of
+
+__all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
+
+
+def check(
+    source: Any,
+    *,
+    path: str = "",
+    repair: bool = False,
+    dry_run: bool = False,
+    max_findings: int = 10_000,
+    progress: Progress | None = None,
+    announce: Callable[[Finding], None] | None = None,
+    allow_pickle: bool = False,
+) -> CheckReport:
+    """Check an array, or a group or table with all its members, for damaged, missing and stray data.
+
+    Every document is parsed and every stored chunk decoded; one fault does not hide another. Nothing is changed unless
+    `repair` is true: each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
+    the open groups, and the findings that are kept.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node, or where it is stored.
+    path : str
+        Path below it.
+    repair : bool
+        Repair faults that can be repaired without loss: remove temporary files of dead writers, rewrite consolidated
+        metadata and wrong counts, and cut off rows that were not written to all columns of a table.
+    dry_run : bool
+        Repair nothing, even if `repair` is true; the attribute `repair` of each finding says what would be done.
+    max_findings : int
+        Number of findings to keep; all are counted.
+    progress : callable, optional
+        Called with the path of an array, the bytes done, and its bytes in all.
+    announce : callable, optional
+        Called with a finding before it is repaired.
+    allow_pickle : bool
+        Allow unpickling of chunks, which can run any code.
+
+    Returns
+    -------
+    CheckReport
+
+    Raises
+    ------
+    NotFoundError
+        If no node is found.
+    ReadOnlyError
+        If `repair` is true and the store, or the node, is read-only.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> g = tegula.create_group(store)
+    >>> a = g.create_array("a", shape=4, dtype="u1")
+    >>> g.consolidate()
+    >>> a.attrs["unit"] = "m"
+    >>> print(tegula.check(store, repair=True))
+    memory:...: 1 group, 1 array, 0 chunks: nothing wrong, 1 repaired
+    repaired: consolidated-differs: zarr.json: the copy of 'a' differs from the document
+    """
+    if type(max_findings) is not int or max_findings < 0:
+        raise MetadataError(f"{max_findings!r:.80} is not a number of findings", field="max_findings")
+    start = time.perf_counter()
+    writes = repair and not dry_run
+    store, path = _place(source, clean(path), writes)
+    try:
+        if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
+            raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
+        exam = Examination(store, path, max_findings, progress, allow_pickle)
+        examine(exam)
+        if writes:
+            exam.repair(announce)
+    finally:
+        if store is not source and not isinstance(source, (Array, Group, Table)):
+            store.close()
+    exam.report.seconds = time.perf_counter() - start
+    return exam.report
+
+
+def _place(source: Any, path: str, writes: bool) -> tuple[Store, str]:
+    if isinstance(source, (Array, Group, Table)):
+        return source.store, f"{source.path}/{path}".strip("/")
+    local = local_path(source)
+    if local is not None and not os.path.lexists(local):
+        raise NotFoundError("there is no array or group", path=local)
+    return store_of(source, read_only=not writes), path

@@ -1,0 +1,43 @@
+"""Names of files that other libraries and systems leave among the keys."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["foreign", "is_system_file"]
+
+_TEMPORARY = {
+    re.compile(r"\.[0-9a-f]{32}\.partial\Z"): "zarr-python",
+    re.compile(r"#[0-9]+\Z"): "the library object_store",
+}
+_LOCK = re.compile(r"\.__lock\Z")
+_SYSTEM = re.compile(r"(?:\A|/)(?:\._[^/]*|\.DS_Store)\Z").search
+
+
+def is_system_file(key: str) -> bool:
+    """Return whether a key is a system file that macOS creates.
+
+    Examples
+    --------
+    >>> is_system_file("a/.DS_Store"), is_system_file("__MACOSX/a/._zarr.json"), is_system_file("a/.zarray")
+    (True, True, False)
+    """
+    return _SYSTEM(key) is not None
+
+
+def foreign(key: str) -> tuple[str, str] | None:
+    """Return kind and message of a finding if a key is a temporary file or a lock of another library.
+
+    Examples
+    --------
+    >>> foreign("c/0/1.0123456789abcdef0123456789abcdef.partial")
+    ('foreign-temporary', 'a writer of zarr-python was interrupted, or is at work')
+    >>> foreign("0.0.__lock"), foreign("c/0/1")
+    (('foreign-lock', 'a writer of TensorStore was interrupted, or is at work'), None)
+    """
+    for pattern, writer in _TEMPORARY.items():
+        if pattern.search(key):
+            return "foreign-temporary", f"a writer of {writer} was interrupted, or is at work"
+    if _LOCK.search(key):
+        return "foreign-lock", "a writer of TensorStore was interrupted, or is at work"
+    return None

@@ -1,0 +1,1 @@
+"""Comparison of the elements and metadata of nodes."""

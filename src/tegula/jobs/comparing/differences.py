@@ -1,0 +1,323 @@
+"""Differences of two arrays of one shape, found box by box; the results of boxes merge.
+
+Chunks stored as the same bytes, under codecs that decode alike, are equal without being decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import isnan, prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array
+from tegula.codecs.equivalence import decode_alike
+from tegula.engine.copying import part_of
+from tegula.engine.visiting import cells
+from tegula.jobs.units import Box, block_grid, blocks_of, in_order, is_mostly_absent
+from tegula.metadata.data_types import DataType
+
+__all__ = [
+    "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values",
+    "units",
+]  # fmt: skip
+
+_TRIES: Final = 4  # chunks with different bytes after which the rest of a box is decoded at once
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """The number of elements that differ in a part of two arrays, and the first of them.
+
+    Parameters
+    ----------
+    count : int
+        Number of elements that differ.
+    index : tuple of int or None
+        Index of the first in C order; ``None`` if all are equal.
+    one, other : object
+        The two values there.
+    skipped : int
+        Chunks stored as the same bytes, which were not decoded.
+    """
+
+    count: int = 0
+    index: tuple[int, ...] | None = None
+    one: Any = None
+    other: Any = None
+    skipped: int = 0
+
+    def merge(self, other: Differing) -> Differing:
+        """Return the result for both parts together.
+
+        Examples
+        --------
+        >>> Differing(2, (4, 0), 1, 2).merge(Differing(1, (3, 9), 5, 6))
+        Differing(count=3, index=(3, 9), one=5, other=6, skipped=0)
+        """
+        first = self
+        if self.index is None or (other.index is not None and other.index < self.index):
+            first = other
+        return replace(first, count=self.count + other.count, skipped=self.skipped + other.skipped)
+
+
+# --- units
+
+
+@dataclass(slots=True)
+class Gap:
+    """The elements that `units` leaves out, since neither array stores their chunks.
+
+    Parameters
+    ----------
+    number : int
+        Their number.
+    index : tuple of int or None
+        The first of them.
+    """
+
+    number: int = 0
+    index: tuple[int, ...] | None = None
+
+
+def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
+    """Yield the boxes of two arrays of one shape: all, or where few chunks are stored, the boxes with stored chunks.
+
+    Parameters
+    ----------
+    one, other : Array
+        The arrays.
+    gap : Gap
+        Receives the elements that are left out, after all boxes have been yielded.
+    """
+    grid = block_grid(one, other)
+    counts = grid.counts(other.shape)
+    every = cells([(0, count) for count in counts])
+    number = prod(counts)
+    if not (other.ndim and is_mostly_absent(one, number) and is_mostly_absent(other, number)):
+        yield from (grid.region(coords, other.shape) for coords in every)
+        return
+
+    def found() -> Iterator[tuple[int, ...]]:
+        for array in (one, other):
+            yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
+
+    left = other.size
+    skipped: tuple[int, ...] | None = None
+    for coords in in_order(found):
+        if skipped is None:
+            expected = next(every)
+            skipped = expected if expected != coords else None
+        box = grid.region(coords, other.shape)
+        left -= prod(part.stop - part.start for part in box)
+        yield box
+    if left:
+        skipped = next(every) if skipped is None else skipped
+        gap.number, gap.index = left, tuple(part.start for part in grid.region(skipped, other.shape))
+
+
+def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool) -> Differing:
+    """Compare a box of two arrays.
+
+    Parameters
+    ----------
+    one, other : Array
+        The arrays, of one shape and comparable types.
+    box : tuple of slice
+        Whole chunks of both, if they are `alike`.
+    exact : bool
+        Whether to compare the bits.
+    alike : bool
+        Whether chunks of equal bytes have equal values; see `decodes_alike`.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"a": [1, 2, 3], "b": [1, 5, 4]})
+    >>> compare_box(t["a"], t["b"], (slice(0, 3),), exact=False, alike=False)
+    Differing(count=2, index=(1,), one=2, other=5, skipped=0)
+    """
+    if not alike:
+        return _decoded(one, other, box, exact)
+    found = Differing()
+    grid = one.metadata.grid
+    inside = [
+        (int(axis.locate(part.start)), int(axis.locate(part.stop - 1)) + 1) if part.stop > part.start else (0, 0)
+        for axis, part in zip(grid.axes, box)
+    ]
+    for number, coords in enumerate(cells(inside)):
+        keys = one._stored.key(coords), other._stored.key(coords)
+        old, new = (array.store.get(key) if key else None for array, key in zip((one, other), keys))
+        if old is not None and old == new:
+            found = found.merge(Differing(skipped=1))
+        elif old is not None or new is not None or one.metadata.dense or not all(keys):
+            if number == _TRIES and not found.skipped:
+                return _decoded(one, other, box, exact)
+            found = found.merge(_decoded(one, other, part_of(one._stored, coords), exact))
+    return found
+
+
+def compare_fills(one: Array, other: Array, gap: Gap, *, exact: bool) -> Differing:
+    """Compare the elements of absent chunks."""
+    if not gap.number or bool(_equal_fills(one, other, exact)):
+        return Differing()
+    return Differing(gap.number, gap.index, _item(one._stored.fill), _item(other._stored.fill))
+
+
+def _equal_fills(one: Array, other: Array, exact: bool) -> bool:
+    types = one.metadata.data_type, other.metadata.data_type
+    return bool(equal_values(one._stored.fill.reshape(1), other._stored.fill.reshape(1), types, exact)[0])
+
+
+def _decoded(one: Array, other: Array, box: Box, exact: bool) -> Differing:
+    old, new = np.asarray(one[box]), np.asarray(other[box])
+    same = equal_values(old, new, (one.metadata.data_type, other.metadata.data_type), exact)
+    count = same.size - int(np.count_nonzero(same))
+    if not count:
+        return Differing()
+    place = np.unravel_index(int(np.argmin(same)), same.shape)
+    inner = tuple(int(index) for index in place)
+    index = tuple(part.start + index for part, index in zip(box, inner))
+    return Differing(count, index, _item(old[inner]), _item(new[inner]))
+
+
+def _item(value: Any) -> Any:
+    """Return a value as an object of Python; times and structures stay those of NumPy."""
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind in "MmV":
+        return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    return array.item()
+
+
+def decodes_alike(one: Array, other: Array) -> bool:
+    """Return whether chunks of two arrays with equal bytes have equal values.
+
+    That includes absent chunks, so the fill values must be equal, too.
+    """
+    old, new = one.metadata, other.metadata
+    if old.shape != new.shape or old.grid != new.grid or old.dense != new.dense:
+        return False
+    if not (old.dense or _equal_fills(one, other, exact=True)):
+        return False
+    if old.codecs == new.codecs:
+        return old.data_type == new.data_type
+    return decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
+
+
+# --- values
+
+
+def are_comparable(one: DataType, other: DataType) -> bool:
+    """Return whether values of two types can be equal.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> are_comparable(as_data_type("i4"), as_data_type("f8")), are_comparable(as_data_type("i4"), as_data_type("U4"))
+    (True, False)
+    """
+    if one.numpy.names is not None or other.numpy.names is not None:
+        return one.numpy.newbyteorder("=") == other.numpy.newbyteorder("=")
+    first, second = _kind(one), _kind(other)
+    return first == second and (first != "void" or one.numpy.itemsize == other.numpy.itemsize)
+
+
+def _kind(data_type: DataType) -> str:
+    dtype = data_type.numpy
+    if dtype.kind == "O":
+        return {"string": "text", "bytes": "bytes"}.get(data_type.variable, "object")
+    if dtype.kind == "V":
+        return "void" if issubclass(dtype.type, np.void) else "number"
+    return {"U": "text", "S": "bytes", "M": "time", "m": "duration"}.get(dtype.kind, "number")
+
+
+def equal_values(
+    one: npt.NDArray[Any], other: npt.NDArray[Any], types: tuple[DataType, DataType], exact: bool
+) -> npt.NDArray[np.bool_]:
+    """Return for each pair of elements whether they are equal.
+
+    NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0; structures are equal if all their fields are. With `exact` the
+    bits of elements of one type must be the same, in any byte order.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> old, new = np.array([np.nan, 0.0, 1.0]), np.array([np.nan, -0.0, 2.0])
+    >>> types = as_data_type("f8"), as_data_type("f8")
+    >>> equal_values(old, new, types, False).tolist(), equal_values(old, new, types, True).tolist()
+    ([True, True, False], [True, False, False])
+    """
+    one, other = (values.astype(values.dtype.newbyteorder("="), copy=False) for values in (one, other))
+    if one.dtype.hasobject or other.dtype.hasobject:
+        text = _kind(types[0]) == "text"
+        pairs = zip(one.ravel().tolist(), other.ravel().tolist())
+        same = (equal_json(_text(a), _text(b)) if text else _equal_objects(a, b, exact) for a, b in pairs)
+        return np.fromiter(same, bool, one.size).reshape(one.shape)
+    if one.dtype == other.dtype and (exact or (issubclass(one.dtype.type, np.void) and one.dtype.names is None)):
+        return _equal_bits(one, other)
+    if one.dtype.names is not None:
+        same_fields = [equal_values(one[name], other[name], types, exact) for name in one.dtype.names]
+        own = [part.reshape(*one.shape, -1).all(axis=-1) for part in same_fields]  # a field may be a subarray
+        return np.logical_and.reduce(own) if own else np.ones(one.shape, bool)
+    return _equal_numbers(one, other)
+
+
+def _equal_numbers(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    one, other = (values.astype("f8") if values.dtype.kind == "V" else values for values in (one, other))
+    if "c" in (one.dtype.kind, other.dtype.kind):
+        return _equal_numbers(one.real, other.real) & _equal_numbers(one.imag, other.imag)
+    same: npt.NDArray[np.bool_] = np.asarray(one == other)
+    if one.dtype.kind in "Mm":
+        same |= np.isnat(one) & np.isnat(other)
+    elif one.dtype.kind == "f" and other.dtype.kind == "f":
+        same |= np.isnan(one) & np.isnan(other)
+    return same
+
+
+def _equal_bits(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    size = one.dtype.itemsize
+    if not size:
+        return np.ones(one.shape, bool)
+    unit = f"u{size}" if size in (1, 2, 4, 8) else "u1"
+    old, new = (np.ascontiguousarray(values).reshape(-1).view(unit).reshape(*one.shape, -1) for values in (one, other))
+    same: npt.NDArray[np.bool_] = (old == new).all(axis=-1)
+    return same
+
+
+def _text(value: Any) -> Any:
+    """Return a string as text: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
+    return "" if value is None or (isinstance(value, (int, float)) and value == 0) else value
+
+
+def _equal_objects(one: Any, other: Any, exact: bool) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        if one.shape != other.shape or (exact and one.dtype != other.dtype):
+            return False
+        types = DataType(one.dtype), DataType(other.dtype)
+        return are_comparable(*types) and bool(equal_values(one, other, types, exact).all())
+    return equal_json(one, other)
+
+
+def equal_json(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are equal, at any depth; NaN equals NaN.
+
+    Examples
+    --------
+    >>> equal_json({"a": [1, float("nan")]}, {"a": [1.0, float("nan")]}), equal_json([1], [True])
+    (True, False)
+    """
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, float) and isinstance(other, float) and isnan(one) and isnan(other):
+        return True
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(equal_json, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal_json(value, other[name]) for name, value in one.items())
+    try:
+        return bool(one == other)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""Conversion between formats, chunks and codecs."""

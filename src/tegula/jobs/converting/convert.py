@@ -1,0 +1,188 @@
+"""`tegula.convert`: arrays, tables and hierarchies converted between formats, chunk shapes and codecs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from typing import Any, Literal
+
+from tegula.arrays.array import Array
+from tegula.engine.creating import check_path, check_reserved
+from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
+from tegula.formats import find_format
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open as open_any
+from tegula.jobs.converting.job import Job
+from tegula.jobs.converting.report import ConvertedArray, ConvertReport
+from tegula.jobs.converting.rules import rules_of
+from tegula.jobs.converting.targets import Options, Progress
+from tegula.stores import MemoryStore, Store
+from tegula.tables.table import Table
+from tegula.targets.paths import clean, refuse_overlap
+from tegula.targets.stores import creating, store_of
+from tegula.targets.suffixes import new_format
+
+__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
+
+
+def convert(
+    source: Any,
+    target: Any,
+    *,
+    format: str | None = None,
+    chunks: Any = None,
+    shards: Any = None,
+    codecs: Any = None,
+    checksum: bool = False,
+    select: Any = None,
+    path: str = "",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    verify: bool = False,
+    progress: Progress | None = None,
+    allow_pickle: bool = False,
+    consolidated: bool | Literal["auto"] = "auto",
+) -> ConvertReport:
+    """Copy an array, or a group or table with all its members, into another format.
+
+    Values, attributes, fill values and dimension names are kept, and so are codecs that the target's format has. Others
+    are replaced by its usual codecs, and a note in the report says so. Memory is bounded by a few blocks of 64 MiB, or
+    of one chunk if that is larger.
+
+    Data written by xarray (arrays with dimension names) read the same with xarray afterwards. The names are stored
+    where readers of the target's format look for them: in the attribute ``_ARRAY_DIMENSIONS``, or ``dimension_names``
+    in Zarr v3. So is the value that marks missing data: the fill value in Zarr v2, the attribute ``_FillValue`` in v3.
+    Where that changes the fill value, chunks that the source does not store are written.
+
+    Where chunks and codecs stay the same, the compressed chunks are copied as they are, which is many times faster:
+    between Zarr v1, v2, v3 and bcolz if the codec is Blosc, between Zarr v2 and v3 with most codecs.
+
+    A bcolz table becomes a group with an array for each column, and an attribute ``column-order`` with their names in
+    order. Such a group becomes a bcolz table.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node to convert, or where it is stored.
+    target : str, path, mapping or Store
+        Where to convert it to; must not be the source or lie within it.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
+        Format of the target; by default the one that the suffix of `target` or `path` implies, else Zarr v3.
+    chunks, shards, codecs : optional
+        As for `tegula.create_array`; by default those of the source. In a hierarchy a shape is for the arrays of as
+        many dimensions. A mapping gives them by dimension, ``{"time": 24, "lat": 45}``, or by array,
+        ``{"tas": (24, 45, 90), "model/*": "auto"}`` (codecs by array only). See Notes.
+    checksum : bool
+        Store a checksum with each chunk, as for `tegula.create_array`; chunks are not compressed anew for that.
+    select : selection, optional
+        Ints and slices: the part of an array to convert.
+    path : str
+        Path in the target's store.
+    overwrite : bool
+        Delete an existing node at the target.
+    dry_run : bool
+        Report what would be done, and write nothing.
+    verify : bool
+        Read everything back and compare it with the source, bit by bit.
+    progress : callable, optional
+        Called with the path of an array, the bytes converted, and its bytes in all.
+    allow_pickle : bool
+        Allow unpickling the source, and pickling objects where the format has no other codec for them.
+    consolidated : {"auto", True, False}
+        ``"auto"`` writes consolidated metadata to the groups that have them in the source, ``True`` also to the topmost
+        group, ``False`` to none.
+
+    Returns
+    -------
+    ConvertReport
+
+    Raises
+    ------
+    UnsupportedError
+        If the target's format can't hold the array. Such arrays of a hierarchy are left out and reported.
+    MetadataError
+        If the target is the source, the format contradicts the suffix, an argument is not valid, a rule matches no
+        array, or shards are not multiples of the chunks.
+    NotFoundError, AlreadyExistsError
+        If the source does not exist, or the target does and `overwrite` is false.
+
+    Notes
+    -----
+    In a mapping one integer is a rule for a dimension, if there is one of that name, as in xarray: arrays that have it
+    get chunks (shards) of that length along it (-1: of the whole axis), and keep what they have along others. Anything
+    else is a rule for arrays: those of that name at any level, or the one at a path from the top, which contains ``/``;
+    both may have the wildcards ``*``, ``?`` and ``[…]`` for parts of one name. So ``{"/time": 24}`` or
+    ``{"time": (24,)}`` is about the array ``time`` and not about the dimension.
+
+    ``None`` leaves an array as it is, ``False`` stands for no shards, no codecs, or one chunk. Of several rules for one
+    array a path counts before a name, a name before a pattern, and of equals the last; rules for dimensions count for
+    those arrays that no other rule names. ``{"id": …}`` and ``{"name": …}`` with a text are one codec, not rules.
+
+    An array that does not fit (another number of dimensions) stays as it is, and a note in the report says so.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> old, new = tegula.MemoryStore(), tegula.MemoryStore()
+    >>> tegula.save(old, x=np.arange(6).reshape(2, 3), format="zarr2")
+    >>> report = tegula.convert(old, new, format="zarr3")
+    >>> tegula.open(new)["x"][:]
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    >>> report = tegula.convert(old, tegula.MemoryStore(), chunks={"x": (2, 2)}, codecs={"x": "zstd"}, dry_run=True)
+    >>> report.arrays[0].chunks
+    (2, 2)
+    """
+    # the target's format and path
+    start = time.perf_counter()
+    path = clean(path)
+    format = new_format(target, path, format, "zarr3")
+    item = find_format(format)
+    if not item.writable:
+        raise UnsupportedError(f"{format} can be read, but not written", field="format")
+    check_path(path, item)
+    check_reserved(path, item)
+
+    # the source, and the rules for it
+    node = source if isinstance(source, (Array, Group, Table)) else open_any(source, allow_pickle=allow_pickle)
+    if consolidated not in ("auto", True, False):
+        raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
+    if consolidated is True and item.consolidate is None:
+        raise UnsupportedError(f"{format} has no consolidated metadata")
+    if consolidated is True and isinstance(node, Array):
+        raise MetadataError("only groups have consolidated metadata, and the source is an array")
+    single = isinstance(node, Array)
+    wanted = {
+        "chunks": rules_of("chunks", chunks, single),
+        "shards": rules_of("shards", shards, single),
+        "codecs": rules_of("codecs", codecs, single),
+    }
+    if item.name != "zarr3" and any(wanted["shards"].values):
+        raise UnsupportedError(f"{item.name} has no shards", field="shards")
+
+    # the conversion
+    with nullcontext(_for_reading(target)) if dry_run else creating(target) as store:
+        refuse_overlap(node.store, node.path, store, path)
+        options = Options(
+            item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
+            progress=progress, consolidated=consolidated,
+        )  # fmt: skip
+        job = Job(store, path, options, ConvertReport(format, dry_run))
+        if isinstance(node, Array):
+            job.one(node, select)
+        elif select is not None:
+            raise SelectionError("a selection is for one array, not for a group")
+        else:
+            job.hierarchy(node)
+    if store is not target:
+        store.close()
+    job.report.seconds = time.perf_counter() - start
+    return job.report
+
+
+def _for_reading(target: Any) -> Store:
+    """Return the target's store for reading: opening an archive for writing would create it."""
+    try:
+        return store_of(target, read_only=True)
+    except NotFoundError:
+        return MemoryStore()

@@ -1,0 +1,357 @@
+"""A conversion: walks a hierarchy and converts its arrays and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.creation import completing, new_array_of, new_group
+from tegula.engine import can_copy_chunks, copy_chunks
+from tegula.engine.creating import create_node
+from tegula.engine.deleting import delete_node
+from tegula.errors import CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
+from tegula.hierarchy.group import Group, open_node
+from tegula.jobs.converting.report import ConvertedArray, ConvertReport
+from tegula.jobs.converting.rewriting import check_amount, rewrite, same_values
+from tegula.jobs.converting.rules import Rules, match_rules
+from tegula.jobs.converting.targets import (
+    Axis,
+    Options,
+    Target,
+    keeps_codecs,
+    selected_axes,
+    target_metadata,
+)
+from tegula.metadata.nodes import GroupMetadata, inner_codecs
+from tegula.stores import Store
+from tegula.tables.columns import ORDER, column_names, with_names
+from tegula.tables.table import Table
+
+__all__ = ["Job"]
+
+_REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
+_NAMED: Final = 5  # arrays that a note on many of them names
+
+
+class Job:
+    """A conversion under way: its target, options and report.
+
+    Parameters
+    ----------
+    store, path : Store, str
+        The target.
+    options : Options
+        The arguments of the conversion.
+    report : ConvertReport
+        Receives the results.
+    """
+
+    def __init__(self, store: Store, path: str, options: Options, report: ConvertReport) -> None:
+        self._store = store
+        self._path = path
+        self._options = options
+        self._root: Group | None = None
+        self._named: dict[str, bool] = {}
+        self._to_consolidate: list[str] = []
+        self.report = report
+        self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
+        self._made: set[str] = set()  # groups, by their path below the target
+
+    def hierarchy(self, root: Group | Table) -> None:
+        """Convert a group or table with all its members; report members that can't be converted."""
+        self._root = root if isinstance(root, Group) else None
+        self._check_rules(root)
+        self._nodes(root)
+        for rules, names, count in self._misfits.values():
+            self.report.notes.setdefault("", []).append(rules.misfit(count, names))
+        if not self._options.dry_run:
+            for name in reversed(self._to_consolidate):
+                found = open_node(self._store, self._place(name), self._options.item.name, read_only=False)
+                if isinstance(found, Group):
+                    found.consolidate()
+
+    def one(self, source: Array, select: Any) -> None:
+        """Convert a single array."""
+        options = self._options
+        match_rules([options.chunks, options.shards, options.codecs], [(_label(source, ""), source)])
+        self.report.arrays.append(self.array(source, "", select))
+
+    def _check_rules(self, root: Group | Table) -> None:
+        """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
+        options = self._options
+        match_rules([options.chunks, options.shards, options.codecs], _arrays_of(root))
+        if not any(isinstance(value, (int, tuple)) and value is not True for value in options.shards.values if value):
+            return  # automatic ones are multiples of any chunks
+        for name, source in _arrays_of(root):
+            try:
+                self._planned(source, selected_axes(None, source.shape), name)
+            except TegulaError as error:
+                if isinstance(error, MetadataError) and error.field == "shards":
+                    raise error.within(path=name) from None
+                # others are reported when this array is converted
+
+    def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
+        return target_metadata(source, axes, self._options, self._names(source, name), _label(source, name))
+
+    def _nodes(self, root: Group | Table) -> None:
+        tables: dict[str, Mapping[str, Array]] = {}
+        self._container(root, "", tables)
+        if isinstance(root, Table):
+            return
+        for name, node in root.walk(self.report.failed, implicit=True):
+            table = next((path for path in tables if not path or name.startswith(f"{path}/")), None)
+            if table is not None:
+                if name[len(table) :].strip("/") not in tables[table]:
+                    self.report.failed[name] = "a table can't have members other than its columns"
+                continue
+            if isinstance(node, Array):
+                self._attempt(node, name)
+                continue
+            try:
+                self._container(node, name, tables)
+            except _REPORTED as error:
+                self.report.failed[name] = str(error)
+
+    def _attempt(self, source: Array, name: str, select: Any = None, *notes: str) -> bool:
+        """Convert one array of several; report a failure, and return whether it succeeded."""
+        try:
+            self.report.arrays.append(self.array(source, name, select, *notes))
+        except (*_REPORTED, StoreError) as error:
+            if isinstance(error, StoreError) and error.path != source._place:
+                raise  # the target can't be written
+            self.report.failed[name] = str(error)
+            return False
+        return True
+
+    def array(self, source: Array, name: str, select: Any = None, *notes: str) -> ConvertedArray:
+        """Convert one array; `name` is its path below the source."""
+        options, store, path = self._options, self._store, self._place(name)
+        axes = selected_axes(select, source.shape)
+        planned = self._planned(source, axes, name)
+        for rules in planned.misfits:
+            _, some, count = self._misfits.get(rules.field, (rules, [], 0))
+            self._misfits[rules.field] = (rules, [*some, name] if len(some) < _NAMED else some, count + 1)
+        metadata, notes = planned.metadata, (*notes, *planned.notes, *self._reserved(name))
+        allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
+        if planned.complete:
+            allowed["write_empty"] = True
+        draft = Array(engine.stored_array(store, path, metadata, **allowed), path, read_only=True)
+        check_amount(source, draft)
+        if options.dry_run:
+            before = source.nbytes_stored()
+            return _entry(draft, name, before=before, notes=notes)
+        allowed |= {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
+        target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
+        try:
+            with completing(target):
+                copied, stored, before, after = self._move(source, axes, target, name, planned.recoded)
+        except BaseException:  # Ctrl-C, too
+            delete_node(store, path)  # a half-written array would look complete
+            raise
+        verified = same_values(source, axes, target, metadata.attributes) if options.verify else None
+        sizes = {"before": before, "after": after, "copied": copied, "stored": stored}
+        return _entry(target, name, notes=notes, verified=verified, **sizes)
+
+    def _reserved(self, name: str) -> list[str]:
+        """Return a note if a name is kept that the target's format reserves."""
+        item, last = self._options.item, name.rpartition("/")[2]
+        prefix = item.reserved_prefix
+        if not prefix or not last.startswith(prefix):
+            return []
+        return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
+
+    def _names(self, source: Array, name: str) -> tuple[str | None, ...] | None:
+        """Return the dimension names of an array; of a 0-d array an empty tuple, if the arrays beside it have names.
+
+        Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
+        """
+        names = source.dimension_names
+        if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
+            return ()
+        return names
+
+    def _has_names(self, root: Group, name: str) -> bool:
+        """Return whether the arrays beside a node have dimension names; without any, those of the groups above."""
+        parent = name.rpartition("/")[0]
+        if parent not in self._named:
+            lost: dict[str, str] = {}
+            group = root[parent] if parent else root
+            arrays = (node for _, node in group.members(lost) if isinstance(node, Array) and node.ndim)
+            first = next(arrays, None)
+            if first is None:
+                self._named[parent] = bool(parent) and self._has_names(root, parent)
+            else:
+                self._named[parent] = first.dimension_names is not None or any(node.dimension_names for node in arrays)
+        return self._named[parent]
+
+    def _place(self, name: str) -> str:
+        return f"{self._path}/{name}".strip("/")
+
+    def _has_parent(self, name: str) -> bool:
+        """Return whether this conversion has created the parent group of a node."""
+        return bool(name) and name.rpartition("/")[0] in self._made
+
+    def _move(
+        self, source: Array, axes: list[Axis | int], target: Array, name: str, recoded: bool
+    ) -> tuple[int, int, int, int]:
+        """Copy the values.
+
+        Returns
+        -------
+        tuple of int
+            Chunks copied without decoding, chunks that the target stores, and stored bytes of source and target.
+        """
+        old, new = source._stored, target._stored
+        done = copied = stored = before = after = 0
+        whole = axes == [(0, 1, size) for size in source.shape]
+        kept = not recoded or keeps_codecs(source, target.metadata, self._options.item)
+        if not (whole and kept and can_copy_chunks(old, new)):
+            for nbytes in rewrite(source, axes, target):
+                done += nbytes
+                self._report_progress(name, done, target)
+            if done < target.nbytes:  # blocks without stored chunks
+                self._report_progress(name, target.nbytes, target)
+            stored, after = new.amount_stored()
+            return 0, stored, source.nbytes_stored(), after
+        for moved in copy_chunks(old, new):
+            done, copied = done + moved.nbytes, copied + moved.copied
+            stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
+            self._report_progress(name, done, target)
+        return copied, stored, before, after
+
+    def _report_progress(self, name: str, done: int, target: Array) -> None:
+        if self._options.progress is not None:
+            self._options.progress(name, done, target.nbytes)
+
+    # --- groups and tables
+
+    def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:
+        columns = self._columns(node, name)
+        attributes = node.attrs.asdict()
+        if columns is not None:
+            tables[name] = columns
+            attributes.pop(ORDER, None)
+        metadata = self._new_container(name, attributes, columns is not None)
+        self.report.groups.append(name)
+        if metadata is not None and self._options.item.has_groups:
+            self._made.add(name)
+        notes = [*self._reserved(name), *self._consolidated(node, name)]
+        if notes:
+            self.report.notes[name] = notes
+        if not name:  # members are new, unless the format has no groups
+            options = self._options
+            self._options = replace(options, overwrite=options.overwrite and not options.item.has_groups)
+        if columns is not None:
+            names = self._fill_table(name, columns)
+            if metadata is None:
+                return
+            if columns and not names and not self._options.item.has_groups:
+                delete_node(self._store, self._place(name))  # bcolz can't open a table without columns
+                self.report.groups.remove(name)
+            else:
+                engine.update_documents(self._store, self._place(name), metadata, lambda new: with_names(new, names))
+
+    def _consolidated(self, node: Group | Table, name: str) -> list[str]:
+        """Remember a group that gets consolidated metadata; return a note if those of the source are lost."""
+        wanted = self._options.consolidated
+        has = isinstance(node, Group) and node._is_consolidated()
+        if has and wanted is False:
+            return ["the consolidated metadata are left out"]
+        if has and self._options.item.consolidate is None:
+            return [f"the consolidated metadata are left out, since {self._options.item.name} has none"]
+        if has or (wanted is True and not name):
+            self._to_consolidate.append(name)
+        return []
+
+    def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
+        item, path, overwrite = self._options.item, self._place(name), self._options.overwrite
+        if not item.has_groups and not (table and item.has_tables):
+            if attributes:
+                self.report.failed[name] = f"{item.name} has no groups, so the attributes of one can't be stored"
+            return None
+        if self._options.dry_run:
+            return None
+        if item.has_groups:
+            options = {"overwrite": overwrite, "reserved": True, "has_parent": self._has_parent(name)}
+            return new_group(self._store, path, attributes=attributes, format=item.name, **options)
+        metadata = GroupMetadata(attributes=attributes, format=item.name, members=())
+        create_node(self._store, path, item, metadata, overwrite, reserved=True)
+        return metadata
+
+    def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:
+        """Return the columns of a table, or of a group that becomes one; ``None`` for other groups."""
+        if isinstance(node, Table):
+            found = ((column, self._column(node, name, column)) for column in node.names)
+            return {column: array for column, array in found if array is not None}
+        if not self._options.item.has_tables or ORDER not in node.attrs:
+            return None
+        try:
+            names = column_names(node.metadata) or ()
+            columns = {column: node[column] for column in names}
+        except TegulaError:
+            return None
+        if not all(isinstance(column, Array) and column.ndim for column in columns.values()):
+            return None
+        return columns if len({len(column) for column in columns.values()}) == 1 else None
+
+    def _column(self, table: Table, name: str, column: str) -> Array | None:
+        try:
+            found: Array = table[column]
+        except TegulaError as error:
+            self.report.failed[f"{name}/{column}".lstrip("/")] = str(error)
+            return None
+        return found
+
+    def _fill_table(self, name: str, columns: Mapping[str, Array]) -> list[str]:
+        """Convert the columns up to the shortest length, and return the names of the converted ones."""
+        item = self._options.item
+        rows = min((column.shape[0] for column in columns.values()), default=0)
+        kept = item.has_groups or item.has_tables
+        notes = [] if kept else ["the format can't store the order of the columns"]
+        done = []
+        for column, source in columns.items():
+            path = f"{name}/{column}".lstrip("/")
+            longer = source.shape[0] > rows
+            cut = [f"cut to the {rows} rows of the shortest column"] if longer else []
+            if self._attempt(source, path, slice(rows) if longer else None, *notes, *cut):
+                done.append(column)
+                notes = []
+        return done
+
+
+def _entry(
+    array: Array,
+    name: str,
+    *,
+    before: int,
+    notes: tuple[str, ...],
+    after: int = 0,
+    verified: bool | None = None,
+    copied: int = 0,
+    stored: int = 0,
+) -> ConvertedArray:
+    """Return the entry of the report for a new array."""
+    shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
+    facts = array.shape, array.chunks, array.nbytes
+    return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs)
+
+
+def _label(source: Array, name: str) -> str:
+    """Return the name of an array for rules: its path below the source, or its own name if it is the source."""
+    return name or source.path.rpartition("/")[2]
+
+
+def _arrays_of(root: Group | Table) -> Iterator[tuple[str, Array]]:
+    """Yield path and array of all readable arrays below a group or in a table."""
+    nodes = [("", root)] if isinstance(root, Table) else root.walk({}, implicit=True)
+    for name, node in nodes:
+        if isinstance(node, Array):
+            yield name, node
+        elif isinstance(node, Table):
+            for column in node.names:
+                with suppress(TegulaError):
+                    yield f"{name}/{column}".lstrip("/"), node[column]

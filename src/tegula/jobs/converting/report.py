@@ -1,0 +1,242 @@
+"""The report of a conversion."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tegula.display.info import counted, human_bytes, human_seconds
+from tegula.display.markup import badge, card, fold, more, muted, table, text
+
+__all__ = ["ConvertReport", "ConvertedArray"]
+
+
+_SHOWN: Final = 100  # arrays, and notes and failures, in HTML
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConvertedArray:
+    """A converted array, as `ConvertReport` lists it.
+
+    Parameters
+    ----------
+    path : str
+        Path below the source; ``""`` for the source itself.
+    shape, chunks : tuple of int
+        Shape and chunks of the new array.
+    nbytes : int
+        Bytes of its elements in memory.
+    nbytes_before, nbytes_after : int
+        Bytes stored in the source and in the target (0 in a dry run).
+    verified : bool or None
+        Whether all values were read back and are equal; ``None`` without verification.
+    notes : tuple of str
+        Notes on what could not be kept.
+    chunks_copied : int
+        Number of chunks that were copied without decoding (0 in a dry run).
+    chunks_stored : int
+        Number of chunks, or shards, that the target stores (0 in a dry run).
+    shards : tuple of int or None
+        Shape of the new array's shards, if it has shards.
+    codecs : tuple of str
+        Names of the new array's codecs; with shards, of the inner chunks' codecs.
+
+    Examples
+    --------
+    >>> ConvertedArray("t", (365, 180), (100, 90), 262_800, 40_000, 37_000, verified=True)
+    <tegula.ConvertedArray '/t' (365, 180) in chunks (100, 90), 39.1 KiB stored before, 36.1 KiB after, verified>
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    chunks: tuple[Any, ...]
+    nbytes: int
+    nbytes_before: int
+    nbytes_after: int
+    verified: bool | None = None
+    notes: tuple[str, ...] = ()
+    chunks_copied: int = 0
+    chunks_stored: int = 0
+    shards: tuple[Any, ...] | None = None
+    codecs: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        sizes = f"{human_bytes(self.nbytes_before)} stored before, {human_bytes(self.nbytes_after)} after"
+        verified = {None: "", True: ", verified", False: ", differs"}[self.verified]
+        notes = f", {counted(len(self.notes), 'note')}" if self.notes else ""
+        where = f"'/{self.path}' {self.shape} in chunks {self.chunks}"
+        return f"<tegula.ConvertedArray {where}, {sizes}{verified}{notes}>"
+
+
+@dataclass(slots=True, repr=False)
+class ConvertReport:
+    """The report of `tegula.convert`.
+
+    Parameters
+    ----------
+    format : str
+        The target's format.
+    dry_run : bool
+        Whether nothing was written.
+    arrays : list of ConvertedArray
+        The arrays that were converted, in order.
+    groups : list of str
+        Paths of the groups that were created.
+    failed : dict of str to str
+        Path and reason of each array of a hierarchy that could not be converted.
+    notes : dict of str to list of str
+        Notes by path of the group: what could not be kept, and at the top (``""``) how many arrays did not fit the
+        chunks or shards asked for.
+    seconds : float
+        Duration, including verification.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> source = tegula.MemoryStore()
+    >>> tegula.save(source, [1, 2, 3], format="zarr2")
+    >>> report = tegula.convert(source, tegula.MemoryStore(), format="zarr3", verify=True)
+    >>> report.ok, report.arrays[0].shape
+    (True, (3,))
+    >>> report
+    <tegula.ConvertReport: 1 array converted to zarr3, ... in memory, ... stored in 1 chunk (... before), ... ms>
+    """
+
+    format: str
+    dry_run: bool = False
+    arrays: list[ConvertedArray] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """``True`` if everything was converted, and verified equal where that was asked for."""
+        return not self.failed and all(item.verified is not False for item in self.arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements of all converted arrays in memory."""
+        return sum(item.nbytes for item in self.arrays)
+
+    @property
+    def nbytes_before(self) -> int:
+        """Bytes that the source stores for all converted arrays."""
+        return sum(item.nbytes_before for item in self.arrays)
+
+    @property
+    def nbytes_after(self) -> int:
+        """Bytes that the target stores for all converted arrays (0 in a dry run)."""
+        return sum(item.nbytes_after for item in self.arrays)
+
+    @property
+    def chunks_stored(self) -> int:
+        """Number of chunks, or shards, that the target stores (0 in a dry run)."""
+        return sum(item.chunks_stored for item in self.arrays)
+
+    @property
+    def chunks_copied(self) -> int:
+        """Number of chunks that were copied without decoding (0 in a dry run)."""
+        return sum(item.chunks_copied for item in self.arrays)
+
+    @property
+    def different(self) -> list[str]:
+        """Paths of the arrays that verification found different from the source."""
+        return [item.path for item in self.arrays if item.verified is False]
+
+    @property
+    def summary(self) -> str:
+        """One line: what was converted, the totals, and the time it took.
+
+        Examples
+        --------
+        >>> array = ConvertedArray("", (4,), (4,), 2048, 1536, 1024, chunks_copied=1, chunks_stored=1)
+        >>> ConvertReport("zarr3", arrays=[array], groups=["a", "b"], seconds=0.25).summary
+        '1 array and 2 groups converted to zarr3, 2.0 KiB in memory, 1.0 KiB stored in 1 chunk (1.5 KiB before), 250 ms'
+        """
+        parts = [self._headline()]
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        if self.different:
+            parts.append(f"{len(self.different)} different from the source")
+        elif self.arrays and all(item.verified for item in self.arrays):
+            parts.append("verified")
+        parts.append(f"{human_bytes(self.nbytes)} in memory")
+        before = f"{human_bytes(self.nbytes_before)} before"
+        if self.dry_run:
+            parts.append(f"{human_bytes(self.nbytes_before)} stored")
+        else:
+            chunks = counted(self.chunks_stored, "chunk")
+            parts.append(f"{human_bytes(self.nbytes_after)} stored in {chunks} ({before})")
+        parts.append(human_seconds(self.seconds))
+        return ", ".join(parts)
+
+    def _headline(self) -> str:
+        nodes = counted(len(self.arrays), "array")
+        if self.groups:
+            nodes += f" and {counted(len(self.groups), 'group')}"
+        return f"{nodes} {'would be converted' if self.dry_run else 'converted'} to {self.format}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as values of JSON, including the totals.
+
+        Examples
+        --------
+        >>> ConvertReport("zarr3").as_dict()["ok"]
+        True
+        """
+        names = ("nbytes", "nbytes_before", "nbytes_after", "chunks_stored", "chunks_copied")
+        return {"ok": self.ok, **asdict(self), "totals": {name: getattr(self, name) for name in names}}
+
+    def _all_notes(self) -> list[tuple[str, str]]:
+        """Return path and text of all notes, those of groups and of arrays."""
+        groups = [(name, note) for name, several in self.notes.items() for note in several]
+        return groups + [(item.path, note) for item in self.arrays for note in item.notes]
+
+    def __str__(self) -> str:
+        lines = [f"note: /{path}: {note}" for path, note in self._all_notes()]
+        lines += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
+        return "\n".join([self.summary, *lines, *(f"different: /{path}" for path in self.different)])
+
+    def __repr__(self) -> str:
+        return f"<tegula.ConvertReport: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        state = (
+            badge("plain", "dry run") if self.dry_run else badge("good", "done") if self.ok else badge("bad", "failed")
+        )
+        stored = human_bytes(self.nbytes_before)
+        if not self.dry_run:
+            stored += f" before, {human_bytes(self.nbytes_after)} in {counted(self.chunks_stored, 'chunk')} after"
+        totals = table(
+            [("In memory", human_bytes(self.nbytes)), ("Stored", stored), ("Time", human_seconds(self.seconds))]
+        )
+        heads = ("Array", "Shape", "Chunks", "Stored before", "After", "Copied as is", "Verified")
+        arrays = fold(f"<b>Arrays</b> {muted(len(self.arrays))}", table(self._rows(), heads), opened=True)
+        left = len(self.arrays) - _SHOWN
+        arrays += more(left, "arrays") if left > 0 else ""
+        failed = _texts("Failed", [*self.failed.items()], opened=True)
+        notes = _texts("Notes", self._all_notes(), opened=False)
+        return card("tegula.ConvertReport", f"{state} {text(self._headline())}", totals, failed, notes, arrays)
+
+    def _rows(self) -> list[list[str]]:
+        """Return the cells of the table of arrays."""
+        rows = []
+        for item in self.arrays[:_SHOWN]:
+            verified = {None: "–", True: "yes", False: badge("bad", "different")}[item.verified]
+            after, copied = human_bytes(item.nbytes_after), f"{item.chunks_copied} of {item.chunks_stored}"
+            facts = [text(item.shape, 60), text(item.chunks, 60), human_bytes(item.nbytes_before)]
+            written = ["–", "–"] if self.dry_run else [after, copied]
+            rows.append([f"/{text(item.path, 80)}", *facts, *written, verified])
+        return rows
+
+
+def _texts(title: str, found: list[tuple[str, str]], *, opened: bool) -> str:
+    """Return HTML for paths and their texts; empty if there are none."""
+    if not found:
+        return ""
+    rows = [(f"/{text(path, 80)}", text(what, 300)) for path, what in found[:_SHOWN]]
+    left = len(found) - len(rows)
+    body = table(rows) + (more(left, "lines") if left else "")
+    return fold(f"<b>{title}</b> {muted(len(found))}", body, opened=opened)

@@ -1,0 +1,124 @@
+"""Rewriting: reads values from one array and writes them to another block by block, and compares them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array
+from tegula.engine.visiting import cells, check_number
+from tegula.jobs.comparing.differences import equal_json
+from tegula.jobs.converting.targets import Axis
+from tegula.jobs.units import block_grid, blocks_of, in_order
+from tegula.metadata.data_types import DataType
+
+__all__ = ["check_amount", "rewrite", "same_values"]
+
+Coords = tuple[int, ...]
+
+
+def check_amount(source: Array, target: Array) -> None:
+    """Refuse a conversion that would have to store more than ``max_chunks`` chunks.
+
+    Raises
+    ------
+    UnsupportedError
+        If the target stores every chunk, or holds another value than the source where nothing was written.
+    """
+    old, new = source._stored, target._stored
+    if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target)):
+        check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
+
+
+def rewrite(source: Array, axes: list[Axis | int], target: Array) -> Iterator[int]:
+    """Write the selected values of an array to another, and yield the bytes of each block."""
+    for block in _blocks(source, axes, target, sparse=not target._stored.keeps_empty, compared=False):
+        values = _read_block(source, axes, block)
+        target[block] = values
+        yield values.nbytes
+
+
+def same_values(source: Array, axes: list[Axis | int], target: Array, attributes: Mapping[str, Any]) -> bool:
+    """Return whether an array holds the selected values of another, and these attributes."""
+    written = Array(target._stored, target.path, read_only=True)
+    for block in _blocks(source, axes, written, sparse=True, compared=True):
+        old = _read_block(source, axes, block)
+        new = np.asarray(written[block])
+        if not _identical(old, new):
+            return False
+    return all(equal_json(written.attrs.get(name), value) for name, value in attributes.items())
+
+
+def _blocks(
+    source: Array, axes: list[Axis | int], target: Array, *, sparse: bool, compared: bool
+) -> Iterator[tuple[slice, ...]]:
+    """Yield the blocks of the target to visit.
+
+    Where few chunks are stored and absent ones hold the same value in both arrays, these are the blocks with stored
+    chunks of the source, and when they are `compared` also of the target. Otherwise they are all blocks.
+    """
+    grid = block_grid(source, target)
+    counts = grid.counts(target.shape)
+    number = prod(counts)
+    stored = [source._stored, *([target._stored] if compared else [])]
+    sparse = sparse and _same_fill(source, target) and all(array.is_sparse(number, target.nbytes) for array in stored)
+
+    def found() -> Iterator[Coords]:
+        same: list[Axis | int] = [(0, 1, size) for size in target.shape]
+        yield from blocks_of(source, axes, grid)
+        if compared:
+            yield from blocks_of(target, same, grid)
+
+    for coords in in_order(found) if sparse else cells([(0, count) for count in counts]):
+        yield grid.region(coords, target.shape)
+
+
+def _same_fill(source: Array, target: Array) -> bool:
+    """Return whether absent chunks of two arrays hold the same value."""
+    old, new = source._stored.fill.reshape(1), target._stored.fill.reshape(1)
+    return _identical(_as_text(old) if _is_text(source) else old, _as_text(new) if _is_text(target) else new)
+
+
+def _is_text(array: Array) -> bool:
+    return array.metadata.data_type == DataType(np.dtype(object), "string")
+
+
+def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...]) -> npt.NDArray[Any]:
+    selection: list[Any] = []
+    parts = iter(block)
+    for axis in axes:
+        if isinstance(axis, int):
+            selection.append(axis)
+            continue
+        part = next(parts)
+        start, step, _ = axis
+        first, stop = start + part.start * step, start + part.stop * step
+        selection.append(slice(first, None if stop < 0 else stop, step))
+    values = np.asarray(source[tuple(selection)])
+    return _as_text(values) if _is_text(source) else values
+
+
+def _as_text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return strings as text: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
+    out = np.empty(values.shape, object)
+    for index in np.ndindex(values.shape):
+        value: Any = values[index]
+        out[index] = value if isinstance(value, str) else "" if value is None or value == 0 else str(value)
+    return out
+
+
+def _identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
+    """Return whether values are equal bit by bit, in any byte order."""
+    if old.shape != new.shape:
+        return False
+    if old.dtype.hasobject:
+        return all(
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else equal_json(a, b) for a, b in zip(old.flat, new.flat)
+        )
+    if old.dtype != new.dtype:
+        old = old.astype(new.dtype)
+    return np.ascontiguousarray(old).tobytes() == np.ascontiguousarray(new).tobytes()

@@ -1,0 +1,302 @@
+"""The target of an array's conversion: its metadata in another format, and notes on parts that can't be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tegula.arrays.array import Array
+from tegula.arrays.creation import adapted as adapted_to
+from tegula.arrays.creation import array_metadata, sharded, with_checksum
+from tegula.codecs import complete
+from tegula.errors import SelectionError, UnsupportedError
+from tegula.formats import Format
+from tegula.formats.bcolz_codecs import portable
+from tegula.formats.zarr2 import OBJECT_CODECS
+from tegula.jobs.converting.masks import keep_mask
+from tegula.jobs.converting.rules import Rules
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
+
+__all__ = [
+    "Axis",
+    "Options",
+    "Progress",
+    "Target",
+    "keeps_codecs",
+    "selected_axes",
+    "target_metadata",
+]
+
+Progress = Callable[[str, int, int], None]
+Axis = tuple[int, int, int]  # first index, step, number of indices
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of `tegula.convert`."""
+
+    item: Format
+    chunks: Rules
+    shards: Rules
+    codecs: Rules
+    checksum: bool
+    overwrite: bool
+    dry_run: bool
+    verify: bool
+    progress: Progress | None
+    consolidated: bool | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The new array of a conversion.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        Its metadata in the target's format.
+    notes : tuple of str
+        Notes on what could not be kept.
+    complete : bool
+        Whether absent chunks have to be written, since the fill value has changed.
+    recoded : bool
+        Whether codecs were given, which may differ from those of the source.
+    misfits : tuple of Rules
+        Plain values and rules for dimensions that do not fit this array.
+    """
+
+    metadata: ArrayMetadata
+    notes: tuple[str, ...]
+    complete: bool
+    recoded: bool
+    misfits: tuple[Rules, ...]
+
+
+def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
+    """Turn ints and slices into one entry for each axis: an int, or first index, step and count."""
+    items = list(select if isinstance(select, tuple) else (select,)) if select is not None else []
+    dots = [position for position, item in enumerate(items) if item is Ellipsis]
+    if dots:
+        at = dots[0]
+        items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
+    items += [slice(None)] * (len(shape) - len(items))
+    if len(items) != len(shape) or len(dots) > 1:
+        raise SelectionError(f"{select!r} does not fit {len(shape)} dimensions")
+    out: list[Axis | int] = []
+    for item, size in zip(items, shape):
+        if isinstance(item, slice):
+            try:
+                start, stop, step = item.indices(size)
+            except (TypeError, ValueError) as error:
+                raise SelectionError(f"{item!r} is not a slice: {error}") from error
+            out.append((start, step, len(range(start, stop, step))))
+        elif hasattr(item, "__index__"):
+            try:
+                index = int(item.__index__())
+            except TypeError as error:
+                raise SelectionError(f"{item!r:.60} is not one index: {error}") from error
+            if not -size <= index < size:
+                raise SelectionError(f"index {index} is out of range for an axis of length {size}")
+            out.append(index % size)
+        else:
+            raise SelectionError(f"only ints and slices can be converted, not {item!r:.60}")
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The values chosen for one array; ``None`` where it keeps its own."""
+
+    chunks: Any
+    shards: Any
+    codecs: Any
+
+
+def target_metadata(
+    source: Array, axes: list[Axis | int], options: Options, names: tuple[str | None, ...] | None, path: str
+) -> Target:
+    """Describe the new array.
+
+    Parameters
+    ----------
+    source : Array
+        The array to convert.
+    axes : list
+        The selected part of each axis, see `selected_axes`.
+    options : Options
+        The arguments of the conversion.
+    names : tuple of str or None, optional
+        Names of the source's axes.
+    path : str
+        Its path below the source, or its name, which rules match.
+
+    Raises
+    ------
+    MetadataError
+        If shards are not multiples of the chunks.
+    UnsupportedError
+        If the target's format can't hold the array.
+    """
+    item, old = options.item, source.metadata
+    notes: list[str] = []
+    kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
+    shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
+    names = None if names is None else tuple(names[position] for position in kept)
+    grid, codecs = _own_encoding(source, item)
+
+    # --- the chunks, shards and codecs that the arguments ask for
+    misfits: list[Rules] = []
+
+    def choose(rules: Rules, own: list[Any]) -> Any:
+        value, note, fits = rules.choose(path, names, own)
+        notes.extend([note] if note else [])
+        misfits.extend([] if fits else [rules])
+        return value
+
+    chunks = choose(options.chunks, _lengths(grid, source, shape, kept))
+    grid = _grid(source, grid, shape, kept, chunks, item)
+    inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, item)
+    shards = choose(options.shards, outer or inner)
+    if shards is None and outer is not None:
+        shards = outer if grid.is_regular and not any(n % m for n, m in zip(outer, inner)) else None
+        if shards is None:
+            notes.append(f"the shards {tuple(outer)} are left out: they are not multiples of the new chunks")
+    if shards in ("auto", True) and not shape:
+        shards = None
+    chosen = _Chosen(chunks, shards, choose(options.codecs, inner))
+
+    # --- the new metadata
+    if len(kept) != source.ndim:
+        codecs = tuple(codec for codec in codecs if codec.name != "transpose")
+    if chosen.codecs is not None:
+        given = item.compressors if chosen.codecs == "auto" else chosen.codecs
+        order = [codec for codec in codecs if codec.name == "transpose"]
+        codecs = (*order, *_object_codecs(codecs), *given)
+    if options.checksum:
+        codecs = with_checksum(codecs)
+    draft = replace(
+        old,
+        shape=shape,
+        grid=grid,
+        codecs=codecs,
+        attributes=source.attrs.asdict(),
+        dimension_names=names,
+        extra=old.extra if item.name == old.format and shape == old.shape else {},
+        documents={},
+    )
+    draft, complete = keep_mask(source, draft, item, notes)
+    adapted = _adapted(item, draft, chosen, notes)
+    if old.fill_value is None and adapted.fill_value is not None:
+        notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
+    metadata = sharded(item, adapted, shards) if shards else adapted
+    return Target(metadata, tuple(notes), complete, chosen.codecs is not None, tuple(misfits))
+
+
+def _own_encoding(source: Array, item: Format) -> tuple[ChunkGrid, tuple[CodecSpec, ...]]:
+    """Return the chunks and codecs of the source, without shards and in the terms of the target's format."""
+    old = source.metadata
+    codecs = inner_codecs(old.codecs)
+    grid = old.grid if codecs is old.codecs else regular_grid(source.chunks)
+    if item.name != old.format:
+        codecs = portable(codecs)
+        if old.dense and old.data_type.variable:  # bcolz stores each object as a chunk
+            grid = regular_grid([old.extra.get("chunklen", 1)])
+    if (item.name == "zarr3") != (old.format == "zarr3"):
+        codecs = _in_one_order(codecs)
+    return grid, codecs
+
+
+def keeps_codecs(source: Array, metadata: ArrayMetadata, item: Format) -> bool:
+    """Return whether the new array has the codecs of the source."""
+    try:
+        own = replace(source.metadata, codecs=portable(source.metadata.codecs), grid=metadata.grid, documents={})
+        one, other = item.adapt(own), item.adapt(metadata)
+        return complete(one.codecs, one.data_type, ndim=one.ndim) == complete(
+            other.codecs, other.data_type, ndim=other.ndim
+        )
+    except UnsupportedError:
+        return False
+
+
+def _lengths(grid: ChunkGrid, source: Array, shape: tuple[int, ...], kept: list[int]) -> list[Any]:
+    """Return the lengths of chunks along the axes that are kept, all of them where they vary."""
+    axes = [grid.axes[position] for position in kept]
+    same = [size == source.shape[position] for size, position in zip(shape, kept)]
+    return [a.edges if isinstance(a, VaryingAxis) and fits else a.longest() for a, fits in zip(axes, same)]
+
+
+def _own_shards(source: Array, kept: list[int], item: Format) -> list[int] | None:
+    """Return the shards of the source, if the target's format has shards."""
+    if source.shards is None or item.name != "zarr3" or len(kept) != source.ndim:
+        return None
+    return [*source.shards] if source.metadata.grid.is_regular else None
+
+
+def _grid(
+    source: Array, grid: ChunkGrid, shape: tuple[int, ...], kept: list[int], wanted: Any, item: Format
+) -> ChunkGrid:
+    whole = len(kept) == source.ndim
+    if wanted is None and whole and (grid.is_regular or shape == source.shape):
+        return grid
+    given = "auto" if wanted is None else wanted
+    chunks = [grid.largest_chunk()[position] for position in kept]
+    drop = not whole and grid.is_regular and wanted is None
+    return array_metadata(item, shape, source.metadata.data_type, chunks if drop else given, codecs=None).grid
+
+
+def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
+    """Make filters little-endian: in Zarr v3 they come before ``bytes``, and see native byte order."""
+    types = ("dtype", "astype", "encode_dtype", "decode_dtype")
+    if not any(name in codec.configuration for codec in codecs for name in types):
+        return codecs
+    out = []
+    for codec in codecs:
+        options = dict(codec.configuration)
+        options |= {n: np.dtype(options[n]).newbyteorder("<").str for n in types if isinstance(options.get(n), str)}
+        if codec.name == "bytes" and "endian" in options:
+            options["endian"] = "little"
+        out.append(replace(codec, configuration=options))
+    return tuple(out)
+
+
+def _adapted(item: Format, draft: ArrayMetadata, chosen: _Chosen, notes: list[str]) -> ArrayMetadata:
+    """Adapt metadata to the target's format; replace a codec, grid or fill value that the format does not have."""
+    while True:
+        try:
+            return adapted_to(item, draft)
+        except UnsupportedError as error:
+            replaced = _replaced(item, draft, error, chosen, notes)
+            if replaced is None or replaced == draft:
+                raise
+            draft = replaced
+
+
+def _replaced(
+    item: Format, draft: ArrayMetadata, error: UnsupportedError, chosen: _Chosen, notes: list[str]
+) -> ArrayMetadata | None:
+    """Replace the part that the format has refused; return ``None`` if the user chose it or it can't be replaced."""
+    if error.field == "chunks" and chosen.chunks is None:
+        grid = array_metadata(item, draft.shape, draft.data_type, "auto", codecs=None).grid
+        notes.append(f"the chunks are now {grid.largest_chunk()}: {error}")
+        return replace(draft, grid=grid)
+    if error.field == "fill_value":
+        notes.append(f"the fill value is left undefined: {error}")
+        return replace(draft, fill_value=None)
+    if error.codec is None or chosen.codecs is not None:
+        return None
+    lasting = tuple(codec for codec in draft.codecs if codec.name != "numcodecs.quantize")
+    if len(lasting) < len(draft.codecs):
+        notes.append(f"values written from now on are not quantized: {error}")
+        return replace(draft, codecs=lasting)
+    notes.append(f"the codecs are the format's usual ones: {error}")
+    endian = [codec for codec in draft.codecs if codec.name == "bytes"]
+    objects = _object_codecs(draft.codecs) if item.has_groups else []
+    return replace(draft, codecs=(*objects, *endian, *item.compressors))
+
+
+def _object_codecs(codecs: tuple[CodecSpec, ...]) -> list[CodecSpec]:
+    return [codec for codec in codecs if f"numcodecs.{codec.name.removeprefix('numcodecs.')}" in OBJECT_CODECS]

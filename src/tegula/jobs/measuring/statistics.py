@@ -1,0 +1,354 @@
+"""`tegula.statistics`: measures arrays box by box, and merges the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array
+from tegula.errors import MetadataError, TegulaError
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open as open_any
+from tegula.jobs.converting.masks import mask_of
+from tegula.jobs.measuring.histograms import Histogram
+from tegula.jobs.measuring.moments import Moments, measure
+from tegula.jobs.units import Box, arrays_below, boxes
+from tegula.metadata.fill_values import scalar_array
+from tegula.tables.table import Table
+
+__all__ = [
+    "Measured", "Progress", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
+]  # fmt: skip
+
+Progress = Callable[[str, int, int], None]
+Measured = dict[str, Moments]
+"""Partial results by the path of a field, ``""`` for elements without fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Statistics of an array; of a group, a table or structured elements, part by part.
+
+    Parameters
+    ----------
+    path : str
+        Path below the node, for a field with its name; ``""`` for the node itself.
+    kind : {"array", "field", "table", "group"}
+        Kind of the part; a column is an array.
+    dtype : str
+        Data type of the elements; ``""`` for tables and groups.
+    count, missing : int
+        Number of values and of missing ones; for tables and groups the sums.
+    min, max : scalar or None
+        The extremes; ``None`` without values or without an order. Text is ordered by code points.
+    mean, std : scalar or None
+        Mean and standard deviation (``ddof=0``) of numbers, booleans and times.
+    histogram : Histogram or None
+        Histogram of the finite values.
+    parts : dict of str to Statistics
+        Statistics of fields, columns, or the arrays of a group at any depth, by path.
+    failed : dict of str to str
+        Path and reason of each array that could not be read.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1.0, np.nan, 4.0]
+    >>> s = tegula.statistics(g["x"])
+    >>> s.count, s.missing, s.max, s.mean
+    (2, 1, 4.0, 2.5)
+    """
+
+    path: str
+    kind: str
+    dtype: str = ""
+    count: int = 0
+    missing: int = 0
+    min: Any = None
+    max: Any = None
+    mean: Any = None
+    std: Any = None
+    histogram: Histogram | None = None
+    parts: Mapping[str, Statistics] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, path: str) -> Statistics:
+        """Return the statistics of a part."""
+        return self.parts[path]
+
+    def leaves(self) -> Iterator[tuple[str, Statistics]]:
+        """Yield path and statistics of each array or field.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]})
+        >>> [(path, found.max) for path, found in tegula.statistics(t).leaves()]
+        [('a', 2), ('b', 4)]
+        """
+        if not self.parts and self.dtype:
+            yield self.path, self
+        for part in self.parts.values():
+            yield from part.leaves()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the statistics as values of JSON, in nested dictionaries."""
+        names = ("path", "kind", "dtype", "count", "missing", "min", "max", "mean", "std")
+        out: dict[str, Any] = {name: getattr(self, name) for name in names}
+        shown = self.histogram
+        out["histogram"] = None if shown is None else {"counts": list(shown.counts), "edges": list(shown.edges)}
+        if self.parts or not self.dtype:
+            out["parts"] = {path: part.as_dict() for path, part in self.parts.items()}
+            out["failed"] = dict(self.failed)
+        return out
+
+    def __repr__(self) -> str:
+        """Return a line for each part."""
+        return "\n".join("  ".join(row).rstrip() for row in _aligned(self.rows()))
+
+    def rows(self, width: int = 32) -> list[list[str]]:
+        """Return the rows of the table that `print` shows, titles first.
+
+        Parameters
+        ----------
+        width : int
+            Width of a histogram in characters.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 4]})
+        >>> tegula.statistics(t).rows()[1]
+        ['a', 'int64', '3', '0', '1', '4', '2.333', '1.247', '██ █']
+        """
+        titles = ["name", "data type", "count", "missing", "min", "max", "mean", "std", "histogram"]
+        return [titles, *(_row(path, part, width) for path, part in self.leaves())]
+
+
+def _row(path: str, part: Statistics, width: int) -> list[str]:
+    numbers = [short(value) for value in (part.min, part.max, part.mean, part.std)]
+    dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
+    drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
+    return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        yield [
+            cell.rjust(width) if 2 <= place < 8 else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths))
+        ]
+
+
+def short(value: Any) -> str:
+    """Return a number with up to four digits, or text of up to twelve letters.
+
+    Examples
+    --------
+    >>> short(0.123456), short(12345678), short(None), short("a long name of a station")
+    ('0.1235', '12345678', '-', "'a long name…")
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, (float, complex)):
+        return f"{value:.4g}"
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return _time(value)
+    text = str(value) if isinstance(value, int) else repr(value)
+    return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
+
+
+def _time(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:  # a time without a unit
+        return str(value.view("i8"))
+
+
+# --- units: boxes of an array
+
+
+def measure_box(array: Array, box: Box) -> Measured:
+    """Measure one box of an array.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"a": [1, 5, 9]})
+    >>> measure_box(t["a"], (slice(1, 3),))[""].low
+    5
+    """
+    return _measured(np.asarray(array[box]), _masks(array))
+
+
+def measure_fill(array: Array, number: int) -> Measured:
+    """Measure `number` elements that hold the fill value, without reading any."""
+    fill = array._stored.fill.reshape(1)
+    return {name: found.times(number) for name, found in _measured(fill, _masks(array)).items()}
+
+
+def merged(one: Measured, other: Measured) -> Measured:
+    """Merge the results of two parts of an array."""
+    return {name: one[name].merge(found) if name in one else found for name, found in other.items()}
+
+
+def _measured(values: npt.NDArray[Any], masks: list[Any]) -> Measured:
+    return {name: measure(part, masks) for name, part in _fields("", values)}
+
+
+def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the fields of structured elements with their paths, other elements as they are."""
+    if values.dtype.names is None:
+        yield name, values
+        return
+    for inner in values.dtype.names:
+        yield from _fields(f"{name}.{inner}" if name else inner, values[inner])
+
+
+def _masks(array: Array) -> list[Any]:
+    """Return the values that mark missing data: that of ``_FillValue``, and those of ``missing_value``."""
+    if array.dtype.names is not None:
+        return []
+    found = mask_of(array)
+    if found is not None and "_FillValue" not in array.metadata.attributes and not found.item():
+        found = None  # zero is the default fill value, and rarely a mask
+    masks = [] if found is None else [found[()]]
+    given = array.metadata.attributes.get("missing_value")
+    for value in given if isinstance(given, list) else [] if given is None else [given]:
+        try:
+            masks.append(scalar_array(value, array.metadata.data_type)[()])
+        except MetadataError:  # not a value of this type
+            continue
+    return masks
+
+
+# --- the loop over units
+
+
+def statistics(
+    source: Any, *, path: str = "", progress: Progress | None = None, allow_pickle: bool = False
+) -> Statistics:
+    """Find minimum, maximum, mean, standard deviation, missing values and a histogram.
+
+    Values are taken as stored, without CF's scale and offset. NaN, NaT and ``None`` are missing, and so are the values
+    of CF's attributes ``_FillValue`` and ``missing_value``. In Zarr v2 arrays with dimension names the fill value is
+    missing, too, unless it is zero, since xarray stores the mask there. Infinities count, but not in the histogram.
+
+    Memory is bounded by one block of 64 MiB, or of one chunk if that is larger. Where few chunks are stored the others
+    are not visited: their elements count as fill values.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node, or where it is stored.
+    path : str
+        Path below it.
+    progress : callable, optional
+        Called with the path of an array, the bytes done, and its bytes in all.
+    allow_pickle : bool
+        Allow unpickling of chunks, which can run any code.
+
+    Returns
+    -------
+    Statistics
+        Statistics of an array; those of a group or table are in `Statistics.parts`, for each array or column.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node.
+    CodecError, StoreError
+        If a chunk of an array can't be read. For a group or table that is reported in `Statistics.failed`.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = np.arange(8)
+    >>> g["y"] = [0.5, np.nan]
+    >>> tegula.statistics(g)
+    name  data type  count  missing  min  max  mean    std  histogram
+    x     int64          8        0    0    7   3.5  2.291  ████████
+    y     float64        1        1  0.5  0.5   0.5      0  █
+    """
+    with opened(source, path, allow_pickle) as node:
+        if isinstance(node, Array):
+            return _of_array(node, "", progress)
+        failed: dict[str, str] = {}
+        parts: dict[str, Statistics] = {}
+        for name, array in arrays_below(node, failed):
+            try:
+                parts[name] = _of_array(array, name, progress)
+            except TegulaError as error:
+                failed[name] = str(error)
+        return _sum("", "table" if isinstance(node, Table) else "group", "", parts, failed)
+
+
+@contextmanager
+def opened(source: Any, path: str, allow_pickle: bool) -> Iterator[Array | Group | Table]:
+    """Open a source that is not a node yet, and close it at the end."""
+    if isinstance(source, (Array, Group, Table)):
+        yield source[path] if path and not isinstance(source, Array) else source
+        return
+    with open_any(source, path=path, allow_pickle=allow_pickle) as node:
+        yield node
+
+
+def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
+    """Measure the boxes of an array and the elements they leave out, and merge the results."""
+    found: Measured = {}
+    done = 0
+    itemsize = array.dtype.itemsize
+    for box in boxes(array):
+        found = merged(found, measure_box(array, box))
+        done += prod(part.stop - part.start for part in box)
+        if progress is not None:
+            progress(path, done * itemsize, array.nbytes)
+    array._stored.check_exists()  # chunks of a deleted array are absent, too
+    found = merged(found, measure_fill(array, array.size - done))
+    if progress is not None:
+        progress(path, array.nbytes, array.nbytes)
+    dtype, text = array.dtype, str(array.metadata.data_type)
+    if dtype.names is None:
+        return _result(path, "array", text, dtype, found[""])
+    types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}
+    parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(types[name]), types[name], found[name])
+             for name in types}  # fmt: skip
+    return _sum(path, "array", text, parts, {})
+
+
+def _sum(path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed: Mapping[str, str]) -> Statistics:
+    count, missing = sum(part.count for part in parts.values()), sum(part.missing for part in parts.values())
+    return Statistics(path, kind, dtype, count, missing, parts=parts, failed=failed)
+
+
+def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moments) -> Statistics:
+    mean: Any = found.average
+    std: Any = found.deviation
+    edges: tuple[Any, ...] = () if found.bins is None else found.bins.edges()
+    if dtype.kind in "Mm" and edges:
+        unit: Any = np.datetime_data(dtype)
+        mean = dtype.type(round(mean), unit)
+        std = np.timedelta64(round(std or 0), unit)
+        edges = tuple(dtype.type(edge, unit) for edge in edges)
+    histogram = None
+    if found.bins is not None:
+        # the outermost edges are the finite extremes
+        first, last = _within(found.low, edges[0]), _within(found.high, edges[-1])
+        inner = edges[1:-1] if dtype.kind in "biuMm" else [float(edge) for edge in edges[1:-1]]
+        histogram = Histogram(found.bins.counts, (first, *inner, last))
+    return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
+
+
+def _within(extreme: Any, edge: Any) -> Any:
+    if isinstance(extreme, (bool, np.datetime64, np.timedelta64)):
+        return extreme
+    return extreme if np.isfinite(extreme) else edge

@@ -1,0 +1,204 @@
+"""Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from math import prod
+from typing import Final
+
+from tegula.arrays.array import Array
+from tegula.engine.copying import part_of
+from tegula.engine.visiting import cells, is_inside
+from tegula.errors import TegulaError
+from tegula.hierarchy.group import Group
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.tables.table import Table
+
+__all__ = [
+    "BLOCK_BYTES", "Box", "arrays_below", "block_grid", "blocks_of", "boxes", "in_order", "is_mostly_absent",
+]  # fmt: skip
+
+BLOCK_BYTES: Final = 2**26
+_BLOCK_CHUNKS: Final = 2**13
+_WINDOW: Final = 2**15  # blocks that are kept in memory to visit them in order, and each once
+_OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
+_SHARE: Final = 4  # a lookup takes longer than an entry of a listing
+
+Coords = tuple[int, ...]
+Axis = tuple[int, int, int]  # first index, step, number of indices
+Box = tuple[slice, ...]
+
+
+def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:
+    """Yield path and array of all arrays below a node, columns of tables included.
+
+    Parameters
+    ----------
+    node : Array, Group or Table
+        Where to begin; an array yields itself.
+    failed : dict
+        Receives path and reason of each node that can't be opened.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> x = g.create_array("a/x", shape=3, dtype="u1")
+    >>> [path for path, array in arrays_below(g, {})]
+    ['a/x']
+    """
+    if isinstance(node, Array):
+        yield "", node
+        return
+    for path, member in [("", node)] if isinstance(node, Table) else node.walk(failed):
+        if isinstance(member, Array):
+            yield path, member
+        for name in member.names if isinstance(member, Table) else ():
+            inner = f"{path}/{name}".lstrip("/")
+            try:
+                yield inner, member[name]
+            except TegulaError as error:
+                failed[inner] = str(error)
+
+
+def block_grid(source: Array, target: Array) -> ChunkGrid:
+    """Return a grid of boxes of whole target chunks, joined up to the size of the source's chunks where memory allows.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=(1000, 1000), chunks=(100, 100), dtype="f8")
+    >>> block_grid(a, a).counts(a.shape)
+    (1, 1)
+    """
+    if not target.shape or not target.metadata.grid.is_regular:
+        return target.metadata.grid
+    block = list(target.metadata.grid.largest_chunk())
+    if source.ndim == target.ndim:
+        reach = source.metadata.grid.largest_chunk()
+        wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
+        if prod(wider) * _itemsize(target) <= BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
+            block = wider
+    itemsize, chunk = _itemsize(target), prod(target.metadata.grid.largest_chunk())
+    for axis in reversed(range(len(block))):  # as many chunks in a row as fit
+        room = max(1, BLOCK_BYTES // max(1, prod(block) * itemsize))
+        room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
+        block[axis] *= max(1, min(room, -(-target.shape[axis] // block[axis])))
+    return regular_grid(block)
+
+
+def _itemsize(array: Array) -> int:
+    return _OBJECT_BYTES if array.dtype.hasobject else array.dtype.itemsize
+
+
+def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
+    """Yield the coordinates of the blocks that hold stored chunks of an array, some of them several times.
+
+    Parameters
+    ----------
+    array : Array
+        The array whose chunks are listed.
+    axes : iterable of int or tuple
+        The part of each axis that the grid covers: one index, or first index, step and number of indices.
+    grid : ChunkGrid
+        The blocks.
+    """
+    axes = [*axes]
+    for coords, _ in array._stored.stored_chunks():
+        if not is_inside(array._stored, coords):
+            continue
+        box: list[tuple[int, int]] = []
+        cuts = iter(grid.axes)
+        for part, axis in zip(part_of(array._stored, coords), axes):
+            if isinstance(axis, int):
+                if not part.start <= axis < part.stop:
+                    break
+                continue
+            start, step, size = axis
+            low, high = (part.start, part.stop - 1) if step > 0 else (part.stop - 1, part.start)
+            first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
+            cut = next(cuts)
+            if first > last:
+                break
+            box.append((int(cut.locate(first)), int(cut.locate(last)) + 1))
+        else:
+            yield from cells(box)
+
+
+def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
+    """Yield coordinates in order, each once, in bounded memory: very many are ordered window by window.
+
+    Parameters
+    ----------
+    found : callable
+        Returns the coordinates, in any order; called once for each window.
+
+    Examples
+    --------
+    >>> [*in_order(lambda: iter([(1, 0), (0, 2), (1, 0)]))]
+    [(0, 2), (1, 0)]
+    """
+    last: Coords = ()
+    while True:
+        window: set[Coords] = set()
+        ceiling: Coords | None = None
+        for coords in found():
+            if coords > last and (ceiling is None or coords <= ceiling):
+                window.add(coords)
+            if len(window) > 2 * _WINDOW:
+                window = {*sorted(window)[:_WINDOW]}
+                ceiling = max(window)
+        yield from sorted(window)
+        if ceiling is None:
+            return
+        last = max(window)
+
+
+def is_mostly_absent(array: Array, number: int) -> bool:
+    """Return whether fewer than a quarter of `number` chunks are stored, in a format where chunks may be absent."""
+    stored = array._stored
+    if stored.metadata.dense or not stored.metadata.ndim:
+        return False
+    return next(islice(stored.stored_chunks(), number // _SHARE, None), None) is None
+
+
+def boxes(array: Array) -> Iterator[Box]:
+    """Yield boxes of an array that fit into memory and do not overlap.
+
+    Where few chunks are stored, only boxes with stored chunks are yielded; all other elements hold the fill value.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=(10**9, 10**9), chunks=(100, 100), dtype="u1")
+    >>> a[150, 5] = 1
+    >>> [*boxes(a)]
+    [(slice(100, 200, None), slice(0, 100, None))]
+    """
+    stored = array._stored
+    counts = stored.metadata.grid.counts(array.shape)
+    if is_mostly_absent(array, prod(counts)):
+        for coords, _ in stored.stored_chunks():
+            if is_inside(stored, coords):
+                yield from _cut(array, part_of(stored, coords))
+        return
+    grid = block_grid(array, array)
+    for coords in cells([(0, count) for count in grid.counts(array.shape)]):
+        yield from _cut(array, grid.region(coords, array.shape))
+
+
+def _cut(array: Array, box: Box) -> Iterator[Box]:
+    """Cut a shard that is too large for one block along its first axes, at its inner chunks."""
+    shape = tuple(part.stop - part.start for part in box)
+    if array.shards is None or prod(shape) * _itemsize(array) <= BLOCK_BYTES:
+        yield box
+        return
+    piece = [*array.chunks]
+    for axis in reversed(range(len(piece))):
+        room = max(1, BLOCK_BYTES // max(1, prod(piece) * _itemsize(array)))
+        piece[axis] = min(piece[axis] * room, -(-shape[axis] // piece[axis]) * piece[axis])
+    grid = regular_grid(piece)
+    for coords in cells([(0, count) for count in grid.counts(shape)]):
+        inner = grid.region(coords, shape)
+        yield tuple(slice(outer.start + part.start, outer.start + part.stop) for outer, part in zip(box, inner))

@@ -1,0 +1,147 @@
+"""Arguments of a store's operations: keys, prefixes, byte ranges, values and generations, and their checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from operator import index
+from typing import Any, Final, TypeAlias
+
+from tegula.errors import StoreError
+
+__all__ = [
+    "ABSENT",
+    "ByteRange",
+    "BytesLike",
+    "Generation",
+    "check_key",
+    "check_prefix",
+    "clip_range",
+    "flat_view",
+    "is_key",
+    "split_children",
+]
+
+Generation: TypeAlias = Hashable
+"""Token for one state of one key; compare it with ``==`` only."""
+
+ABSENT: Final[Generation] = "absent"
+"""The generation of a key that has no value."""
+
+ByteRange: TypeAlias = tuple[int, int | None]
+"""``(start, length)``; a length of ``None`` runs to the end, and a negative start counts from the end (a suffix)."""
+
+BytesLike: TypeAlias = Any
+"""Any C-contiguous buffer: ``bytes``, ``bytearray``, ``memoryview``, a C-contiguous ``ndarray``."""
+
+_SEGMENT = r"(?!\.\.?(?:/|\Z))[^/\0\ud800-\udfff]+"
+_VALID_KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*").fullmatch
+
+
+def check_key(key: str) -> str:
+    """Return `key` if it is valid, and raise `StoreError` if not.
+
+    Examples
+    --------
+    >>> check_key("c/0/1")
+    'c/0/1'
+    >>> check_key("a//b")
+    Traceback (most recent call last):
+    ...
+    tegula.errors.StoreError: a key can't have an empty, '.' or '..' segment (key 'a//b')
+    """
+    if not isinstance(key, str):
+        raise StoreError(f"a key must be text, not {type(key).__name__}")
+    if _VALID_KEY(key):
+        return key
+    if any(segment in ("", ".", "..") for segment in key.split("/")):
+        raise StoreError("a key can't have an empty, '.' or '..' segment", key=key)
+    raise StoreError("a key can't contain NUL or a lone surrogate", key=key)
+
+
+def is_key(name: object) -> bool:
+    """Return whether `name` is a valid key; stores leave out of their listings what is not.
+
+    Examples
+    --------
+    >>> is_key("c/0"), is_key("c//0"), is_key(b"c")
+    (True, False, False)
+    """
+    return isinstance(name, str) and _VALID_KEY(name) is not None
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix` if it is ``""`` or a valid key followed by ``/``, and raise `StoreError` if not."""
+    if prefix == "":
+        return prefix
+    if not isinstance(prefix, str) or not prefix.endswith("/"):
+        hint = f", as {prefix!r:.80} with '/' behind it does" if isinstance(prefix, str) else ""
+        raise StoreError(f"a prefix must be empty or end in '/'{hint}", key=prefix)
+    check_key(prefix[:-1])
+    return prefix
+
+
+def clip_range(byte_range: ByteRange, size: int) -> tuple[int, int]:
+    """Return the start and stop of `byte_range` in a value of `size` bytes.
+
+    Examples
+    --------
+    >>> clip_range((4, 10), 6), clip_range((-4, None), 6), clip_range((-9, 2), 6), clip_range((9, 1), 6)
+    ((4, 6), (2, 6), (0, 2), (6, 6))
+    """
+    try:
+        start, length = byte_range
+        if length is not None and length < 0:
+            raise StoreError(f"a byte range can't have the length {length}")
+        start, length = index(start), None if length is None else index(length)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"a byte range is (start, length), not {byte_range!r:.60}") from error
+    start = max(0, size + start) if start < 0 else min(start, size)
+    return start, size if length is None else min(size, start + length)
+
+
+def flat_view(value: BytesLike, key: str) -> memoryview:
+    """Return the bytes of `value` as a one-dimensional view, without copying where the buffer's format allows it.
+
+    Raises
+    ------
+    StoreError
+        If `value` is not bytes-like or not C-contiguous.
+
+    Examples
+    --------
+    >>> bytes(flat_view(bytearray(b"abc"), "c/0"))
+    b'abc'
+    """
+    try:
+        view = memoryview(value)
+    except (TypeError, ValueError, BufferError) as error:
+        raise StoreError(f"a value must be bytes-like, not {type(value).__name__}", key=key) from error
+    if not view.c_contiguous:
+        raise StoreError("a value must be C-contiguous", key=key)
+    if view.nbytes == 0:
+        return memoryview(b"")
+    try:
+        return view.cast("B")
+    except (TypeError, ValueError):  # a format that memoryview can't cast: big-endian or structured items
+        return memoryview(view.tobytes())
+
+
+def split_children(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
+    """Return what stands directly below `prefix` among `keys`, as `Store.list_dir` does.
+
+    Examples
+    --------
+    >>> split_children(["a/x", "a/b/c", "a/b/d", "z"], "a/")
+    (['a/x'], ['a/b/'])
+    """
+    below = len(prefix)
+    children, prefixes = set(), set()
+    for key in keys:
+        if key.startswith(prefix):
+            end = key.find("/", below)
+            if end < 0:
+                children.add(key)
+            else:
+                prefixes.add(key[: end + 1])
+    return sorted(children), sorted(prefixes)

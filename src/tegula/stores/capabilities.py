@@ -1,0 +1,256 @@
+"""Capabilities: operations that some storage has and other storage lacks, each kind in a small class of its own.
+
+Every `tegula.stores.Store` reads, writes and lists (`tegula.stores.operations`). A store declares a capability by
+naming its class as a base, and the engine asks for it with ``isinstance``, or through `lock`, `blocked_by` and
+`delete_if`, which have an answer for every store.
+
+====================  ===================================  ========================
+capability            operations                           stores that have it
+====================  ===================================  ========================
+`Locking`             `lock`                               local files, mappings
+`Reclaiming`          `leftovers`, `reclaim`               local files
+`BlockedKeys`         `blocked_by`                         local files
+`EmptyDirectories`    `make_prefix`, `has_prefix`          local files
+`Anchoring`           `anchored`                           local files
+`Renaming`            `move_prefix`                        local files
+`UnreachableNames`    `unreachable`                        zip archives
+====================  ===================================  ========================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+from tegula.errors import ConflictError
+from tegula.stores.arguments import Generation
+from tegula.stores.operations import Writable
+
+__all__ = [
+    "Anchoring",
+    "BlockedKeys",
+    "EmptyDirectories",
+    "Locking",
+    "Reclaiming",
+    "Renaming",
+    "UnreachableNames",
+    "blocked_by",
+    "delete_if",
+    "lock",
+]
+
+
+class Locking(ABC):
+    """A store in which a writer can make others wait."""
+
+    @abstractmethod
+    def lock(self, key: str) -> AbstractContextManager[bool]:
+        """Wait until no other writer holds the lock of `key`, and hold it while the context lasts.
+
+        The lock is for operations of several steps, so that they do not get into each other's way again and again.
+        It is advisory: `set` and `delete` do not look at it. It ends with its holder, and when the key gets another
+        value.
+
+        Returns
+        -------
+        context manager of bool
+            Whether the lock is held. If not (a file that does not exist can't be locked), several writers may be at
+            work at once, and only generations keep them apart.
+
+        Raises
+        ------
+        StoreError
+            If `key` is not valid.
+
+        Examples
+        --------
+        >>> from tegula.stores import MappingStore
+        >>> with MappingStore({"a": b"1"}).lock("a") as held:
+        ...     held
+        True
+        """
+
+
+class Reclaiming(ABC):
+    """A store in which a writer that is killed may leave something behind."""
+
+    @abstractmethod
+    def leftovers(self, prefix: str = "") -> Iterator[str]:
+        """Yield what dead writers left below `prefix`, by names that are no keys and that no listing shows.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or looking fails.
+        """
+
+    @abstractmethod
+    def reclaim(self, prefix: str = "") -> int:
+        """Remove the `leftovers` below `prefix`, and return how many there were.
+
+        Raises
+        ------
+        StoreError, ReadOnlyError
+            If `prefix` is not valid, looking fails, or the store is read-only.
+        """
+
+
+class BlockedKeys(ABC):
+    """A store in which something that is no value can stand in the place of a key, such as a directory."""
+
+    @abstractmethod
+    def blocked_by(self, key: str) -> str | None:
+        """Say what keeps a key without a value from counting as absent, or return ``None``.
+
+        Raises
+        ------
+        StoreError
+            If `key` is not valid.
+        """
+
+
+class EmptyDirectories(ABC):
+    """A store whose prefixes are directories, which other programs may look for while they are empty."""
+
+    @abstractmethod
+    def make_prefix(self, prefix: str) -> None:
+        """Make the directory of a prefix.
+
+        It does not count as anything stored, and may be gone as soon as a key below it is deleted.
+
+        Raises
+        ------
+        StoreError, ReadOnlyError
+            If `prefix` is not valid, or the directory can't be made.
+        """
+
+    @abstractmethod
+    def has_prefix(self, prefix: str) -> bool:
+        """Return whether there is a directory of that prefix, be it empty.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or looking fails.
+        """
+
+
+class Anchoring(ABC):
+    """A store that can tie values to a document: once the document is gone, it makes no directories for them."""
+
+    @abstractmethod
+    def anchored(self, document: str) -> Self:
+        """Return this store for writing values that belong to a document, such as the chunks of an array.
+
+        Such values get no new directories once the document is gone: not the one that the document stood in, and
+        none below it. So values that are written through an array which has been deleted or moved do not appear at its
+        old place.
+
+        Raises
+        ------
+        StoreError
+            If `document` is not a valid key.
+        """
+
+
+class Renaming(ABC):
+    """A store that can move all keys of a prefix in one step."""
+
+    @abstractmethod
+    def move_prefix(self, prefix: str, target: Writable, new: str) -> bool:
+        """Move every key that starts with `prefix` to `new` in another store, if that can be done in one step.
+
+        Parameters
+        ----------
+        prefix, new : str
+            The prefix here, and the one there, below which nothing may be stored.
+        target : Writable
+            The store to move to; it may be this one.
+
+        Returns
+        -------
+        bool
+            Whether it was done. If not, nothing is changed; the keys can then be copied.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If something is stored there.
+        ReadOnlyError, StoreError
+            If one of the stores can't be written.
+        """
+
+
+class UnreachableNames(ABC):
+    """A store that may hold values under names that can't be keys, since other programs wrote them."""
+
+    @abstractmethod
+    def unreachable(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names below `prefix` under which something is stored that no key can stand for.
+
+        Listings leave them out and nothing reads them; `tegula.check` reports them.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or looking fails.
+        """
+
+
+def lock(store: object, key: str) -> AbstractContextManager[bool]:
+    """Lock a key if the store has locks; see `Locking.lock`.
+
+    Returns
+    -------
+    context manager of bool
+        Whether the lock is held: never, if the store has none.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> with lock(MemoryStore(), "a") as held:
+    ...     held
+    False
+    """
+    return store.lock(key) if isinstance(store, Locking) else nullcontext(False)
+
+
+def blocked_by(store: object, key: str) -> str | None:
+    """Say what stands in the place of a key that has no value, or return ``None`` if nothing does, or nothing can.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> blocked_by(MemoryStore(), "c/0") is None
+    True
+    """
+    return store.blocked_by(key) if isinstance(store, BlockedKeys) else None
+
+
+def delete_if(store: Any, key: str, generation: Generation) -> None:
+    """Delete a key on condition that its state is still `generation`.
+
+    Where the store has no `conditional_delete` the state is compared before: a value that another writer stores between
+    the two steps is deleted.
+
+    Raises
+    ------
+    ConflictError
+        If the state is another one; nothing is deleted.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> delete_if(store, "a", store.set("a", b"1"))
+    >>> store.exists("a")
+    False
+    """
+    if store.conditional_delete:
+        store.delete(key, if_generation=generation)
+        return
+    if store.get(key, (0, 0), with_generation=True)[1] != generation:
+        raise ConflictError("the value has changed since it was read", key=key)
+    store.delete(key)

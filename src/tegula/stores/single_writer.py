@@ -1,0 +1,175 @@
+"""Stores over storage that can't compare and store in one step: conditions hold between the threads of one process."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from abc import abstractmethod
+from importlib import import_module
+from typing import Any
+
+from tegula.errors import ConflictError, ReadOnlyError
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    check_key,
+    clip_range,
+    flat_view,
+)
+from tegula.stores.interface import Store
+
+__all__ = ["KeyLocks", "SingleWriterStore", "digest"]
+
+
+class KeyLocks:
+    """Locks for the keys of one storage: the same key always has the same lock.
+
+    Parameters
+    ----------
+    count : int
+        How many locks there are; with one, whatever is done under a lock excludes everything else.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.renew()
+        _all_locks.add(self)
+
+    def renew(self) -> None:
+        """Make new locks, which no thread holds."""
+        self._locks = [threading.Lock() for _ in range(self._count)]
+
+    def __reduce__(self) -> tuple[type[KeyLocks], tuple[int]]:
+        return KeyLocks, (self._count,)  # a copy in another process has locks of its own
+
+    def of(self, key: str) -> threading.Lock:
+        """Return the lock of a key."""
+        return self._locks[hash(key) % self._count]
+
+
+_all_locks: weakref.WeakSet[KeyLocks] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    """In a forked child, renew the locks: threads of the parent that held them do not exist here."""
+    for locks in _all_locks:
+        locks.renew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_all)
+
+
+class SingleWriterStore(Store):
+    """Base class for stores of plain storage, which can read, write, remove and list, and has no conditions.
+
+    A subclass implements `read`, `write`, `remove`, `size`, `list_prefix` and `url`. Keys and values are checked
+    before they are called. A generation is a digest of the value, and conditions are compared under a lock of the
+    process. So any number of threads may write through one store object, but only one process at a time.
+
+    Parameters
+    ----------
+    read_only : bool
+        Whether `set` and `delete` raise `ReadOnlyError`.
+
+    Examples
+    --------
+    >>> class Upper(SingleWriterStore):
+    ...     url = "upper://"
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.values = {}
+    ...     def read(self, key, byte_range=None):
+    ...         return self.ranged(self.values.get(key.upper()), byte_range)
+    ...     def write(self, key, value):
+    ...         self.values[key.upper()] = value
+    ...     def remove(self, key):
+    ...         self.values.pop(key.upper(), None)
+    ...     def size(self, key):
+    ...         return None if key.upper() not in self.values else len(self.values[key.upper()])
+    ...     def list_prefix(self, prefix):
+    ...         return (key for key in [*self.values] if key.startswith(prefix))
+    >>> store = Upper()
+    >>> generation = store.set("a", b"abc")
+    >>> store.get("a", (1, None)), store.get("b"), store.single_writer
+    (b'bc', None, True)
+    """
+
+    single_writer = True
+    fresh_generations = False
+
+    def __init__(self, *, read_only: bool = False, locks: KeyLocks | None = None) -> None:
+        import_module("hashlib")  # here, and not in a thread that makes the first digest while another one forks
+        self.read_only = read_only
+        self._locks = KeyLocks(64) if locks is None else locks
+
+    @abstractmethod
+    def read(self, key: str, byte_range: ByteRange | None = None) -> bytes | None:
+        """Return the value of a key, or a range of it, or ``None`` if there is none; see `Store.get`."""
+
+    @abstractmethod
+    def write(self, key: str, value: bytes) -> None:
+        """Store a value in one step: a reader sees the old one or the new one."""
+
+    @abstractmethod
+    def remove(self, key: str) -> None:
+        """Remove a key if it exists."""
+
+    @staticmethod
+    def ranged(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
+        """Return a range of a value, for storage that gives whole values only.
+
+        Examples
+        --------
+        >>> SingleWriterStore.ranged(b"abcdef", (-2, None)), SingleWriterStore.ranged(None, (0, 1))
+        (b'ef', None)
+        """
+        if value is None or byte_range is None:
+            return value
+        start, stop = clip_range(byte_range, len(value))
+        return value[start:stop]
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        check_key(key)
+        if not with_generation:
+            return self.read(key, byte_range)
+        value = self.read(key)  # all of it, since its digest is the generation
+        return self.ranged(value, byte_range), self._generation(key, value)
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Store `value` under `key` and return its generation; see `Store.set`."""
+        self._check_writable(key)
+        data = bytes(flat_view(value, key))
+        with self._locks.of(key):
+            self._compare(key, if_generation)
+            self.write(key, data)
+        return self._generation(key, data)
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Remove `key` if it exists; raises as `set` does."""
+        self._check_writable(key)
+        with self._locks.of(key):
+            self._compare(key, if_generation)
+            self.remove(key)
+
+    def _compare(self, key: str, expected: Generation | None) -> None:
+        if expected is not None and self._generation(key, self.read(key)) != expected:
+            raise ConflictError("the value has changed since it was read", key=key)
+
+    def _generation(self, key: str, value: bytes | None) -> Generation:
+        return ABSENT if value is None else digest(value)
+
+    def _check_writable(self, key: str) -> None:
+        check_key(key)
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=key)
+
+
+def digest(value: bytes) -> bytes:
+    """Return a digest of a value, which tells it from any other value."""
+    found: bytes = import_module("hashlib").blake2b(value, digest_size=16).digest()
+    return found

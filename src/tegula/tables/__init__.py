@@ -1,0 +1,1 @@
+"""Tables: arrays of one length as columns, queried by expressions."""

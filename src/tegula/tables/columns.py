@@ -1,0 +1,223 @@
+"""The columns of a table: their names in the table's documents, new columns, and new tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.creation import completing, new_array, usual_chunks
+from tegula.engine.creating import create_node
+from tegula.engine.deleting import delete_node
+from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.formats import find_format
+from tegula.metadata.data_types import as_data_type
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import MemoryStore, Store
+from tegula.stores.interface import is_key
+from tegula.tables.row_input import as_column, as_columns, fitted
+
+__all__ = ["ORDER", "arrays_of_one_length", "check_name", "column_names", "new_column", "new_table", "with_names"]
+
+ORDER = "column-order"
+"""The attribute with the names of the columns in order, for formats without tables."""
+
+
+def column_names(metadata: GroupMetadata) -> tuple[str, ...] | None:
+    """Return the names of a table's columns from its documents; ``None`` if these do not list them.
+
+    Raises
+    ------
+    MetadataError
+        If the attribute does not hold names of columns.
+    """
+    names = metadata.members if metadata.members is not None else metadata.attributes.get(ORDER)
+    if names is None:
+        return None
+    if not isinstance(names, (list, tuple)) or not all(is_key(name) and "/" not in name for name in names):
+        raise MetadataError(f"{names!r:.80} are not names of columns", field=ORDER)
+    if len({*names}) < len(names):
+        raise MetadataError("two columns have one name", field=ORDER)
+    return tuple(names)
+
+
+def arrays_of_one_length(store: Store, path: str, format: str) -> tuple[str, ...]:
+    """Return the names of all arrays in a group, as columns of a group that does not list its columns.
+
+    Raises
+    ------
+    MetadataError
+        If the arrays directly in the group differ in length.
+    """
+    prefix = f"{path}/" if path else ""
+    children = sorted(child[len(prefix) : -1] for child in store.list_dir(prefix)[1])
+    found = {name: engine.read_metadata(store, prefix + name, format) for name in children}
+    shapes = {name: node.shape for name, node in found.items() if isinstance(node, ArrayMetadata)}
+    if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
+        raise MetadataError(f"the group is not a table: its arrays have the shapes {shapes}"[:400])
+    return tuple(shapes)
+
+
+def with_names(metadata: GroupMetadata, names: Sequence[str]) -> GroupMetadata:
+    """Return the metadata of a table with another list of columns."""
+    if metadata.members is not None:
+        return replace(metadata, members=tuple(names))
+    return replace(metadata, attributes={**metadata.attributes, ORDER: [*names]})
+
+
+def check_name(name: Any, format: str) -> str:
+    """Return the name of a new column if it is valid.
+
+    Raises
+    ------
+    MetadataError
+        If it is not.
+    """
+    if not is_key(name) or "/" in name or name in find_format(format).keys:
+        raise MetadataError(f"{name!r:.80} can't be the name of a column", field="columns")
+    return str(name)
+
+
+def new_column(
+    store: Store,
+    path: str,
+    values: npt.NDArray[Any] | int,
+    *,
+    dtype: Any = None,
+    format: str,
+    chunks: Any = "auto",
+    expectedlen: int | None = None,
+    **creation: Any,
+) -> Array:
+    """Create the array of a column with its values, or with a number of fill values."""
+    name = path.rpartition("/")[2]
+    try:
+        if isinstance(values, int):
+            rows, data_type, parts = values, as_data_type(dtype), None
+        else:
+            data_type = as_data_type(_type_of(values, format) if dtype is None else dtype)
+            parts = fitted(name, values, data_type)
+            rows = len(parts)
+        inner = () if parts is None else parts.shape[1:]
+        if parts is None and data_type.numpy.subdtype is not None:
+            inner, data_type = data_type.numpy.shape, as_data_type(data_type.numpy.base)
+        shape = (rows if expectedlen is None else expectedlen, *inner)
+        if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, bool):
+            chunks = [int(chunks)]  # the other axes are not cut
+        elif chunks is None or (isinstance(chunks, str) and chunks == "auto"):
+            chunks = usual_chunks(find_format(format), shape, data_type.itemsize)
+        # created without rows, which are added below, since some formats store every chunk
+        array = new_array(
+            store, path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
+            extra={"expectedlen": shape[0]}, filled=False, **creation,
+        )  # fmt: skip
+        try:
+            with completing(array):
+                if parts is None:
+                    array.resize(rows, *inner)
+                elif rows:
+                    array.append(parts)
+        except BaseException:
+            delete_node(store, path)
+            raise
+    except TegulaError as error:
+        error.within(path=path, field=name)
+        raise
+    return array
+
+
+def _type_of(values: npt.NDArray[Any], format: str) -> Any:
+    """Choose the data type for values; strings get a fixed width in bcolz, and variable length elsewhere."""
+    if values.dtype.kind not in "OT":
+        return values.dtype
+    for kind, code in ((str, "U"), (bytes, "S")):
+        if all(isinstance(item, kind) for item in values.flat):
+            longest = max((len(item) for item in values.flat), default=1)
+            return np.dtype(f"{code}{max(1, longest)}") if format == "bcolz" else kind
+    if values.dtype.kind == "T":
+        raise UnsupportedError("text with missing values can't be stored")
+    return np.dtype(object)
+
+
+def new_table(
+    store: Store,
+    path: str,
+    columns: Any,
+    *,
+    format: str = "bcolz",
+    attributes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    fill_values: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
+    **options: Any,
+) -> GroupMetadata:
+    """Create a table in a store and return its metadata; see `tegula.create_table` for the parameters."""
+    item = find_format(format)
+    if not item.writable:
+        raise UnsupportedError(f"{format} can be read, but not written", field="format")
+    if store.read_only:
+        raise ReadOnlyError("the store was opened for reading", path=store.url)
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
+    members = () if item.has_tables else None
+    metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
+    data = _new_data(columns, format)
+    unknown = [name for name in fill_values or {} if name not in data]
+    if unknown:
+        raise MetadataError(f"there is no column {unknown[0]!r:.80}", field="fill_values")
+    described: dict[str, dict[str, Any]] = {}
+    for name, values in data.items():
+        dtype = _type_of(values, format)
+        given = {key: _of_column(value, name) for key, value in options.items()}
+        fill = {} if fill_values is None or name not in fill_values else {"fill_value": fill_values[name]}
+        described[name] = {
+            "dtype": dtype, "format": format, "allow_pickle": allow_pickle, **given, **fill,
+        }  # fmt: skip
+        # everything is checked before anything is written
+        new_column(MemoryStore(), name, values[:0], **described[name])
+    create_node(store, path, item, metadata, overwrite)
+    created = []
+    try:
+        for name, values in data.items():
+            below = f"{path}/{name}" if path else name
+            new_column(store, below, values, **described[name])
+            created.append(below)
+        return engine.update_documents(store, path, metadata, lambda now: with_names(now, [*data]))
+    except BaseException:
+        for below in created:
+            delete_node(store, below)
+        for key in engine.fetch_documents(store, path, item.keys):
+            store.delete(f"{path}/{key}" if path else key)
+        raise
+
+
+def _new_data(columns: Any, format: str) -> dict[str, Any]:
+    if isinstance(columns, (np.dtype, list)):
+        columns = np.empty(0, _as_dtype(columns))
+    data = {check_name(name, format): as_column(values) for name, values in as_columns(columns).items()}
+    lengths = {name: values.shape[0] if values.ndim else None for name, values in data.items()}
+    if len({*lengths.values()}) > 1 or None in lengths.values():
+        raise MetadataError(f"the columns differ in length: {lengths}"[:400], field="columns")
+    return data
+
+
+def _as_dtype(value: Any) -> np.dtype[Any]:
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except (TypeError, ValueError) as error:
+        raise MetadataError(f"{value!r:.80} does not describe columns: {error}", field="columns") from error
+    if dtype.names is None:
+        raise MetadataError(f"{dtype} has no fields, which would be the columns", field="columns")
+    return dtype
+
+
+def _of_column(option: Any, name: str) -> Any:
+    """Return an option's value for one column: by its name, or the same for all."""
+    if not isinstance(option, Mapping) or isinstance(option.get("id", option.get("name")), str):
+        return option
+    return option.get(name, "auto")

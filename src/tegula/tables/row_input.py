@@ -1,0 +1,220 @@
+"""Row input: rows that users give, converted to arrays that fit the columns; values are never truncated silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.values import as_data, as_values
+from tegula.errors import MetadataError
+from tegula.metadata.data_types import DataType
+from tegula.tables.interop import columns_of_arrow, columns_of_pandas, is_pandas
+
+__all__ = ["as_column", "as_columns", "as_rows", "fitted", "fitted_rows"]
+
+Array = npt.NDArray[Any]
+
+
+def as_columns(rows: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Split rows into columns by name, without checking the values.
+
+    Parameters
+    ----------
+    rows : mapping, structured array, DataFrame, Arrow table, or sequence
+        A sequence holds the columns in the order of `names`.
+    names : sequence of str, optional
+        Names of the columns, if they are known.
+
+    Raises
+    ------
+    MetadataError
+        If `rows` is none of these.
+
+    Examples
+    --------
+    >>> as_columns([[1, 2], [3.0, 4.0]], ["a", "b"])
+    {'a': [1, 2], 'b': [3.0, 4.0]}
+    """
+    if isinstance(rows, Mapping):
+        columns = dict(rows)
+    elif is_pandas(rows):
+        columns = columns_of_pandas(rows)
+    elif hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        columns = columns_of_arrow(rows)
+    elif isinstance(rows, (np.ndarray, np.void)) and rows.dtype.names is not None:
+        records = np.atleast_1d(np.asarray(rows))
+        columns = {name: records[name] for name in rows.dtype.names}
+    elif names is not None and isinstance(rows, (list, tuple)):
+        if len(rows) != len(names):
+            raise MetadataError(f"there are {len(names)} columns, not {len(rows)}")
+        columns = dict(zip(names, rows))
+    else:
+        raise MetadataError(
+            f"a {type(rows).__name__} does not hold rows; give a dict of columns, a structured array or a DataFrame"
+        )
+    for name in columns:
+        if not isinstance(name, str):
+            raise MetadataError(f"the name of a column must be text, not {name!r:.80}", field="columns")
+    return columns
+
+
+def as_rows(values: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Split values for existing rows into columns; also a record or tuple for one row, or a list of tuples.
+
+    Raises
+    ------
+    MetadataError
+        If the values are not rows of that type.
+    """
+    if isinstance(values, (tuple, list)):
+        try:
+            values = np.array(values, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise MetadataError(f"the values are not rows: {error}") from error
+    if isinstance(values, (np.ndarray, np.void)) and values.shape == () and values.dtype.names is not None:
+        return {name: values[name] for name in values.dtype.names}
+    return as_columns(values)
+
+
+def fitted_rows(rows: Any, columns: Mapping[str, Any]) -> dict[str, Array]:
+    """Convert rows for appending: all columns must be given, of one length and of values that fit.
+
+    Parameters
+    ----------
+    rows : object
+        As for `as_columns`; single values are one row.
+    columns : mapping of str to tegula.Array
+        The table's columns.
+
+    Raises
+    ------
+    MetadataError
+        If something does not fit; the message names the column.
+    """
+    given = as_columns(rows, [*columns])
+    missing = [name for name in columns if name not in given]
+    unknown = [name for name in given if name not in columns]
+    if missing or unknown:
+        what = f"there is no column {unknown[0]!r:.80}" if unknown else f"the column {missing[0]!r:.80} is missing"
+        raise MetadataError(f"{what}; the table has {', '.join(columns)}", field=(unknown or missing)[0])
+    parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
+    if all(part.ndim == columns[name].ndim - 1 for name, part in parts.items()):
+        parts = {name: part[None] for name, part in parts.items()}
+    for name, part in parts.items():
+        if part.ndim != columns[name].ndim or part.shape[1:] != columns[name].shape[1:]:
+            raise MetadataError(
+                f"values of shape {part.shape} are given for rows of shape {columns[name].shape[1:]}",
+                field=name,
+            )
+    lengths = {name: len(part) for name, part in parts.items()}
+    if len({*lengths.values()}) > 1:
+        raise MetadataError(f"the columns differ in length: {lengths}"[:400])
+    return parts
+
+
+def fitted(name: str, values: Any, data_type: DataType) -> Array:
+    """Convert values for a column; floating-point numbers may be rounded, other values must be kept exactly.
+
+    Raises
+    ------
+    MetadataError
+        If values don't fit: text too long, whole numbers out of range, fractions for whole numbers, times between the
+        ticks of the column's unit; the message names the column.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> fitted("a", [1.0, 2.0], as_data_type("u1"))
+    array([1, 2], dtype=uint8)
+    """
+    try:
+        if data_type.variable:
+            return _variable(as_values(values, data_type, data_type.numpy), data_type)
+        array = _plain_text(as_column(values))
+        dtype = data_type.numpy
+        if array.dtype == dtype:
+            return array
+        if dtype.kind in "US":
+            return _text(array, dtype)
+        with np.errstate(all="ignore"):
+            return _converted(array, dtype)
+    except MetadataError as error:
+        error.within(field=name)
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(f"values don't fit the column, which is {data_type}: {error}", field=name) from error
+
+
+def as_column(values: Any) -> Array:
+    """Convert the values of a new column to an array.
+
+    Raises
+    ------
+    MetadataError
+        If the values do not form an array, or NumPy would cut something off.
+
+    Examples
+    --------
+    >>> as_column(["a", "bc"])
+    array(['a', 'bc'], dtype='<U2')
+    """
+    if isinstance(values, (list, tuple)):
+        _refuse_nul(values)
+    return as_data(values)
+
+
+def _plain_text(array: Array) -> Array:
+    """Convert text in objects, or of NumPy's variable-width type, to a fixed width."""
+    if array.dtype.kind == "T" or (array.dtype.kind == "O" and array.size):
+        kinds = {type(item) for item in array.flat}
+        if kinds <= {str, np.str_} or kinds <= {bytes, np.bytes_}:
+            _refuse_nul(array.flat)
+            return np.array(array.tolist())
+    return array
+
+
+def _refuse_nul(items: Iterable[Any]) -> None:
+    """Refuse text that ends in NUL, which NumPy would cut off as padding."""
+    for item in items:
+        if isinstance(item, (str, bytes)) and item[-1:] in ("\0", b"\0"):
+            raise MetadataError(f"{item!r:.60} ends in NUL, which NumPy would cut off")
+
+
+def _variable(array: Array, data_type: DataType) -> Array:
+    wanted: tuple[type, ...] = {"string": (str,), "bytes": (bytes, bytearray)}.get(data_type.variable, (object,))
+    for item in array.flat:
+        if not isinstance(item, wanted):
+            raise MetadataError(f"{item!r:.60} is not a value of a column of {data_type}")
+    return array
+
+
+def _text(array: Array, dtype: np.dtype[Any]) -> Array:
+    if array.dtype.kind not in "US" and array.size:
+        raise MetadataError(f"{array.dtype} is not text, which the column holds")
+    array = array.astype(dtype.kind)
+    width = dtype.itemsize // (4 if dtype.kind == "U" else 1)
+    lengths = np.char.str_len(array)
+    if array.size and lengths.max() > width:
+        longest = array.flat[lengths.argmax()]
+        raise MetadataError(f"{str(longest)!r:.60} has {lengths.max()} characters, the column takes {width}")
+    return array.astype(dtype)
+
+
+def _converted(array: Array, dtype: np.dtype[Any]) -> Array:
+    if array.dtype.kind in "US" and dtype.kind != "M" and array.size:
+        raise MetadataError(f"text is given for a column of {dtype}")
+    if array.dtype.kind == "c" and dtype.kind in "biuf":
+        raise MetadataError(f"complex numbers are given for a column of {dtype}")
+    if array.dtype.kind == "O" and dtype.kind in "biufc" and any(item is None for item in array.flat):
+        raise MetadataError("a value is missing")
+    converted = array.astype(dtype)
+    same_kind = array.dtype.kind == dtype.kind and np.can_cast(array.dtype, dtype, "safe")
+    if dtype.kind not in "biumM" or same_kind or (dtype.kind in "mM" and array.dtype.kind not in "mM"):
+        return converted
+    if not np.array_equal(converted, array, equal_nan=dtype.kind in "mM"):
+        where = np.argmax(np.not_equal(converted, array).ravel())
+        raise MetadataError(f"{array.flat[where]!s:.60} is not a value of {dtype}")
+    return converted

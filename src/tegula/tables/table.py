@@ -1,0 +1,472 @@
+"""The table: arrays of one length as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import EllipsisType
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.arrays.array import Array, change_rows
+from tegula.arrays.filling import CREATION
+from tegula.arrays.keywords import check_keywords
+from tegula.arrays.node import opened_by_name
+from tegula.arrays.values import as_data
+from tegula.display.notebook import table_html
+from tegula.engine.deleting import delete_node
+from tegula.errors import (
+    AlreadyExistsError,
+    MetadataError,
+    NotFoundError,
+)
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import Store
+from tegula.tables.columns import (
+    check_name,
+    column_names,
+    new_column,
+    new_table,
+    with_names,
+)
+from tegula.tables.expressions import Expression
+from tegula.tables.interop import to_arrow, to_pandas
+from tegula.tables.properties import TableProperties
+from tegula.tables.queries import (
+    LazyColumns,
+    chosen_rows,
+    is_number,
+    read_rows,
+    row_dtype,
+    rows_that_match,
+    split_names,
+)
+from tegula.tables.row_input import as_rows, fitted, fitted_rows
+from tegula.targets.paths import clean
+from tegula.targets.stores import creating
+from tegula.targets.suffixes import new_format
+
+__all__ = ["Table"]
+
+_BLOCK_BYTES = 2**23
+_KEYWORDS = frozenset(
+    ("attributes", "overwrite", "fill_values", "allow_pickle", "expectedlen", "chunks", "codecs", "shards", "order")
+)
+
+
+class Table(TableProperties):
+    """Columns of one length under one path; made by `tegula.open_table` and `tegula.create_table`.
+
+    A column is a `tegula.Array`: ``t["price"]``. Rows are structured arrays of NumPy: ``t[5]`` is one record;
+    ``t[10:20]``, ``t[[3, 1]]`` and ``t[mask]`` are arrays of them, ``t[["day", "price"]]`` has some columns only, and
+    ``t[["day", "price"], 10:20]`` some rows of these.
+    Iterating yields one record after the other, but ``"price" in t`` looks for a column of that name.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> t = tegula.create_table({}, {"day": np.arange(4), "price": [1.5, 2.5, 3.5, 2.0]}, format="zarr3")
+    >>> t.append({"day": [4], "price": [4.5]})
+    5
+    >>> t[-2:]
+    array([(3, 2. ), (4, 4.5)], dtype=[('day', '<i8'), ('price', '<f8')])
+    >>> t.where("price > 2 and day < limit", variables={"limit": 4})["day"]
+    array([1, 2])
+    """
+
+    # --- reading
+
+    @overload
+    def __getitem__(self, selection: str) -> Array: ...
+    @overload
+    def __getitem__(self, selection: slice | EllipsisType | list[str] | list[int]) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, selection: Any) -> Any: ...
+    def __getitem__(self, selection: Any) -> Any:
+        if isinstance(selection, str):
+            return self._column(selection)
+        names, selection = split_names(selection)
+        if isinstance(names, str):
+            return self._column(names)[selection]
+        columns = self._columns(names)
+        if is_number(selection):
+            start = self._chosen(selection)
+            return self._rows(slice(start, start + 1, 1), columns)[0]
+        return self._rows(self._chosen(selection), columns)
+
+    def _chosen(self, selection: Any) -> Any:
+        with self._locating():
+            return chosen_rows(selection, len(self))
+
+    def _rows(self, chosen: slice | npt.NDArray[np.intp], columns: Mapping[str, Array]) -> npt.NDArray[Any]:
+        with self._locating():
+            return read_rows(columns, chosen, len(self))
+
+    def read(
+        self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Read columns as one array each.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Their names; all by default.
+        start, stop : int, optional
+            The rows, as in a slice.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_table({}, {"a": [1, 2, 3], "b": [4, 5, 6]}, format="zarr2").read(["b"], 1)
+        {'b': array([5, 6])}
+        """
+        chosen = self._chosen(slice(start, stop))
+        wanted = self._columns(columns)
+        reading = {name: column.read(chosen) for name, column in wanted.items()}
+        return {name: np.asarray(future.result()) for name, future in reading.items()}
+
+    def where(
+        self,
+        expression: str | Expression,
+        columns: Sequence[str] | None = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        skip: int = 0,
+    ) -> npt.NDArray[Any]:
+        """Return the rows where an expression is true.
+
+        Columns in the expression are read in full, block by block; of others only the matching rows.
+
+        Parameters
+        ----------
+        expression : str or Expression
+            An expression over the columns; see `tegula.tables.expressions`. No other code is ever evaluated.
+        columns : sequence of str, optional
+            The columns to return; all by default.
+        variables : mapping, optional
+            Values of other names in the expression: single values, or arrays as long as the table. They take precedence
+            over columns of the same name.
+        limit : int, optional
+            Maximum number of rows to return.
+        skip : int
+            Number of matching rows to leave out at the beginning.
+
+        Raises
+        ------
+        NotFoundError
+            If a name in the expression, or in `columns`, is unknown.
+        MetadataError, UnsupportedError
+            If the expression is invalid, or does not give true or false for each row.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 3], "b": ["x", "y", "z"]}, format="zarr3")
+        >>> t.where("a >= least", ["b"], variables={"least": 2})["b"].tolist()
+        ['y', 'z']
+        """
+        found = [*self.where_blocks(expression, columns, variables=variables, limit=limit, skip=skip)]
+        if len(found) == 1:
+            return found[0]
+        rows = np.empty(sum(map(len, found)), row_dtype(self._columns(columns)))
+        return np.concatenate(found, out=rows) if found else rows
+
+    def where_blocks(
+        self,
+        expression: str | Expression,
+        columns: Sequence[str] | None = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        skip: int = 0,
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Yield the rows where an expression is true, in blocks that fit into memory; otherwise as `where`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 3]})
+        >>> sum(rows["a"].sum() for rows in t.where_blocks("a > 1"))
+        np.int64(5)
+        """
+        wanted = self._columns(columns)
+        with self._locating():
+            known = LazyColumns(self._names, self._column)
+            for matches in rows_that_match(known, len(self), expression, variables or {}, limit=limit, skip=skip):
+                yield matches.rows(wanted)
+
+    def __iter__(self) -> Iterator[Any]:
+        columns, length = self._columns(), len(self)
+        longest = max((column.metadata.grid.axes[0].longest() for column in columns.values()), default=1)
+        row = max(1, row_dtype(columns).itemsize)
+        step = min(longest, max(1, _BLOCK_BYTES // row))
+        for start in range(0, length, step):
+            yield from self._rows(slice(start, min(start + step, length), 1), columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __bool__(self) -> bool:
+        return True  # also without rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("a stored table is read into memory, which is always a copy")
+        rows: npt.NDArray[Any] = self[...]
+        return rows if dtype is None else rows.astype(dtype, copy=False)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """Read columns, all by default, into a ``pandas.DataFrame``.
+
+        Raises
+        ------
+        UnsupportedError
+            If pandas is not installed, or can't represent a column, such as one whose rows are arrays.
+        """
+        with self._locating():
+            return to_pandas(self.read(columns))
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Read columns, all by default, into a ``pyarrow.Table``.
+
+        Raises
+        ------
+        UnsupportedError
+            If pyarrow is not installed, or can't represent a column, such as one of complex numbers.
+        """
+        with self._locating():
+            return to_arrow(self.read(columns))
+
+    @staticmethod
+    def from_pandas(frame: Any, target: Any, *, path: str = "", format: str | None = None, **options: Any) -> Table:
+        """Create a table from a DataFrame; parameters and errors are those of `tegula.create_table`."""
+        check_keywords("from_pandas", options, _KEYWORDS)
+        path = clean(path)
+        format = new_format(target, path, format, "bcolz")
+        with creating(target) as store:
+            metadata = new_table(store, path, frame, format=format, **options)
+            table = Table(store, path, metadata, read_only=False, allow_pickle=options.get("allow_pickle", False))
+            return opened_by_name(table, target)
+
+    # --- writing
+
+    def __setitem__(self, selection: Any, values: Any) -> None:
+        self._check_writable()
+        if isinstance(selection, str):
+            self._column(selection)[...] = values
+            return
+        chosen = self._chosen(selection)
+        with self._locating():
+            given = as_rows(values, self.dtype)
+            columns = self._columns([*given])
+            parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
+            for name, column in columns.items():
+                column[chosen] = parts[name]
+
+    def append(self, rows: Any) -> int:
+        """Add rows to the end, and return the new number of rows.
+
+        Everything is checked before anything is written. The rows are written first and the lengths last, so that an
+        interrupted append leaves the table as it was. Several processes may append at once without losing rows.
+
+        Parameters
+        ----------
+        rows : mapping, structured array, list of arrays, DataFrame or Arrow table
+            Values for all columns: by name, or in their order. One value for each is one row.
+
+        Raises
+        ------
+        MetadataError
+            If a column is missing or unknown, lengths differ or a value does not fit, such as text that is too long;
+            the message names the column. Also if the stored columns differ in length: see `repair`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1], "b": ["x"]}, format="bcolz")
+        >>> t.append([[2, 3], ["y", "z"]])
+        3
+        """
+        self._check_writable()
+        with self._locating():
+            columns = self._columns()
+            if not columns:
+                raise MetadataError("the table has no columns")
+            parts = fitted_rows(rows, columns)
+            if len(parts[self._names[0]]):
+                self._change_rows(lambda stored: engine.append_rows(stored, [*parts.values()]))
+        return len(self)
+
+    def _change_rows(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
+        """Change the number of rows of all columns at once; explain the error if they differ in length."""
+        columns = [*self._columns().values()]
+        try:
+            change_rows(columns, act)
+        except MetadataError as error:
+            self.refresh()
+            if not self.is_consistent:
+                lengths = ", ".join(f"{name} {length}" for name, length in self.lengths().items())
+                raise MetadataError(
+                    f"the columns differ in length ({lengths}); repair() cuts them to the shortest"
+                ) from error
+            raise
+
+    def resize(self, rows: int) -> None:
+        """Change the number of rows: rows cut off are deleted, added rows hold the fill values.
+
+        Raises
+        ------
+        MetadataError
+            If `rows` is not a number of rows, or the columns differ in length: see `repair`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]}, format="zarr3")
+        >>> t.resize(3)
+        >>> t[...].tolist()
+        [(1, 3), (2, 4), (0, 0)]
+        """
+        self._check_writable()
+        if not is_number(rows) or rows < 0:
+            raise MetadataError(f"{rows!r:.80} is not a number of rows", path=self._place)
+        if self._names:
+            with self._locating():
+                self._change_rows(lambda stored: engine.resize_rows(stored, int(rows)))
+
+    def repair(self) -> dict[str, int]:
+        """Cut all columns to the length of the shortest, and return the number of rows that each has lost.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]}, format="zarr2")
+        >>> t["b"].resize(3)
+        >>> t.repair(), t.is_consistent
+        ({'b': 1}, True)
+        """
+        self._check_writable()
+        self.refresh()
+        before = self.lengths()
+        if not self.is_consistent:
+            self.resize(len(self))
+        after = self.lengths()
+        return {name: length - after[name] for name, length in before.items() if length > after[name]}
+
+    def add_column(
+        self, name: str, values: Any = None, *, dtype: Any = None, position: int | None = None, **creation: Any
+    ) -> Array:
+        """Add a column and return it.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        values : array_like, optional
+            A value for each row; by default the fill value.
+        dtype : dtype-like, optional
+            Data type; by default that of the values.
+        position : int, optional
+            Its position among the columns; by default the last.
+        **creation
+            As for `tegula.create_array`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the name is in use.
+        MetadataError
+            If the values don't fit, or neither values nor a type are given.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2]}, format="zarr3")
+        >>> column = t.add_column("b", dtype="f4", position=0, fill_value=0.5)
+        >>> t[...].tolist()
+        [(0.5, 1), (0.5, 2)]
+        """
+        self._check_writable()
+        check_keywords("add_column", creation, CREATION | {"expectedlen", "overwrite", "allow_pickle"})
+        with self._locating():
+            self.refresh()
+            check_name(name, self.format)
+            if name in self._names:
+                raise AlreadyExistsError(f"the column {name!r:.80} already exists")
+            if not self.is_consistent:
+                raise MetadataError("the columns differ in length; repair() cuts them to the shortest")
+            if values is None and dtype is None:
+                raise MetadataError("a column needs values, or a dtype", field=name)
+            data = len(self) if values is None else as_data(values)
+            if not isinstance(data, int) and self._names and data.shape[:1] != (len(self),):
+                raise MetadataError(f"values of shape {data.shape} are given for {len(self)} rows", field=name)
+            path = f"{self._path}/{name}" if self._path else name
+            creation = {"allow_pickle": self._allow_pickle, **creation}
+            column = new_column(self._store, path, data, dtype=dtype, format=self.format, **creation)
+
+            def with_column(metadata: GroupMetadata) -> GroupMetadata:
+                names = [*(column_names(metadata) or self._names)]
+                if name in names:
+                    raise AlreadyExistsError(f"the column {name!r:.80} already exists")
+                names.insert(len(names) if position is None else position, name)
+                return with_names(metadata, names)
+
+            self._opened[name] = column
+            self._update(with_column)
+        return column
+
+    def remove_column(self, name: str) -> None:
+        """Remove a column and its stored chunks.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such column.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]})
+        >>> t.remove_column("b")
+        >>> t.names
+        ('a',)
+        """
+        self._check_writable()
+        if name not in self._names:
+            raise NotFoundError(f"there is no column {name!r:.80}", path=self._place)
+        with self._locating():
+            self._update(
+                lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self._names if n != name])
+            )
+            self._opened.pop(name, None)
+            self._described.pop(name, None)
+            delete_node(self._store, f"{self._path}/{name}".lstrip("/"))
+
+    # --- Python's protocols
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return (self._store.url, self._path, self._metadata) == (other._store.url, other._path, other._metadata)
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self._path))
+
+    def __repr__(self) -> str:
+        return f"<tegula.Table {self.format} {len(self)} rows × {len(self._names)} columns {self._place!r}>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self)
+
+
+def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Table:
+    metadata = engine.read_metadata(store, path, format)
+    if not isinstance(metadata, GroupMetadata):
+        raise NotFoundError("the table no longer exists", path=path or store.url)
+    return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)

@@ -1,0 +1,107 @@
+"""Paths: of targets on this machine, and of nodes in a store."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tegula.errors import MetadataError
+from tegula.stores import LocalStore, Store
+from tegula.stores.names import path_of_url
+
+__all__ = ["clean", "is_missing", "local_path", "path_text", "place", "refuse_overlap", "scheme_of"]
+
+scheme_of = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
+
+
+def path_text(target: str | os.PathLike[Any]) -> str:
+    """Return a path as text; in text ``~`` or ``~name`` at the beginning becomes the home directory.
+
+    Path objects are taken literally, as by Python's functions.
+    """
+    path = os.fspath(target)
+    if not isinstance(path, str):
+        path = os.fsdecode(path)
+    if not path.startswith("~") or not isinstance(target, str):
+        return path
+    whole = os.path.expanduser(path)
+    if whole.startswith("~"):
+        raise MetadataError(
+            f"{path!r} begins with the home directory of an unknown user; write './{path}' for a name with a tilde"
+        )
+    return whole
+
+
+def local_path(target: Any) -> str | None:
+    """Return the path of a target on this machine's file system; ``None`` if it has none."""
+    if not isinstance(target, (str, os.PathLike)):
+        return None
+    path = path_text(target)
+    scheme = scheme_of(path)
+    if scheme is None:
+        return path
+    if scheme[1].lower() == "zip":
+        parts = urlsplit(path)
+        return unquote(parts.netloc + parts.path)
+    return path_of_url(path) if scheme[1].lower() == "file" else None
+
+
+def clean(path: str) -> str:
+    """Return a path in a store, without slashes around it.
+
+    Raises
+    ------
+    MetadataError
+        If the path is not text.
+
+    Examples
+    --------
+    >>> clean("/era/t/")
+    'era/t'
+    """
+    if not isinstance(path, str):
+        raise MetadataError(f"a path in a store must be text, not {path!r:.80}")
+    return path.strip("/")
+
+
+def place(store: Store, path: str) -> str:
+    """Return the URL of a node, for errors."""
+    return f"{store.url}/{path}" if path else store.url
+
+
+def is_missing(path: str) -> bool:
+    """Return whether nothing exists at a path; ``False`` if that is unknown, since the store will raise the error."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> None:
+    """Refuse a target that is the source, or lies within it or above it.
+
+    Raises
+    ------
+    MetadataError
+        If one lies within the other.
+    """
+    # other stores may have the same URL for different contents
+    distinct = ("file:", "zip:", "memory:", "mapping:")
+    same = store == target or (store.url == target.url and target.url.startswith(distinct))
+    old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
+    inside = same and (old.startswith(new) or new.startswith(old))
+    nested = False
+    if isinstance(store, LocalStore) and isinstance(target, LocalStore):
+        # links are resolved, so that a link to the source is recognised
+        old, new = (
+            os.path.join(os.path.realpath(os.path.join(s.root, p)), "")
+            for s, p in ((store, path), (target, target_path))
+        )
+        nested = old.startswith(new) or new.startswith(old)
+    if inside or nested:
+        raise MetadataError("the target and the source lie within each other", path=place(target, target_path))

@@ -1,0 +1,70 @@
+"""Suffixes: the format that the name of a target implies."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from tegula.errors import MetadataError
+from tegula.formats import find_format
+from tegula.stores import Store
+from tegula.targets.paths import local_path
+
+__all__ = ["new_format"]
+
+_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {".bcolz": ("bcolz",), ".zarr": ("zarr3", "zarr2", "zarr1")}
+
+
+def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
+    """Return the format of a new node: the given one, or the one that the suffix of its name implies.
+
+    The last name with a suffix counts; names in the store come after that of the store.
+
+    Parameters
+    ----------
+    target, path
+        The store, and the path of the node in it.
+    given : str, optional
+        The format asked for.
+    usual : str
+        The format if neither decides.
+
+    Raises
+    ------
+    MetadataError
+        If the format is unknown, or contradicts the suffix.
+
+    Examples
+    --------
+    >>> new_format("prices.bcolz", "", None, "zarr3"), new_format("data.zarr.zip", "a", None, "bcolz")
+    ('bcolz', 'zarr3')
+    """
+    if given is not None:
+        find_format(given)
+    name, formats = next(_names_with_suffix(target, path), ("", ()))
+    if not formats:
+        return usual if given is None else given
+    if given is None:
+        return usual if usual in formats else formats[0]
+    if given not in formats:
+        raise MetadataError(
+            f"the format {given} contradicts the name {name!r}, which is one for {' or '.join(formats)}; "
+            "choose another name, or leave out the format",
+            field="format",
+        )
+    return given
+
+
+def _names_with_suffix(target: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names with a suffix in a path, last one first, and the formats they imply."""
+    local = local_path(target)
+    if local is None:
+        # only the last name of a store's URL was chosen for its contents
+        local = unquote(target.url).rstrip("/").rpartition("/")[2] if isinstance(target, Store) else ""
+    for name in reversed([*re.split(r"[/\\]", local), *path.split("/")]):
+        formats = _SUFFIXES.get(os.path.splitext(name.lower().removesuffix(".zip"))[1])
+        if formats is not None:
+            yield name, formats

@@ -1,0 +1,112 @@
+"""Specs of stored arrays with a ``metadata`` member, and the rules for when to open and when to create one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+from tegula.errors import AlreadyExistsError
+from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.errors import StatusError, annotate, status
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode
+
+__all__ = ["ArraySpec", "path_of"]
+
+
+class ArraySpec(StoredSpec):
+    """A spec of a stored array.
+
+    Attributes
+    ----------
+    constraints
+        The ``metadata`` member.
+    field : str
+        Name of the field or column to show; empty for the only one there is.
+    """
+
+    anything: ClassVar[Metadata] = Metadata()
+    """Constraints that every array meets."""
+
+    constraints: Metadata
+    field: str = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.constraints = self.anything
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """Key of the document that makes the array, relative to the path."""
+
+    @abstractmethod
+    def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
+        """Open the stored array, if there is one and the flags allow it."""
+
+    @abstractmethod
+    def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
+        """Create the array; `overwrite` deletes what is stored at its path.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If something is stored there and `overwrite` is false.
+        """
+
+    def open(self, request: Opening) -> Driver:
+        flags = self.checked_flags(request)
+        kvstore = self.opened_kvstore(request)
+        driver = self.opened(kvstore, flags)
+        driver.mode = request.mode
+        return driver
+
+    def opened(self, kvstore: KvStore, flags: OpenMode) -> Driver:
+        """Open the array, or create it."""
+        driver = None if flags.delete_existing else self.found(kvstore, flags)
+        if driver is not None:
+            return driver
+        if not flags.create:
+            raise status("NOT_FOUND", f"Metadata at {self.shown_key(kvstore)} does not exist")
+        try:
+            return self.created(kvstore, overwrite=flags.delete_existing)
+        except AlreadyExistsError as error:
+            driver = self.found(kvstore, flags)  # another creator was faster
+            if driver is not None:
+                return driver
+            text = error.message.replace("overwrite=True", "delete_existing=True")
+            raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
+
+    def exists(self, kvstore: KvStore) -> StatusError:
+        """Return the error for an array that must not be opened."""
+        return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
+
+    def not_created(self, kvstore: KvStore, error: BaseException) -> StatusError:
+        """Return the error for a spec from which no array can be made."""
+        error = annotate(error, 'Cannot create using specified "metadata" and schema')
+        return annotate(error, f"Error writing {self.shown_key(kvstore)}")
+
+    def shown_key(self, kvstore: KvStore) -> str:
+        """Return the document's key as messages show it."""
+        return kvstore._describe_key(self.key)
+
+    # --- other specs
+
+    def merge(self, *, minimal: bool = False, **options: Any) -> Self:
+        other = super().merge(minimal=minimal, **options)
+        if minimal:
+            other.constraints = self.anything
+        return other
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> Self:
+        other = super().described(members, data_type)
+        other.constraints = members.get("metadata", self.anything)
+        other.field = members.get("field", self.field)
+        return other
+
+
+def path_of(kvstore: KvStore) -> str:
+    """Return the path of the node whose keys begin with the path of a kvstore."""
+    return kvstore._path.removesuffix("/")

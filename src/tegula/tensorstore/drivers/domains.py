@@ -1,0 +1,89 @@
+"""The dimensions of stored arrays: how many there are, and their bounds.
+
+Those of the array come first, then those that its elements have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tegula.tensorstore.constraints.chunk_grid import Grid
+from tegula.tensorstore.drivers.elements import Elements
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
+from tegula.tensorstore.json.binding import invalid
+
+__all__ = ["Ranks", "grid_numbers", "ranks", "stored_bounds", "stored_domain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The number of dimensions of the chunks, and of all dimensions, as far as they are known."""
+
+    chunked: int | None
+    full: int | None
+
+
+def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
+    """Derive one number of dimensions from the other, if the part of the elements that is shown is known.
+
+    Raises
+    ------
+    ValueError
+        If they contradict each other.
+    """
+    inner = None if shown is None else len(shown.shape)
+    if inner is not None:
+        if full is None and chunked is not None:
+            full = chunked + inner
+        elif full is not None and chunked is None:
+            chunked = full - inner
+    wrong = full is not None and chunked is not None and (chunked > full if inner is None else chunked + inner != full)
+    if wrong or (chunked is not None and chunked < 0):
+        raise invalid(f"Rank specified by schema ({full}) is not compatible with metadata")
+    return Ranks(chunked, full)
+
+
+def stored_domain(
+    full: int, shape: tuple[int, ...] | None, inner: Sequence[int], labels: Sequence[str] | None = None
+) -> IndexDomain:
+    """Return the domain of a stored array; the upper bounds of its own dimensions are implicit.
+
+    Parameters
+    ----------
+    full : int
+        Number of all dimensions.
+    shape : tuple of int or None
+        Shape of the array, as far as it is known.
+    inner : sequence of int
+        Shape of an element.
+    labels : sequence of str, optional
+        Labels of the first dimensions.
+    """
+    outer = full - len(inner)
+    sizes = shape or ()
+    return IndexDomain(
+        inclusive_min=[0] * full,
+        exclusive_max=[*sizes, *[EXCLUSIVE_INFINITY] * (outer - len(sizes)), *inner],
+        implicit_upper_bounds=[*[True] * outer, *[False] * len(inner)],
+        labels=None if labels is None else [*labels, *[""] * (full - len(labels))],
+    )
+
+
+def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
+    """Return a domain with explicit lower bounds, and with the given upper bounds implicit."""
+    return IndexDomain(
+        inclusive_min=domain.inclusive_min,
+        exclusive_max=domain.exclusive_max,
+        labels=domain.labels,
+        implicit_lower_bounds=[False] * domain.rank,
+        implicit_upper_bounds=upper,
+    )
+
+
+def grid_numbers(grid: Grid, full: int, rank: int) -> tuple[list[int], list[float], int | None]:
+    """Return the constraints on chunks along the first dimensions: lengths and ratios (0 for any), and a count."""
+    sizes = [size or 0 for size in grid._shape_vector(full).values[:rank]]
+    ratios = [ratio or 0.0 for ratio in grid._aspect_ratio_vector(full).values[:rank]]
+    return sizes, ratios, None if grid._count is None else grid._count.value

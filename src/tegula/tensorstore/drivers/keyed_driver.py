@@ -1,0 +1,193 @@
+"""The drivers of Zarr v2 and v3: arrays whose metadata is one document under one key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import tegula
+from tegula import engine
+from tegula.arrays.attributes import Attributes
+from tegula.engine import StoredArray
+from tegula.errors import NotFoundError, TegulaError
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores.staging import StagedStore
+from tegula.tensorstore.drivers.array_spec import path_of
+from tegula.tensorstore.drivers.keyed import KeyedSpec
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.drivers.node import NodeDriver, new_shape
+from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.index.domain import check_labels
+from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import Driver, Indices, ResizeOptions
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.batch import Batch
+
+__all__ = ["KeyedDriver"]
+
+
+class KeyedDriver(NodeDriver):
+    """The driver of an array with one metadata document.
+
+    Attributes
+    ----------
+    metadata
+        The document as it was read when the array was opened.
+    """
+
+    source: KeyedSpec
+    metadata: Metadata
+
+    def __init__(
+        self,
+        source: KeyedSpec,
+        kvstore: KvStore,
+        metadata: Metadata,
+        *,
+        labels: Iterable[str | None] = (),
+        write_empty: bool = False,
+    ) -> None:
+        shown = source.part_of(metadata)
+        names = [*(name or "" for name in labels), *[""] * len(shown.shape)] if any(labels) else None
+        if names is not None:
+            check_labels(names)
+        array = _stored_array(kvstore, source, source.node_of(metadata), write_empty=write_empty or source.store_equal)
+        super().__init__(array, shown, labels=names, fill_missing=source.fill_missing)
+        self.source, self.kvstore, self.metadata = source, kvstore, metadata
+
+    def spec_members(self) -> dict[str, Any]:
+        members: dict[str, Any] = {"metadata": self.metadata.with_members(self.array.shape)}
+        return members if self.elements.field is None else {**members, "field": self.elements.field}
+
+    @property
+    def attributes(self) -> Attributes:
+        """The user's attributes, as they are stored now."""
+        kvstore = self._kvstore()
+        store, path, item = kvstore._store, path_of(kvstore), self.source.format(kvstore)
+
+        def look() -> Mapping[str, Any]:
+            found = item.parse(engine.fetch_documents(store, path, item.keys))
+            return {} if found is None else found.attributes
+
+        def change(how: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+            if "w" not in self.mode:
+                raise status("INVALID_ARGUMENT", "Destination does not support writing.")
+            node = self.array.metadata
+            engine.update_documents(
+                store, path, node, lambda found: replace(found, attributes=how(dict(found.attributes))), item=item
+            )
+
+        return Attributes(look, change)
+
+    def _kvstore(self) -> KvStore:
+        kvstore = self.kvstore
+        if kvstore is None:
+            raise status("FAILED_PRECONDITION", "the array has no kvstore")
+        return kvstore
+
+    def read(self, indices: Indices) -> Any:
+        self._take_part(writes=False)
+        return super().read(indices)
+
+    def write(self, indices: Indices, values: Any) -> None:
+        self._take_part(writes=True)
+        super().write(indices, values)
+
+    def _take_part(self, *, writes: bool) -> None:
+        """Add the document to the keys that an atomic transaction depends on."""
+        store = self.array._stored.store
+        if isinstance(store, StagedStore):
+            store.depend(self._kvstore()._path + self.source.key, writes=writes)
+
+    def _current(self) -> ArrayMetadata:
+        """Return the array as its document describes it now.
+
+        Raises
+        ------
+        ValueError
+            If the document is gone, or of another array.
+        """
+        kvstore = self._kvstore()
+        raw = kvstore._store.get(kvstore._path + self.source.key)
+        if raw is None:
+            raise self._gone()
+        return self._compatible(self.source.read_document(kvstore, raw))
+
+    def _gone(self) -> StatusError:
+        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
+
+    def _compatible(self, found: Metadata) -> ArrayMetadata:
+        """Return the array that a document describes, unless its chunks or dimensions are others."""
+        known = self.metadata
+        if found.has_chunks_of(known):
+            return self.source.node_of(found)
+        known = known.with_members(self.array.shape)
+        raise status(
+            "FAILED_PRECONDITION",
+            f"Updated zarr metadata {dump(found.json)} is incompatible with existing metadata {dump(known.json)}",
+        )
+
+    def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
+        if self.source.flags.assume_metadata:
+            return self
+        array = self.shared()
+        with array._metadata_lock():
+            found = self._current()
+            array._stored = array._restored(found)
+        return self if found.shape == self.array.shape else self.at(array)
+
+    def resize(self, options: ResizeOptions) -> Driver:
+        if self.source.flags.assume_metadata:
+            raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
+        if any(bound is not None for bound in options.exclusive_max[: self.array.ndim]):
+            self._check_other_fields(options)
+        kvstore, array = self._kvstore(), self.shared()
+        # other documents may change at the same time
+        item = replace(self.source.format(kvstore), keys=(self.source.key,))
+
+        def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
+            self._compatible(self.source.parse(node.documents[self.source.key]))
+            try:
+                return new_shape(node.shape, options)
+            except StatusError as error:
+                if not (options.expand_only or options.metadata_only):
+                    raise
+                raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
+
+        def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
+            return array._update(change, item=item, shape_only=True)
+
+        # the engine stores the shape, and deletes what is cut off
+        try:
+            if options.metadata_only:
+                resized = update(lambda node: replace(node, shape=shape_of(node)))
+            else:
+                resized = engine.resize(array.path, shape_of, update, array._restored, self._holds)
+        except NotFoundError:
+            raise self._gone() from None
+        except StatusError:
+            raise
+        except TegulaError as error:
+            raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
+        return self.at(tegula.Array(resized, array.path, read_only=False))
+
+    def _holds(self, metadata: ArrayMetadata) -> bool:
+        try:
+            return self._current().shape == metadata.shape
+        except TegulaError:
+            return False
+
+
+def _stored_array(kvstore: KvStore, source: KeyedSpec, node: ArrayMetadata, *, write_empty: bool) -> tegula.Array:
+    """Return the array that metadata describe; its document must exist unless the spec assumes the metadata."""
+    store, path = kvstore._store, path_of(kvstore)
+    assumed = source.flags.assume_metadata or source.flags.assume_cached_metadata
+    document = None if assumed else kvstore._path + source.key
+    try:
+        stored = engine.stored_array(store, path, node, write_empty=write_empty, document=document)
+    except TegulaError as error:
+        raise as_status(error) from error
+    return tegula.Array(stored, path, read_only=False)

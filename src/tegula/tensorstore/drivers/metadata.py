@@ -1,0 +1,197 @@
+"""Metadata documents of Zarr v2 and v3: all members of a stored one, or those that a spec asks for.
+
+The members are JSON. `Reader` checks them with TensorStore's words for what is wrong, and brings them into the form
+that is written; `tegula.formats` reads the array from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+import numpy.typing as npt
+
+from tegula.errors import TegulaError
+from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.zarr3_codecs import Chain
+from tegula.tensorstore.drivers.elements import Elements
+from tegula.tensorstore.errors import StatusError, as_status, status
+from tegula.tensorstore.json.binding import MISSING, array, at, dump, integer, invalid, member, obj
+
+__all__ = ["Metadata", "Reader", "described", "mismatch", "parsed"]
+
+_MAX_SIZE: Final = 2**63 - 2
+_MAX_RANK: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """Members of a metadata document.
+
+    Attributes
+    ----------
+    json : mapping
+        The members, in the form in which they are written.
+    shape, chunk_shape : tuple of int or None
+        Shape of the array and of its chunks, if they are given.
+    data_type : DataType or None
+        Type of the elements, if it is given.
+    fill : 0-d ndarray or None
+        The fill value, if there is one.
+    codecs : Chain or None
+        The codecs of Zarr v3, if they are given.
+    names, units : tuple or None
+        Name and unit of each dimension, of Zarr v3.
+    attributes : mapping
+        The user's attributes as they stand in the document, of Zarr v3.
+    parts : dict
+        The parts of the elements that specs have shown, by field name and flags.
+    nodes : dict
+        The array that a whole document describes, by the separator of chunk keys for a document that names none.
+    """
+
+    json: Mapping[str, Any] = field(default_factory=dict)
+    shape: tuple[int, ...] | None = None
+    chunk_shape: tuple[int, ...] | None = None
+    data_type: DataType | None = None
+    fill: npt.NDArray[Any] | None = None
+    codecs: Chain | None = None
+    names: tuple[str | None, ...] | None = None
+    units: tuple[Unit | None, ...] | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    parts: dict[tuple[str, bool, bool], Elements] = field(default_factory=dict, compare=False, repr=False)
+    nodes: dict[str, ArrayMetadata] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions, if it is known."""
+        known = (self.shape, self.names, self.chunk_shape, self.units)
+        return next((len(item) for item in known if item is not None), None)
+
+    def has_chunks_of(self, other: Metadata) -> bool:
+        """Return whether two documents say the same of the chunks; the shape and the attributes may differ."""
+        return self is other or _about_chunks(self.json) == _about_chunks(other.json)
+
+    def with_members(self, shape: tuple[int, ...], **members: Any) -> Self:
+        """Return the same with another shape, and with other members of JSON."""
+        return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape, nodes={})
+
+
+def _about_chunks(members: Mapping[str, Any]) -> str:
+    """Return the members that must not change as long as an array is open, as text."""
+    free = {
+        name for name, value in members.items() if isinstance(value, dict) and value.get("must_understand") is False
+    }
+    return dump({name: members[name] for name in members.keys() - free - {"shape", "attributes"}})
+
+
+class Reader:
+    """A reader of the members of an object, which must agree about the rank.
+
+    Parameters
+    ----------
+    members : dict
+        The object; members are removed as they are read.
+    required : bool
+        Whether each member must be there, as in a stored document.
+
+    Attributes
+    ----------
+    json : dict
+        The members that were read, in the form that is written.
+    """
+
+    def __init__(self, members: dict[str, Any], required: bool) -> None:
+        self.members = members
+        self.required = required
+        self.rank: int | None = None
+        self.json: dict[str, Any] = {}
+
+    def take(self, name: str, read: Callable[[Any], Any], *, optional: bool = False) -> Any:
+        """Return a member as it was read; ``None`` if it is not there and need not be."""
+        value = self.members.pop(name, MISSING)
+        if value is MISSING and (optional or not self.required):
+            return None
+        with member(name):
+            found = read(value)
+        self.json[name] = [*found] if isinstance(found, tuple) else found
+        return found
+
+    def items(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Read an array with one item for each dimension."""
+        values = array(value)
+        if len(values) > _MAX_RANK:
+            raise invalid(f"Rank {len(values)} is outside valid range [0, {_MAX_RANK}]")
+        values = array(values, self.rank)
+        self.rank = len(values)
+        out = []
+        for position, item in enumerate(values):
+            with at(position):
+                out.append(read(item))
+        return tuple(out)
+
+    def sizes(self, value: Any, least: int) -> tuple[int, ...]:
+        """Read an array with a length for each dimension."""
+        return self.items(value, lambda item: integer(item, least, _MAX_SIZE))
+
+
+def parsed(
+    raw: bytes, read: Callable[[dict[str, Any]], Metadata], code: str, parse_int: Callable[[str], Any] = int
+) -> Metadata:
+    """Read a stored document, in which NaN and Infinity are not allowed.
+
+    Parameters
+    ----------
+    raw : bytes
+        The document.
+    read : callable
+        Reads its members.
+    code : str
+        Status code of the error for a document that is not JSON.
+    parse_int : callable
+        Reads an integer.
+
+    Raises
+    ------
+    ValueError
+        If it does not describe an array.
+    """
+    try:
+        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, parse_int=parse_int)
+    except (ValueError, RecursionError):
+        raise status(code, "Invalid JSON") from None
+    try:
+        found = read(obj(value))
+    except TegulaError as error:
+        raise status("FAILED_PRECONDITION", as_status(error).sentence) from None
+    if found.fill is not None:
+        found.fill.flags.writeable = False
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def described(describe: Callable[[dict[str, Any]], ArrayMetadata], members: dict[str, Any]) -> ArrayMetadata:
+    """Return the array that a format reads from the members of a document.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        If the format cannot read them.
+    """
+    try:
+        return describe(members)
+    except TegulaError as error:
+        raise as_status(error) from error
+
+
+def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:
+    """Return the error for a stored member that is not as a spec asks for."""
+    found = "<discarded>" if stored is MISSING else dump(stored)
+    return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {found}")

@@ -1,0 +1,67 @@
+"""The stores below key-value stores: values in memory, directories and zip archives."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+from weakref import WeakValueDictionary
+
+from tegula.errors import StoreError
+from tegula.stores import LocalStore, Store
+from tegula.stores.memory_keys import MemoryKeys
+from tegula.stores.zip_keys import ZipKeys
+from tegula.tensorstore.errors import status
+from tegula.tensorstore.kvstore.errors import NotDirectoryError
+from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
+from tegula.tensorstore.kvstore.specs import KvStoreSpec
+
+__all__ = ["store_of"]
+
+_METHODS: dict[str, Literal["stored", "deflated"]] = {"store": "stored", "deflate": "deflated"}
+_archives: WeakValueDictionary[tuple[str, str, bool], ZipKeys] = WeakValueDictionary()
+_local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDictionary()
+
+
+def store_of(spec: KvStoreSpec) -> Store:
+    """Return the store of a bound spec; handles of the same directory or archive share one.
+
+    Raises
+    ------
+    ValueError
+        If a file is in the place of the directory.
+    NotImplementedError
+        If the kind of archive is not supported.
+    """
+    driver = spec._kind.name
+    if driver == "memory":
+        memory: MemoryKeys = spec._setting("memory_key_value_store")
+        return memory
+    if driver == "zip":
+        return _archive_of(spec)
+    root = split_directory(spec._path)[0]
+    if os.name != "posix" or root[:1] != "/":  # other paths are normalized: those of files have no `..`
+        root = os.path.abspath(root)
+    sync: bool = spec._setting("file_io_sync")
+    found = _local_stores.get((root, sync))
+    if found is None:
+        try:
+            found = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
+        except StoreError as error:
+            raise NotDirectoryError(root) from error
+        _local_stores[root, sync] = found
+    return found
+
+
+def _archive_of(spec: KvStoreSpec) -> Store:
+    base = spec._base
+    if base is None or base._driver != "file":
+        raise status("UNIMPLEMENTED", "zip archives are supported in local files only")
+    method = _METHODS.get(spec._option("compression"))
+    if method is None:
+        raise status("UNIMPLEMENTED", f'"compression" of "{spec._option("compression")}" is not supported')
+    path = os.path.abspath(check_file_key(base._path))
+    sync: bool = base._setting("file_io_sync")
+    found = _archives.get((path, method, sync))
+    if found is None:
+        found = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
+    return found

@@ -1,0 +1,148 @@
+"""Conformance tests of capabilities: a store that declares one of them is held to it, others skip its tests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from unittest import SkipTest
+
+from tegula.errors import AlreadyExistsError, NotFoundError, ReadOnlyError, StoreError
+from tegula.stores.capabilities import (
+    Anchoring,
+    BlockedKeys,
+    EmptyDirectories,
+    Locking,
+    Reclaiming,
+    Renaming,
+    UnreachableNames,
+)
+from tegula.testing.suite import BAD_KEYS, BAD_PREFIXES, Suite, raises, run_together
+
+__all__ = ["CapabilityTests"]
+
+
+class CapabilityTests(Suite):
+    """Tests of capabilities."""
+
+    def test_a_lock_is_held_by_one_thread_at_a_time(self) -> None:
+        with self.store(Locking) as store:
+            store.set("a/b", b"1")
+            with store.lock("a/b") as held:
+                pass
+            if not held:
+                raise SkipTest("the storage has no locks")
+            inside: list[int] = []
+            most: list[int] = []
+
+            def enter() -> None:
+                for _ in range(10):
+                    with store.lock("a/b") as held:
+                        assert held
+                        inside.append(1)
+                        time.sleep(0.0005)
+                        most.append(len(inside))
+                        inside.pop()
+
+            run_together([enter] * 3)
+            assert set(most) == {1}
+
+    def test_a_lock_ends_with_its_context(self) -> None:
+        with self.store(Locking) as store:
+            store.set("a/b", b"1")
+            with suppress(RuntimeError), store.lock("a/b"):
+                raise RuntimeError
+            for key in ["a/b", "no/such"]:
+                with store.lock(key):
+                    pass
+                waiting = threading.Thread(target=partial(_take, store, key), daemon=True)
+                waiting.start()
+                waiting.join(60)
+                assert not waiting.is_alive()
+            for key in BAD_KEYS:
+                with raises(StoreError), store.lock(key):
+                    pass
+
+    def test_what_blocks_a_key_is_said(self) -> None:
+        with self.store(BlockedKeys) as store:
+            store.set("a/b", b"1")
+            for key in ["a/b", "c", "c/d", "a/c"]:
+                assert store.blocked_by(key) is None
+            assert store.blocked_by("a") is None or "a" in store.blocked_by("a")
+            for key in BAD_KEYS:
+                with raises(StoreError):
+                    store.blocked_by(key)
+
+    def test_an_empty_directory_is_there_and_not_listed(self) -> None:
+        with self.store(EmptyDirectories) as store:
+            store.make_prefix("a/b/")
+            store.make_prefix("")
+            assert all(store.has_prefix(prefix) for prefix in ["a/b/", "a/", ""])
+            assert [*store.list()] == []
+            assert store.list_dir("") == ([], [])
+            store.set("a/b/c", b"1")
+            store.make_prefix("a/b/")
+            assert [*store.list()] == ["a/b/c"]
+            for prefix in BAD_PREFIXES:
+                for operation in (store.make_prefix, store.has_prefix):
+                    with raises(StoreError):
+                        operation(prefix)
+
+    def test_values_of_a_document_that_is_gone_get_no_directory(self) -> None:
+        with self.store(Anchoring) as store:
+            store.set("a/document", b"1")
+            anchored = store.anchored("a/document")
+            anchored.set("a/c/0", b"2")
+            assert store.get("a/c/0") == b"2"
+            store.delete_prefix("a/")
+            for key in ["a/c/0", "a/1"]:
+                with raises(NotFoundError, key):
+                    anchored.set(key, b"3")
+            assert [*store.list()] == []
+            store.set("a/c/0", b"4")
+            assert store.get("a/c/0") == b"4"
+            for key in BAD_KEYS:
+                with raises(StoreError):
+                    store.anchored(key)
+
+    def test_a_prefix_is_moved_in_whole_or_not_at_all(self) -> None:
+        with self.store(Renaming) as store:
+            for key in ["a/b/c", "a/d", "ab", "x/y"]:
+                store.set(key, b"1")
+            moved = store.move_prefix("a/", store, "new/a/")
+            names = ["new/a/b/c", "new/a/d"] if moved else ["a/b/c", "a/d"]
+            assert sorted(store.list()) == sorted([*names, "ab", "x/y"])
+            with suppress(AlreadyExistsError):
+                assert not store.move_prefix("new/a/" if moved else "a/", store, "x/")
+            assert sorted(store.list()) == sorted([*names, "ab", "x/y"])
+
+    def test_a_store_in_good_order_has_no_leftovers(self) -> None:
+        with self.store(Reclaiming) as store:
+            store.set("a/b", b"1")
+            assert [*store.leftovers()] == [*store.leftovers("a/")] == [*store.leftovers("no/")] == []
+            assert store.reclaim() == store.reclaim("a/") == 0
+            assert store.get("a/b") == b"1"
+            for prefix in BAD_PREFIXES:
+                with raises(StoreError):
+                    [*store.leftovers(prefix)]
+                with raises(StoreError):
+                    store.reclaim(prefix)
+            reader: Any = self.reopen_read_only(store)
+            if reader is not None:
+                with reader, raises(ReadOnlyError):
+                    reader.reclaim()
+
+    def test_every_name_of_a_new_store_can_be_reached(self) -> None:
+        with self.store(UnreachableNames) as store:
+            store.set("a/b", b"1")
+            assert [*store.unreachable()] == [*store.unreachable("a/")] == []
+            for prefix in BAD_PREFIXES:
+                with raises(StoreError):
+                    [*store.unreachable(prefix)]
+
+
+def _take(store: Locking, key: str) -> None:
+    with store.lock(key):
+        pass

@@ -1,0 +1,65 @@
+"""Unknown keywords: the error names the equivalent or the known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tegula
+from tegula.arrays.keywords import _FOREIGN
+from tegula.errors import MetadataError
+
+
+def calls() -> dict[str, Callable[..., Any]]:
+    g = tegula.create_group({})
+    t = tegula.create_table({}, {"a": [1]})
+    return {
+        "create_array": lambda **given: tegula.create_array({}, shape=3, dtype="u1", **given),
+        "create_group": lambda **given: tegula.create_group({}, **given),
+        "create_table": lambda **given: tegula.create_table({}, {"a": [1]}, **given),
+        "open": lambda **given: tegula.open({}, "a", **given),
+        "open_array": lambda **given: tegula.open_array({}, "a", shape=3, **given),
+        "open_group": lambda **given: tegula.open_group({}, "a", **given),
+        "zeros": lambda **given: tegula.zeros(3, **given),
+        "array": lambda **given: tegula.array([1], **given),
+        "ones_like": lambda **given: tegula.ones_like([1], **given),
+        "Group.create_array": lambda **given: g.create_array("x", shape=3, dtype="u1", **given),
+        "Group.require_array": lambda **given: g.require_array("y", shape=3, dtype="u1", **given),
+        "Table.add_column": lambda **given: t.add_column("b", [2], **given),
+    }
+
+
+OFTEN = ["compressor", "zarr_format", "zarr_version", "compression", "compression_opts", "chunk_shape", "maxshape"]
+OFTEN += ["fillvalue", "dimension_separator", "serializer", "filters", "storage_options", "driver"]
+
+
+@pytest.mark.parametrize("call", [*calls()])
+@pytest.mark.parametrize("keyword", OFTEN)
+def test_other_libraries_keywords_name_the_equivalent(call: str, keyword: str) -> None:
+    with pytest.raises(TypeError, match=f"'{keyword}'; (in tegula that is|leave it out:) ") as found:
+        calls()[call](**{keyword: None})
+    assert isinstance(found.value, MetadataError)
+    assert _FOREIGN[keyword] in str(found.value)
+
+
+def test_a_misspelt_keyword_gets_a_suggestion() -> None:
+    with pytest.raises(TypeError, match="did you mean fill_value="):
+        tegula.create_array({}, shape=3, dtype="u1", fil_value=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"the keywords are .*attributes"):
+        tegula.create_group({}, qqq=3)  # type: ignore[call-arg]
+
+
+def test_a_refused_call_creates_nothing() -> None:
+    store: dict[str, bytes] = {}
+    with pytest.raises(MetadataError):
+        tegula.open(store, "w", shape=3, mode_=1)
+    with pytest.raises(MetadataError):
+        tegula.zeros(3, store=store, compressor="zstd")  # type: ignore[call-arg]
+    assert not store
+
+
+def test_no_own_keyword_counts_as_foreign() -> None:
+    ours = {*tegula.create_array.__wrapped__.__code__.co_varnames}  # type: ignore[attr-defined]
+    assert not ours & {*_FOREIGN} - {"store", "data"}

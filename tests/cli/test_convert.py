@@ -1,0 +1,121 @@
+"""``tegula convert``: copied chunks in its report, rules, and tables of bcolz."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typer.testing import CliRunner
+
+import tegula
+from tegula.cli.program import app
+
+
+def convert(*arguments: Any) -> Any:
+    result = CliRunner().invoke(app, ["convert", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_the_number_of_copied_chunks_is_printed(tmp_path: Path) -> None:
+    codecs = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
+    tegula.create_array(tmp_path / "x", shape=9, chunks=3, dtype="i4", codecs=codecs, format="zarr2")[...] = 1
+    head, line, end = convert(tmp_path / "x", tmp_path / "y", "--verify").stdout.splitlines()
+    assert head.split("  ")[-2].strip() == "copied as is"
+    assert line.split()[-2:] == ["3", "yes"]
+    assert end.startswith("1 array")
+    assert "converted to zarr3" in end
+    line = convert(tmp_path / "x", tmp_path / "z", "--codecs", "zstd").stdout.splitlines()[1]
+    assert line.split()[-2:] == ["0", "-"]
+    head, line, _ = convert(tmp_path / "x", tmp_path / "n", "--dry-run").stdout.splitlines()
+    assert head.split()[-1] == "codecs"
+    assert line.split()[-2:] == ["bytes,", "blosc"]
+    found = json.loads(convert(tmp_path / "x", tmp_path / "b", "--format", "bcolz", "--json").stdout)
+    assert found["arrays"][0]["chunks_copied"] == 3
+
+
+def test_a_table_there_and_back(tmp_path: Path) -> None:
+    columns = {"z": np.arange(25), "a": np.arange(25) / 4}
+    tegula.create_table(tmp_path / "t", columns, format="bcolz", chunks=10)
+    result = convert(tmp_path / "t", tmp_path / "zarr", "--verify")
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:3]] == ["/z", "/a"]
+    assert result.stdout.splitlines()[-1].startswith("2 arrays and 1 group converted to zarr3")
+    convert(tmp_path / "zarr", tmp_path / "back", "--format", "bcolz", "--verify")
+    found = tegula.open_table(tmp_path / "back")
+    assert found.names == ("z", "a")
+    assert found[:].tolist() == tegula.open_table(tmp_path / "t")[:].tolist()
+
+
+# --- rules
+
+
+def climate(path: Path) -> Path:
+    group = tegula.create_group(path)
+    sizes = {"time": 20, "lat": 6, "lon": 8}
+    for name, dims in {"time": ["time"], "crs": [], "tas": ["time", "lat", "lon"], "model/tas": ["lat", "lon"]}.items():
+        shape = [sizes[dim] for dim in dims]
+        group.create_array(name, shape=shape, dtype="f4", dimension_names=dims)[...] = 1
+    return path
+
+
+def test_rules_by_dimension_and_by_array(tmp_path: Path) -> None:
+    source = climate(tmp_path / "old")
+    new = tmp_path / "new"
+    options = [
+        "--chunks",
+        "time=5,lat=3; model/* = 2,2",
+        "--shards",
+        "time=10",
+        "--codecs",
+        "tas=shuffle,zstd;/time=none",
+    ]
+    result = convert(source, new, *options, "--verify")
+    group = tegula.open_group(new)
+    assert {name: (group[name].chunks, group[name].shards) for name in ("crs", "time", "tas", "model/tas")} == {
+        "crs": ((), None),
+        "time": ((5,), (10,)),
+        "tas": ((5, 3, 8), (10, 3, 8)),
+        "model/tas": ((2, 2), None),
+    }
+    assert [codec.name for codec in group["model/tas"].metadata.codecs] == ["bytes", "numcodecs.shuffle", "zstd"]
+    assert "note: /: chunks time=5,lat=3: 1 array has none of these, which keeps its own (crs)" in result.stderr
+    lines = convert(source, tmp_path / "x", *options, "--dry-run").stdout.splitlines()
+    assert lines[0].split()[-2:] == ["codecs", "shards"]
+    assert [line.split("  ")[-1].strip() for line in lines[1:5]] == ["-", "-", "(10, 3, 8)", "(10,)"]
+    assert not (tmp_path / "x").exists()
+    found = json.loads(convert(source, tmp_path / "x", *options, "--dry-run", "--json").stdout)
+    assert {item["path"]: item["shards"] for item in found["arrays"]}["tas"] == [10, 3, 8]
+
+
+def test_rules_as_json_and_one_codec(tmp_path: Path) -> None:
+    source = climate(tmp_path / "old")
+    rules = json.dumps({"tas": {"name": "zstd", "level": 7}, "time": ["shuffle", "gzip"]})
+    convert(source, tmp_path / "a", "--codecs", rules, "--chunks", '{"/tas": [[15, 5], 6, -1]}')
+    group = tegula.open_group(tmp_path / "a")
+    assert group["tas"].chunks == ((15, 5), 6, 8)
+    assert group["tas"].metadata.codecs[-1].configuration["level"] == 7
+    assert group["time"].metadata.codecs[-1].name == "gzip"
+    convert(source, tmp_path / "b", "--codecs", '{"name": "bitround", "keepbits": 10}')
+    convert(source, tmp_path / "c", "--codecs", 'tas={"name": "bitround", "keepbits": 10}')
+    for name, expected in (("b", True), ("c", False)):
+        codecs = tegula.open_group(tmp_path / name)["time"].metadata.codecs
+        assert (codecs[0].name == "numcodecs.bitround") is expected
+
+
+def test_invalid_rules(tmp_path: Path) -> None:
+    source = climate(tmp_path / "old")
+    for code, message, *options in [
+        (2, "is not NAME=VALUE", "--chunks", "time=5,lat="),
+        (2, "is not NAME=VALUE", "--chunks", "time=5;6"),
+        (2, "two rules for 'time'", "--shards", "time=5,time=6"),
+        (2, "is neither", "--chunks", "time=five"),
+        (1, "the rule tme=5 matches no array; dimensions: ", "--chunks", "tme=5"),
+        (1, "needs the option 'keepbits'", "--codecs", "tas=bitround"),
+        (1, "are not multiples of the chunks", "--chunks", "time=4", "--shards", "time=10"),
+    ]:
+        result = CliRunner().invoke(app, ["convert", str(source), str(tmp_path / "new"), *options])
+        assert result.exit_code == code, result.output
+        assert message in " ".join(result.stderr.replace("│", " ").split())
+        assert not (tmp_path / "new").exists()

@@ -1,0 +1,137 @@
+"""Reports, trees and pictures of all kinds of nodes."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula.display.info import Info, human_bytes
+from tegula.stores import MemoryStore
+
+
+class Balance(HTMLParser):
+    """Checks that every element that opens closes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        return
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def text_of(html: str) -> str:
+    parser = Balance()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return " ".join(parser.text)
+
+
+def test_the_report_of_an_array() -> None:
+    array = tegula.create_array(
+        MemoryStore(), path="a/b", shape=(100, 60), chunks=(10, 20), shards=(50, 60), dtype="f4", fill_value=np.nan,
+        dimension_names=["y", None], attributes={"units": "K"},
+    )  # fmt: skip
+    array[:50] = 1
+    info = array.info
+    assert isinstance(info, Info)
+    assert info["Type"] == "array"
+    assert info["Format"] == "zarr3"
+    assert info["Path"] == "a/b"
+    assert info["Shape"] == (100, 60)
+    assert info["Chunks"] == (10, 20)
+    assert info["Shards"] == (50, 60)
+    assert info["Dimensions"] == ("y", None)
+    assert info["Data type"] == "float32"
+    assert np.isnan(info["Fill value"])
+    assert info["Attributes"] == 1
+    assert info["Shards stored"] == "1 of 2"
+    assert info["Size in memory"] == "23.4 KiB"
+    assert f"{array.nbytes_stored() / 1024:.1f} KiB" in info["Size stored"] or "B" in info["Size stored"]
+    assert "zstd" in info["Codecs"]
+    lines = str(info).splitlines()
+    assert len(lines) == len(info)
+    assert len({line.index("  ") > 0 for line in lines}) == 1
+    html = text_of(info._repr_html_())
+    for name, value in info.items():
+        assert name in html
+        assert str(value) in html
+    assert "zarr3" in repr(array)
+    assert "(100, 60)" in repr(array)
+    assert "a/b" in repr(array)
+
+
+def test_the_report_of_a_group() -> None:
+    root = tegula.create_group(MemoryStore(), attributes={"a": 1})
+    for name in ("x", "y"):
+        root.create_array(name, shape=2, dtype="i1")
+    root.create_group("g/h")
+    info = root.info
+    assert (info["Type"], info["Arrays"], info["Groups"], info["Attributes"]) == ("group", 2, 1, 1)
+    text = text_of(root._repr_html_())
+    for name in ("x", "y", "g", "h", "zarr3"):
+        assert name in text
+    assert "zarr3" in repr(root)
+
+
+def test_nothing_of_the_data_becomes_markup() -> None:
+    evil = "<script>&\"'"
+    root = tegula.create_group(MemoryStore())
+    array = root.create_array(evil, shape=(2, 2), dtype=str, fill_value=evil, dimension_names=[evil, evil])
+    for html in (root._repr_html_(), array._repr_html_(), array.info._repr_html_(), root.tree()._repr_html_()):
+        assert "<script" not in html
+        text_of(html)
+    assert evil in text_of(root.tree()._repr_html_())
+
+
+def test_a_tree() -> None:
+    root = tegula.create_group(MemoryStore())
+    root.create_array("b", shape=(2, 3), dtype="f8")
+    root.create_array("a/x", shape=(), dtype="i1")
+    root.create_array("a/é/y", shape=4, dtype=str)
+    assert str(root.tree()) == "\n".join(
+        [
+            "/",
+            "├── a",
+            "│   ├── x () int8",
+            "│   └── é",
+            "│       └── y (4,) string",
+            "└── b (2, 3) float64",
+        ]
+    )
+    assert str(root.tree(1)).splitlines() == ["/", "├── a", "└── b (2, 3) float64"]
+    assert str(root["a"].tree()).splitlines()[0] == "/a"
+    assert repr(root.tree()) == str(root.tree())
+    assert str(tegula.create_group(MemoryStore()).tree()) == "/"
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 2**20 - 1, 2**20, 10**12, 2**60, 2**70])
+def test_human_bytes(size: int) -> None:
+    text = human_bytes(size)
+    number, unit = text.split()
+    factor = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}[unit]
+    assert abs(float(number) * factor - size) <= 0.06 * factor
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (10**9,), (10**9, 2), (5, 4, 3, 2), (2**62, 2**62)])
+def test_every_array_has_html(shape: tuple[int, ...]) -> None:
+    array = tegula.create_array(MemoryStore(), shape=shape, dtype="u1", chunks=tuple(min(2**10, n or 1) for n in shape))
+    text = text_of(array._repr_html_())
+    assert str(shape) in text
+    assert str(array.info)
+    assert str(shape) in repr(array)

@@ -1,0 +1,24 @@
+"""The chart of the home page, and what the pages say of it, follow from the table in docs/benchmarks.md."""
+
+import re
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = runpy.run_path(str(ROOT / "docs/assets/chart.py"))
+PAGE = CHART["PAGE"].read_text(encoding="utf-8")
+
+
+def test_the_chart_is_drawn_from_the_table() -> None:
+    drawn = CHART["CHART"].read_text(encoding="utf-8")
+    assert CHART["draw"](CHART["read_bars"](PAGE)) == drawn, "run: just chart"
+
+
+def test_the_pages_say_how_often_another_library_is_faster() -> None:
+    rows = re.search(r"^\| all \| (\d+) \|", PAGE, re.MULTILINE)
+    slower = re.search(r"^Rows where a peer is faster: (\d+)\.", PAGE, re.MULTILINE)
+    assert rows is not None
+    assert slower is not None
+    for name in ("README.md", "docs/index.md", "docs/performance.md"):
+        text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        assert f"{slower[1]} of {rows[1]} " in text, name

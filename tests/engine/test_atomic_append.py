@@ -1,0 +1,345 @@
+"""Rows appended to several arrays at once: an append is atomic, also when killed or beside other writers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import engine
+from tegula.engine import append_rows, resize_rows
+from tegula.errors import MetadataError, StoreError
+from tegula.stores import MemoryStore
+from tegula.stores.capabilities import Locking
+
+FORMATS = ["bcolz", "zarr2", "zarr3"]
+
+
+class Interrupted(Locking, MemoryStore):
+    """A store that calls `act` before its operation number `at`, as a concurrent program would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = -1
+        self.count = 0
+        self.alone = False
+        self.act: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def lock(self, key: str) -> Iterator[bool]:
+        yield self.alone
+
+    def _step(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            self.at = -1
+            self.act()
+
+    def get(self, *args: Any, **options: Any) -> Any:
+        self._step()
+        return super().get(*args, **options)
+
+    def set(self, *args: Any, **options: Any) -> Any:
+        self._step()
+        return super().set(*args, **options)
+
+    def delete(self, *args: Any, **options: Any) -> None:
+        self._step()
+        super().delete(*args, **options)
+
+
+class Killed(BaseException):
+    pass
+
+
+def columns(store: tegula.Store, format: str) -> list[tuple[Any, str]]:
+    return [(tegula.open_array(store, "r+", path=name)._stored, name) for name in "ab"]
+
+
+def make(store: tegula.Store, format: str) -> None:
+    if format != "bcolz":
+        tegula.create_group(store, format=format)
+    options = {"format": format, "dtype": "i4"}
+    tegula.create_array(store, path="a", shape=(0,), chunks=(4,), **options)
+    tegula.create_array(store, path="b", shape=(0, 2), chunks=(3, 2), **options)
+    append(store, format, 0, 5)
+
+
+def append(store: tegula.Store, format: str, first: int, count: int) -> None:
+    rows = np.arange(first, first + count)
+    append_rows(columns(store, format), [rows, np.stack([rows, -rows], 1)])
+
+
+def table(store: tegula.Store) -> list[int]:
+    """Read the rows of both arrays, which must be the same ones, up to the shorter array's length."""
+    a, b = (tegula.open_array(store, path=name)[...] for name in "ab")
+    rows = min(len(a), len(b))
+    assert len(b) >= len(a)  # the first one leads: it never is the longer one
+    np.testing.assert_array_equal(b[:rows], np.stack([a[:rows], -a[:rows]], 1))
+    found: list[int] = a[:rows].tolist()
+    return found
+
+
+def steps(format: str, act: Callable[[tegula.Store], None], alone: bool = False) -> int:
+    store = Interrupted()
+    make(store, format)
+    store.alone = alone
+    store.count = 0
+    act(store)
+    return store.count
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_another_append_may_come_at_any_moment(format: str) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 7)) + 1):
+        store = Interrupted()
+        make(store, format)
+        store.at = store.count + at
+
+        def other(store: Interrupted = store) -> None:
+            append(store, format, 200, 6)
+
+        store.act = other
+        append(store, format, 100, 7)
+        first, second = [*range(100, 107)], [*range(200, 206)]
+        assert table(store) in ([*range(5), *first, *second], [*range(5), *second, *first]), at
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_appends_may_be_under_way_at_once(format: str) -> None:
+    """One goes up to a step, then the other up to one of its own, then the first to its end, then the other."""
+    count = steps(format, lambda store: append(store, format, 100, 7))
+    random = Random(7)
+    for _ in range(60):
+        turns = {"first": random.randint(1, count), "other": random.randint(1, count)}
+        paused = {name: threading.Event() for name in turns}
+        goes_on = {"first": paused["other"], "other": threading.Event()}
+        left = dict(turns)
+
+        class Scheduled(Interrupted):
+            def _step(self, left: Any = left, paused: Any = paused, goes_on: Any = goes_on) -> None:
+                name = threading.current_thread().name
+                if name in left:
+                    left[name] -= 1
+                    if not left[name]:
+                        paused[name].set()
+                        goes_on[name].wait()
+
+        store = Scheduled()
+        make(store, format)
+
+        def first(store: Any = store, paused: Any = paused, goes_on: Any = goes_on) -> None:
+            append(store, format, 100, 7)
+            paused["first"].set()
+            goes_on["other"].set()
+
+        def other(store: Any = store, paused: Any = paused) -> None:
+            paused["first"].wait()
+            append(store, format, 200, 6)
+            paused["other"].set()
+
+        threads = [threading.Thread(target=act, name=act.__name__) for act in (first, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        one, two = [*range(100, 107)], [*range(200, 206)]
+        assert table(store) in ([*range(5), *one, *two], [*range(5), *two, *one]), turns
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("rows", [2, 5, 9])
+def test_a_resize_may_come_at_any_moment(format: str, rows: int) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 7)) + 1):
+        store = Interrupted()
+        make(store, format)
+        store.at = store.count + at
+
+        def other(store: Interrupted = store) -> None:
+            resize_rows(columns(store, format), rows)
+
+        store.act = other
+        append(store, format, 100, 7)
+        added, kept = [*range(100, 107)], [*range(5), 0, 0, 0, 0][:rows]
+        before = [*range(5), *added]
+        assert table(store) in ([*kept, *added], [*before, *[0] * rows][:rows]), at
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
+    for rows in (2, 9):
+        for at in range(1, steps(format, lambda store, rows=rows: resize_rows(columns(store, format), rows)) + 1):
+            store = Interrupted()
+            make(store, format)
+            store.at = store.count + at
+
+            def other(store: Interrupted = store) -> None:
+                append(store, format, 100, 7)
+
+            store.act = other
+            resize_rows(columns(store, format), rows)
+            kept = [*range(5), 0, 0, 0, 0][:rows]
+            longer = [*range(5), *range(100, 107)]
+            assert table(store) in ([*kept, *range(100, 107)], longer[:rows]), (rows, at)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("what", ["append", "shrink", "grow"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, alone: bool) -> None:
+    acts: dict[str, Callable[[tegula.Store], Any]] = {
+        "append": lambda store: append(store, format, 100, 7),
+        "shrink": lambda store: resize_rows(columns(store, format), 2),
+        "grow": lambda store: resize_rows(columns(store, format), 9),
+    }
+    new = {"append": [*range(5), *range(100, 107)], "shrink": [0, 1], "grow": [*range(5), 0, 0, 0, 0]}[what]
+
+    def die() -> None:
+        raise Killed
+
+    for at in range(1, steps(format, acts[what], alone) + 1):
+        store = Interrupted()
+        make(store, format)
+        store.at, store.act, store.alone = store.count + at, die, alone
+        with pytest.raises(Killed):
+            acts[what](store)
+        rest = table(store)
+        assert rest in ([*range(5)], new), at
+        append(store, format, 300, 4)  # goes on after the last row that counts
+        assert table(store) == [*rest, *range(300, 304)], at
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("alone", [False, True])
+def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, alone: bool) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 7), alone) + 1):
+        store = Interrupted()
+        make(store, format)
+        store.alone = alone
+        handle = tegula.open_array(store, "r+", path="a")
+        store.at = store.count + at
+
+        def other(handle: tegula.Array = handle) -> None:
+            handle[4] = 44
+
+        store.act = other
+        append(store, format, 100, 7)
+        a = tegula.open_array(store, path="a")[...]
+        assert a.tolist() == [0, 1, 2, 3, 44, *range(100, 107)], at
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "make_store", [MemoryStore, lambda: tegula.MappingStore({}), None], ids=["memory", "dict", "local"]
+)
+def test_threads_that_append_at_once_lose_nothing(format: str, make_store: Any, tmp_path: Any) -> None:
+    store = tegula.LocalStore(tmp_path / "x") if make_store is None else make_store()
+    make(store, format)
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(6):
+                append(store, format, 1000 * number + 10 * turn, 3)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    rows = table(store)
+    assert rows[:5] == [*range(5)]
+    blocks = [rows[at : at + 3] for at in range(5, len(rows), 3)]
+    assert all(block == [*range(block[0], block[0] + 3)] for block in blocks)
+    wanted = {1000 * number + 10 * turn for number in range(1, 5) for turn in range(6)}
+    assert {block[0] for block in blocks} == wanted
+    assert len(blocks) == len(wanted)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_arrays_of_different_lengths(format: str) -> None:
+    store = MemoryStore()
+    make(store, format)
+    both = columns(store, format)
+    resize_rows(both[1:], 3)
+    with pytest.raises(MetadataError, match="differ in length"):
+        append(store, format, 100, 2)
+    with pytest.raises(MetadataError, match="differ in length"):
+        resize_rows(both, 7)
+    with pytest.raises(MetadataError, match="differ in length"):
+        resize_rows(both, 4)
+    assert [len(tegula.open_array(store, path=name)) for name in "ab"] == [5, 3]
+    resize_rows(both, 3)
+    assert table(store) == [0, 1, 2]
+    resize_rows(both[1:], 8)  # as an append leaves it that was interrupted
+    append(store, format, 100, 2)
+    assert table(store) == [0, 1, 2, 100, 101]
+    assert [len(tegula.open_array(store, path=name)) for name in "ab"] == [5, 5]
+
+
+def test_an_array_that_was_replaced_is_not_appended_to() -> None:
+    store = MemoryStore()
+    make(store, "bcolz")
+    old = columns(store, "bcolz")
+    tegula.create_array(store, path="a", shape=(3,), dtype="f8", format="bcolz", overwrite=True)
+    with pytest.raises(MetadataError, match="replaced"):
+        append_rows(old, [np.arange(2), np.zeros((2, 2))])
+    store.delete_prefix("a/")
+    with pytest.raises(KeyError, match="deleted"):
+        append_rows(old, [np.arange(2), np.zeros((2, 2))])
+
+
+def test_without_a_single_fill_value_rows_can_only_be_appended() -> None:
+    store = MemoryStore()
+    tegula.create_array(store, shape=(2, 2), chunks=(4, 2), dtype="i4", format="bcolz")
+    storage = store.get("meta/storage") or b""
+    store.set("meta/storage", storage.replace(b'"dflt": 0', b'"dflt": [1, 2]'))
+    a = tegula.open_array(store, "r+")
+    assert a.fill_value is None
+    with pytest.raises(MetadataError, match="fill_value"):
+        a.resize(3, 2)
+    assert a.append([[5, 6]]) == (3, 2)
+    assert a[...].tolist() == [[0, 0], [0, 0], [5, 6]]
+
+
+@pytest.mark.parametrize("selection", [0, slice(None), [1, 3], slice(3, 4)])
+def test_a_missing_or_short_chunk_is_an_error(selection: Any) -> None:
+    store = MemoryStore()
+    a = tegula.create_array(store, shape=(4,), chunks=(4,), dtype="i4", format="bcolz")
+    a[...] = [1, 2, 3, 4]
+    whole = store.get("data/__0.blp")
+    a.resize(3)
+    cut = store.get("data/__0.blp")
+    a.append([4])
+    store.set("data/__0.blp", cut)
+    with pytest.raises(tegula.CodecError, match="3 rows where the array has 4"):
+        a[selection]
+    store.delete("data/__0.blp")
+    with pytest.raises(StoreError, match="missing"):
+        a[selection]
+    with pytest.raises(StoreError, match="missing"):
+        a[1] = 5
+    store.set("data/__0.blp", whole)
+    assert a[...].tolist() == [1, 2, 3, 4]
+    store.delete("data/__0.blp")
+    a[...] = 7  # of which nothing is kept
+    assert a[...].tolist() == [7, 7, 7, 7]
+
+
+def test_a_reader_sees_appended_rows_after_refresh() -> None:
+    store = MemoryStore()
+    reader = tegula.create_array(store, shape=(3,), chunks=(4,), dtype="i4", format="bcolz", fill_value=9)
+    tegula.open_array(store, "r+").append([1, 2, 3])
+    assert reader[...].tolist() == [9, 9, 9]
+    reader.refresh()
+    assert reader[...].tolist() == [9, 9, 9, 1, 2, 3]
+    assert engine.read_metadata(store, "") == reader.metadata

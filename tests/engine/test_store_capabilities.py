@@ -1,0 +1,119 @@
+"""Arrays on stores that lack something: the engine asks for no more than a store declares."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import config
+from tegula.errors import UnsupportedError
+from tegula.stores import MemoryStore
+from tegula.stores.single_writer import digest
+
+
+class NoConditionalDelete(MemoryStore):
+    """A store of which no delete takes a condition."""
+
+    conditional_delete = False
+
+    def delete(self, key, *, if_generation=None):
+        if if_generation is not None:
+            raise UnsupportedError("delete takes no condition", key=key)
+        super().delete(key)
+
+
+class Hashing(NoConditionalDelete):
+    """A store whose generations are hashes of the values, and which has no locks."""
+
+    fresh_generations = False
+
+    def get(self, key, byte_range=None, *, with_generation=False):
+        value = super().get(key, byte_range)
+        if not with_generation:
+            return value
+        whole = super().get(key)
+        return value, "absent" if whole is None else digest(whole)
+
+    def set(self, key, value, *, if_generation=None):
+        if if_generation is None:
+            super().set(key, value)
+        else:
+            old, generation = super().get(key, with_generation=True)
+            if if_generation != ("absent" if old is None else digest(old)):
+                raise tegula.ConflictError("changed", key=key)
+            super().set(key, value, if_generation=generation)
+        return digest(bytes(value))
+
+
+@pytest.mark.parametrize("kind", [NoConditionalDelete, Hashing])
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz"])
+def test_an_array_is_created_written_resized_and_deleted(kind, format):
+    store = kind()
+    array = tegula.create_array(store, shape=10, chunks=4, dtype="i4", fill_value=7, format=format)
+    array[...] = np.arange(10)
+    array[0:4] = 7
+    array[5] = 7
+    array[4], array[6:8] = 7, 7
+    np.testing.assert_array_equal(array[...], [7, 7, 7, 7, 7, 7, 7, 7, 8, 9])
+    array.resize(5)
+    array.resize(9)
+    np.testing.assert_array_equal(array[...], [7] * 9)
+    array.append(np.ones(3, "i4"))
+    np.testing.assert_array_equal(tegula.open_array(store)[...], [7] * 9 + [1] * 3)
+    tegula.create_array(store, shape=2, dtype="i4", fill_value=1, format=format, overwrite=True)
+    np.testing.assert_array_equal(tegula.open_array(store)[...], [1, 1])
+    assert tegula.check(store).errors == 0
+
+
+def test_a_chunk_that_falls_back_to_the_fill_value_is_stored_if_it_can_not_be_deleted_on_a_condition():
+    for store, stored in ((MemoryStore(), False), (NoConditionalDelete(), True)):
+        array = tegula.create_array(store, shape=4, chunks=4, dtype="i4", fill_value=0)
+        array[1] = 5
+        array[1] = 0
+        assert store.exists("c/0") is stored
+        np.testing.assert_array_equal(array[...], [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("format", ["bcolz", "zarr3"])
+def test_no_appended_rows_are_lost_where_generations_are_hashes(format):
+    store = Hashing()
+    tegula.create_table(store, {"x": np.zeros(0, "i8"), "y": np.zeros(0, "i8")}, format=format)
+    failures = []
+
+    def add(first):
+        try:
+            with config.configure(threads=1):
+                for number in range(first, first + 8):
+                    tegula.open_table(store, "r+").append({"x": [number], "y": [-number]})
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=add, args=(100 * number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    found = tegula.open_table(store).read()
+    assert sorted(found["x"]) == [100 * number + row for number in range(3) for row in range(8)]
+    np.testing.assert_array_equal(found["y"], -found["x"])
+
+
+def test_a_length_that_is_reserved_where_generations_are_hashes_changes_the_document():
+    """Else a second writer with the same rows in mind would not notice the first."""
+    store = Hashing()
+    table = tegula.create_table(store, {"x": np.arange(3)}, format="bcolz")
+    written = []
+
+    def put(key, value, **condition):
+        written.append(bytes(value))
+        return Hashing.set(store, key, value, **condition)
+
+    store.set = put
+    table.append({"x": [4]})
+    lengths = [value for value in written if b"shape" in value]
+    assert len(lengths) == 2
+    assert lengths[0].endswith((b" ", b"\t"))
+    assert not lengths[1].endswith((b" ", b"\t"))
