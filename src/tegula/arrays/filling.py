@@ -42,15 +42,17 @@ class ArrayOptions(_Options, total=False):
 
 
 class FilledArrayOptions(_Options, total=False):
-    """Options of a new array that is filled with one value, with a path in the store."""
+    """Options of a new array that is filled with one value, and of its place."""
 
     path: str
+    storage_options: Mapping[str, Any] | None
 
 
 class NewArrayOptions(ArrayOptions, total=False):
-    """Options of a new array, with a path in the store."""
+    """Options of a new array, and of its place."""
 
     path: str
+    storage_options: Mapping[str, Any] | None
 
 
 CREATION = frozenset(ArrayOptions.__annotations__) - {"overwrite", "allow_pickle", "format"}

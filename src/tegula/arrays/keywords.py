@@ -35,7 +35,7 @@ _FOREIGN: Final = {
     "synchronizer": "leave it out: writers that share a chunk never lose anything",
     "cache_metadata": "leave it out: call refresh() to see changes by other processes",
     "cache_attrs": "leave it out: call refresh() to see changes by other processes",
-    "storage_options": "leave it out: pass a store, or a mapping such as fsspec.get_mapper(url, ...)",
+    "storage_options": "storage_options= of the function that takes the URL, such as tegula.open",
     "use_consolidated": "consolidated=, of tegula.open_group",
     "read_only": 'mode="r", of tegula.open',
     "mode": "the mode of tegula.open; functions that create take overwrite=True to replace a node",

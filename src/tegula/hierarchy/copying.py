@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,7 +27,7 @@ from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming
 from tegula.targets.paths import clean, is_missing, local_path, place, refuse_overlap
-from tegula.targets.stores import abandon, creating, store_of
+from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
 __all__ = ["CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node"]
@@ -66,7 +66,14 @@ class CopyReport:
 
 
 def copy(
-    source: Any, target: Any, *, path: str = "", overwrite: bool = False, progress: CopyProgress | None = None
+    source: Any,
+    target: Any,
+    *,
+    path: str = "",
+    overwrite: bool = False,
+    progress: CopyProgress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    target_storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
     """Copy an array, a table, or a group with everything below it, without decoding chunks.
 
@@ -89,6 +96,10 @@ def copy(
         Delete an existing node, with all its members, before anything is copied.
     progress : callable, optional
         Called with the path of the current node, and the numbers of values and bytes copied so far.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    target_storage_options : mapping, optional
+        Those of `target`; by default those of `source` if both URLs name the same bucket.
 
     Returns
     -------
@@ -112,9 +123,10 @@ def copy(
     >>> report.arrays, report.groups
     (2, 1)
     """
-    with _source(source, read_only=True) as (store, old):
+    target_options = options_of_both(source, target, storage_options, target_storage_options)
+    with _source(source, options=storage_options, read_only=True) as (store, old):
         _read_node(store, old)  # before anything is created for the target
-        with _target(target, path) as (new_store, new):
+        with _target(target, path, target_options) as (new_store, new):
             return copy_node(store, old, new_store, new, overwrite=overwrite, progress=progress)
 
 
@@ -133,7 +145,14 @@ def copy_node(
 
 
 def move(
-    source: Any, target: Any, *, path: str = "", overwrite: bool = False, progress: CopyProgress | None = None
+    source: Any,
+    target: Any,
+    *,
+    path: str = "",
+    overwrite: bool = False,
+    progress: CopyProgress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    target_storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
     """Move an array, a table, or a group with everything below it, as it is stored.
 
@@ -143,7 +162,7 @@ def move(
 
     Parameters
     ----------
-    source, target, path, overwrite, progress
+    source, target, path, overwrite, progress, storage_options, target_storage_options
         As for `copy`. A rename does not call `progress`.
 
     Returns
@@ -166,9 +185,10 @@ def move(
     >>> sorted(g), "x" in g["old"]
     (['old'], True)
     """
-    with _source(source, read_only=False) as (store, old):
+    target_options = options_of_both(source, target, storage_options, target_storage_options)
+    with _source(source, options=storage_options, read_only=False) as (store, old):
         _read_node(store, old)
-        with _target(target, path) as (new_store, new):
+        with _target(target, path, target_options) as (new_store, new):
             report = move_node(store, old, new_store, new, overwrite=overwrite, progress=progress)
         _remove_empty_store(store, source, old)
     return report
@@ -196,7 +216,7 @@ def move_node(
     return report
 
 
-def delete(target: Any, *, path: str = "") -> None:
+def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | None = None) -> None:
     """Delete an array, a table, or a group with everything below it.
 
     Members are deleted before their group, and the documents of an array before its chunks. So after an interruption no
@@ -209,6 +229,8 @@ def delete(target: Any, *, path: str = "") -> None:
         The node to delete, or where it is stored.
     path : str
         Path below the target.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------
@@ -228,7 +250,8 @@ def delete(target: Any, *, path: str = "") -> None:
     >>> list(g)
     []
     """
-    with _source(target, path, read_only=False) as (store, old):
+    check_options(target, storage_options)
+    with _source(target, path, options=storage_options, read_only=False) as (store, old):
         with suppress(MetadataError):  # it exists, though it can't be read
             _read_node(store, old)
         _refuse_column(store, old)
@@ -247,7 +270,9 @@ def _place_of(target: Any, path: str) -> tuple[Store, str] | None:
 
 
 @contextmanager
-def _source(source: Any, path: str = "", *, read_only: bool) -> Iterator[tuple[Store, str]]:
+def _source(
+    source: Any, path: str = "", *, options: Mapping[str, Any] | None, read_only: bool
+) -> Iterator[tuple[Store, str]]:
     """Open the store of a source, and close it at the end if it was opened here."""
     if (known := _place_of(source, path)) is not None:
         if not read_only:
@@ -258,7 +283,7 @@ def _source(source: Any, path: str = "", *, read_only: bool) -> Iterator[tuple[S
     local = local_path(source)
     if local is not None and is_missing(local):
         raise NotFoundError("there is no array or group", path=local)
-    store = store_of(source, read_only=read_only)
+    store = store_of(source, read_only=read_only, storage_options=options)
     try:
         yield store, clean(path)
     finally:
@@ -266,7 +291,7 @@ def _source(source: Any, path: str = "", *, read_only: bool) -> Iterator[tuple[S
 
 
 @contextmanager
-def _target(target: Any, path: str) -> Iterator[tuple[Store, str]]:
+def _target(target: Any, path: str, options: Mapping[str, Any] | None) -> Iterator[tuple[Store, str]]:
     """Open the store of a target, and write out pending values at the end."""
     if (known := _place_of(target, path)) is not None:
         target._check_writable()
@@ -275,7 +300,7 @@ def _target(target: Any, path: str) -> Iterator[tuple[Store, str]]:
     local = local_path(target)
     fresh = local is not None and is_missing(local)
     try:
-        with creating(target) as store:
+        with creating(target, options) as store:
             yield store, clean(path)
     except BaseException:
         if fresh and local is not None:

@@ -41,6 +41,7 @@ def create_array(
     overwrite: bool = False,
     write_empty_chunks: bool | None = None,
     allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Array:
     """Create an array.
 
@@ -90,6 +91,8 @@ def create_array(
         Store chunks that are equal to the fill value; by default as set in `tegula.config`.
     allow_pickle : bool
         Allow codecs that pickle.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def create_array(
     """
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
-    with creating(target) as store:
+    with creating(target, storage_options) as store:
         array = new_array_with(
             store,
             path,
@@ -146,6 +149,7 @@ def create_group(
     format: str | None = None,
     path: str = "",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
     """Create a group.
 
@@ -161,6 +165,8 @@ def create_group(
         Path of the group in the store; groups above it are created.
     overwrite : bool
         Delete an existing node, with all its members.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------
@@ -175,7 +181,7 @@ def create_group(
     """
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
-    with creating(target) as store:
+    with creating(target, storage_options) as store:
         metadata = new_group(store, path, attributes=attributes, format=format, overwrite=overwrite)
         return opened_by_name(Group(store, path, metadata, read_only=False), target)
 
@@ -194,6 +200,7 @@ def create_table(
     codecs: Any = "auto",
     fill_values: Mapping[str, Any] | None = None,
     allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
     """Create a table.
 
@@ -223,6 +230,8 @@ def create_table(
         Fill values by name; zero for the others.
     allow_pickle : bool
         Allow codecs that pickle, which columns of Python objects need in bcolz.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------
@@ -241,7 +250,7 @@ def create_table(
     """
     path = clean(path)
     format = new_format(target, path, format, "bcolz")
-    with creating(target) as store:
+    with creating(target, storage_options) as store:
         metadata = new_table(
             store,
             path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
-_KEYWORDS = CREATION | {"shape", "dtype", "path", "format", "allow_pickle"}
+_KEYWORDS = CREATION | {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
@@ -45,6 +46,7 @@ def open(
     path: str = "",
     format: str | None = None,
     allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **creation: Any,
 ) -> Any:
     """Open an array, group or table of any format.
@@ -65,6 +67,8 @@ def open(
         gets the format of `create_array`.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code; leave it off for files you did not write.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
     **creation
         Options of the new array, as for `create_array`; without a shape a group is created.
 
@@ -98,7 +102,7 @@ def open(
         raise NotFoundError("there is no array or group", path=local)
     found: Array | Group | Table | None
     if mode in ("r", "r+"):
-        store = store_of(target, read_only=mode == "r")
+        store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
             found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
         except BaseException:
@@ -109,7 +113,7 @@ def open(
             refuse_foreign(local_path(target) if not path else None)
             raise NotFoundError("there is no array or group", path=place(store, path))
         return opened_by_name(found, target)
-    with creating(target) as store:
+    with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
 
 
@@ -207,6 +211,7 @@ def open_table(
     path: str = "",
     format: str | None = None,
     allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
     """Open a table: a bcolz ctable, or a Zarr group of arrays of one length.
 
@@ -215,7 +220,7 @@ def open_table(
 
     Parameters
     ----------
-    target, path, format, allow_pickle
+    target, path, format, allow_pickle, storage_options
         As for `tegula.open`.
     mode : {"r", "r+"}
         ``r`` reads, ``r+`` also writes.
@@ -237,7 +242,9 @@ def open_table(
     """
     if mode not in ("r", "r+"):
         raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
-    node: Array | Group | Table = open(target, mode, path=path, format=format, allow_pickle=allow_pickle)
+    node: Array | Group | Table = open(
+        target, mode, path=path, format=format, allow_pickle=allow_pickle, storage_options=storage_options
+    )
     if isinstance(node, Array):
         raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
     if isinstance(node, Group):

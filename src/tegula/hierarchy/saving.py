@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def save(
     path: str = "",
     format: str | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **arrays: Any,
 ) -> None:
     """Store one array, or several by name in a new group.
@@ -52,6 +54,8 @@ def save(
         Storage format; by default as for `create_array`.
     overwrite : bool
         Delete an existing group or table, with all its members.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
     **arrays : array_like
         Arrays to store as members of a group.
 
@@ -81,7 +85,7 @@ def save(
     # check everything before an existing array is replaced
     one = None if values is None else as_data(values)
     several = {name: as_data(value) for name, value in arrays.items()}
-    with creating(target) as store:
+    with creating(target, storage_options) as store:
         if not overwrite:
             _refuse_group(store, path)
         if one is not None:
@@ -117,8 +121,15 @@ def _refuse_group(store: Store, path: str) -> None:
     )
 
 
-def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> Any:
+def load(
+    target: Any, *, path: str = "", allow_pickle: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> Any:
     """Read an array, or all arrays directly in a group or table by name, into memory.
+
+    Parameters
+    ----------
+    target, path, allow_pickle, storage_options
+        As for `tegula.open`.
 
     Returns
     -------
@@ -137,7 +148,7 @@ def load(target: Any, *, path: str = "", allow_pickle: bool = False) -> Any:
     >>> tegula.load(store)
     array([0, 1, 2, 3])
     """
-    node = open_node(target, path=path, allow_pickle=allow_pickle)
+    node = open_node(target, path=path, allow_pickle=allow_pickle, storage_options=storage_options)
     if isinstance(node, Array):
         return np.asarray(node[...])
     if isinstance(node, Table):

@@ -241,12 +241,20 @@ class Table(TableProperties):
             return to_arrow(self.read(columns))
 
     @staticmethod
-    def from_pandas(frame: Any, target: Any, *, path: str = "", format: str | None = None, **options: Any) -> Table:
+    def from_pandas(
+        frame: Any,
+        target: Any,
+        *,
+        path: str = "",
+        format: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Table:
         """Create a table from a DataFrame; parameters and errors are those of `tegula.create_table`."""
         check_keywords("from_pandas", options, _KEYWORDS)
         path = clean(path)
         format = new_format(target, path, format, "bcolz")
-        with creating(target) as store:
+        with creating(target, storage_options) as store:
             metadata = new_table(store, path, frame, format=format, **options)
             table = Table(store, path, metadata, read_only=False, allow_pickle=options.get("allow_pickle", False))
             return opened_by_name(table, target)

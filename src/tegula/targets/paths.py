@@ -11,7 +11,7 @@ from tegula.errors import MetadataError
 from tegula.stores import LocalStore, Store
 from tegula.stores.names import path_of_url
 
-__all__ = ["clean", "is_missing", "local_path", "path_text", "place", "refuse_overlap", "scheme_of"]
+__all__ = ["clean", "is_missing", "is_remote", "local_path", "path_text", "place", "refuse_overlap", "scheme_of"]
 
 scheme_of = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
 
@@ -46,6 +46,18 @@ def local_path(target: Any) -> str | None:
         parts = urlsplit(path)
         return unquote(parts.netloc + parts.path)
     return path_of_url(path) if scheme[1].lower() == "file" else None
+
+
+def is_remote(target: Any) -> bool:
+    """Return whether a target is the URL of storage elsewhere, which is reached through another library.
+
+    Examples
+    --------
+    >>> is_remote("s3://bucket/x.zarr"), is_remote("file:///x.zarr"), is_remote("x.zarr")
+    (True, False, False)
+    """
+    scheme = scheme_of(target) if isinstance(target, str) else None
+    return scheme is not None and local_path(target) is None
 
 
 def clean(path: str) -> str:

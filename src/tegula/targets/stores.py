@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -14,34 +14,38 @@ from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
 from tegula.stores.zip import zip_store
 from tegula.targets.foreign import refuse_foreign
-from tegula.targets.paths import local_path, path_text, scheme_of
+from tegula.targets.paths import is_remote, local_path, path_text, scheme_of
 
-__all__ = ["abandon", "creating", "store_of"]
+__all__ = ["abandon", "check_options", "creating", "options_of_both", "store_of"]
 
 
-def store_of(target: Any, *, read_only: bool = False) -> Store:
-    """Return the store for a target: a path, a ``file:`` or ``zip:`` URL, a mapping, or a store itself.
+def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[str, Any] | None = None) -> Store:
+    """Return the store for a target: a path, a URL, a mapping, or a store itself.
 
     Parameters
     ----------
     target : str, path, mapping or Store
-        A path of a directory or a ``.zip`` archive, which need not exist yet. In text ``~`` at the beginning is the
-        home directory; write ``./~x`` for a name that begins with it.
+        A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
+        In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it.
     read_only : bool
         Whether to open the store for reading only.
+    storage_options : mapping, optional
+        Settings of the storage that a URL names, such as region, endpoint and credentials.
 
     Raises
     ------
     UnsupportedError
-        If the URL's scheme is not known.
+        If the URL's scheme is not known, or a package for it is not installed.
     MetadataError
-        If `target` is none of these, or ``~name`` is not the home of a user.
+        If `target` is none of these, ``~name`` is not the home of a user, or options are given for a target that
+        takes none.
 
     Examples
     --------
     >>> store_of({"c/0": b"abc"}).get("c/0")
     b'abc'
     """
+    check_options(target, storage_options)
     if not isinstance(target, str):  # the common case first
         if isinstance(target, Store):
             return target
@@ -52,7 +56,7 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     path = path_text(target)
     scheme = scheme_of(path)
     if scheme:
-        return _store_of_url(path, scheme[1].lower(), read_only)
+        return _store_of_url(path, scheme[1].lower(), read_only, storage_options or {})
     if path.endswith(".zip"):
         return zip_store(path, read_only=read_only)
     try:
@@ -64,7 +68,7 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
         raise
 
 
-def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
+def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
     if scheme == "file":
         return store_of(path_of_url(url), read_only=read_only)
     if scheme == "zip":
@@ -75,12 +79,87 @@ def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
     raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
 
 
+def check_options(target: Any, options: Any, field: str = "storage_options") -> None:
+    """Refuse storage options for a target that takes none: everything but the URL of storage elsewhere.
+
+    Parameters
+    ----------
+    target
+        What a user names.
+    options : mapping or None
+        The options for it; an empty mapping is the same as ``None``.
+    field : str
+        Name of the argument, for errors.
+
+    Raises
+    ------
+    MetadataError
+        If there are such options, or they are no mapping of names. The message has none of the values, which may be
+        secrets.
+
+    Examples
+    --------
+    >>> check_options("s3://bucket/x.zarr", {"region": "eu-central-1"})
+    >>> check_options("x.zarr", {"region": "eu-central-1"})
+    Traceback (most recent call last):
+    tegula.errors.MetadataError: a path on this machine takes no storage options (field 'storage_options')
+    """
+    if options is None:
+        return
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise MetadataError("storage options are a mapping of names to values", field=field)
+    if options and not is_remote(target):
+        what = "a path on this machine" if local_path(target) is not None else f"a {type(target).__name__}"
+        raise MetadataError(f"{what} takes no storage options", field=field)
+
+
+def options_of_both(
+    source: Any,
+    target: Any,
+    options: Mapping[str, Any] | None,
+    target_options: Mapping[str, Any] | None,
+    field: str = "target_storage_options",
+) -> Mapping[str, Any] | None:
+    """Return the storage options of the second of two targets: its own, or those of the first in the same bucket.
+
+    Parameters
+    ----------
+    source, target
+        What a user names.
+    options, target_options : mapping or None
+        The options for each.
+    field : str
+        Name of the second argument, for errors.
+
+    Raises
+    ------
+    MetadataError
+        As `check_options`.
+
+    Examples
+    --------
+    >>> options_of_both("s3://b/x", "s3://b/y", {"region": "us-east-1"}, None)
+    {'region': 'us-east-1'}
+    >>> options_of_both("s3://b/x", "s3://other/y", {"region": "us-east-1"}, None)
+    """
+    if options and not is_remote(source) and is_remote(target):
+        raise MetadataError(
+            f"only the second of both names storage elsewhere: its options are {field}", field="storage_options"
+        )
+    check_options(source, options)
+    check_options(target, target_options, field)
+    if target_options is None and is_remote(source) and is_remote(target):
+        first, second = (urlsplit(url) for url in (source, target))
+        return options if (first.scheme, first.netloc) == (second.scheme, second.netloc) else None
+    return target_options
+
+
 @contextmanager
-def creating(target: Any) -> Iterator[Store]:
+def creating(target: Any, storage_options: Mapping[str, Any] | None = None) -> Iterator[Store]:
     """Open a store to create a node in; after an error close it, and delete an archive that was created for it."""
     path = local_path(target)
     fresh = path is not None and not os.path.lexists(path)
-    store = store_of(target)
+    store = store_of(target, storage_options=storage_options)
     try:
         yield store
     except BaseException:

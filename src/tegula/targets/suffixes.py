@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError
 from tegula.formats import find_format
 from tegula.stores import Store
-from tegula.targets.paths import local_path
+from tegula.targets.paths import is_remote, local_path
 
 __all__ = ["new_format"]
 
@@ -39,7 +39,7 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
 
     Examples
     --------
-    >>> new_format("prices.bcolz", "", None, "zarr3"), new_format("data.zarr.zip", "a", None, "bcolz")
+    >>> new_format("prices.bcolz", "", None, "zarr3"), new_format("s3://b/data.zarr.zip", "a", None, "bcolz")
     ('bcolz', 'zarr3')
     """
     if given is not None:
@@ -61,10 +61,14 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
 def _names_with_suffix(target: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the names with a suffix in a path, last one first, and the formats they imply."""
     local = local_path(target)
-    if local is None:
+    if local is not None:
+        names = re.split(r"[/\\]", local)
+    elif is_remote(target):
+        names = unquote(urlsplit(target).path).split("/")
+    else:
         # only the last name of a store's URL was chosen for its contents
-        local = unquote(target.url).rstrip("/").rpartition("/")[2] if isinstance(target, Store) else ""
-    for name in reversed([*re.split(r"[/\\]", local), *path.split("/")]):
+        names = [unquote(target.url).rstrip("/").rpartition("/")[2]] if isinstance(target, Store) else []
+    for name in reversed([*names, *path.split("/")]):
         formats = _SUFFIXES.get(os.path.splitext(name.lower().removesuffix(".zip"))[1])
         if formats is not None:
             yield name, formats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tegula.arrays.array import Array
@@ -16,7 +16,7 @@ from tegula.jobs.checking.walking import examine
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, local_path
-from tegula.targets.stores import store_of
+from tegula.targets.stores import check_options, store_of
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
 
@@ -31,6 +31,7 @@ def check(
     progress: Progress | None = None,
     announce: Callable[[Finding], None] | None = None,
     allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> CheckReport:
     """Check an array, or a group or table with all its members, for damaged, missing and stray data.
 
@@ -57,6 +58,8 @@ def check(
         Called with a finding before it is repaired.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def check(
         raise MetadataError(f"{max_findings!r:.80} is not a number of findings", field="max_findings")
     start = time.perf_counter()
     writes = repair and not dry_run
-    store, path = _place(source, clean(path), writes)
+    store, path = _place(source, clean(path), writes, storage_options)
     try:
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
@@ -100,10 +103,11 @@ def check(
     return exam.report
 
 
-def _place(source: Any, path: str, writes: bool) -> tuple[Store, str]:
+def _place(source: Any, path: str, writes: bool, options: Mapping[str, Any] | None) -> tuple[Store, str]:
+    check_options(source, options)
     if isinstance(source, (Array, Group, Table)):
         return source.store, f"{source.path}/{path}".strip("/")
     local = local_path(source)
     if local is not None and not os.path.lexists(local):
         raise NotFoundError("there is no array or group", path=local)
-    return store_of(source, read_only=not writes), path
+    return store_of(source, read_only=not writes, storage_options=options), path

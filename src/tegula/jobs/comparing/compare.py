@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from math import prod
 from time import perf_counter
@@ -29,6 +29,7 @@ from tegula.jobs.converting.masks import mask_of
 from tegula.jobs.measuring.statistics import Progress, opened
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
+from tegula.targets.stores import options_of_both
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -45,6 +46,8 @@ def compare(
     max_differences: int = 10_000,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    second_storage_options: Mapping[str, Any] | None = None,
 ) -> Comparison:
     """Compare two arrays, or two groups or tables with all their members, of any formats, chunks and codecs.
 
@@ -69,6 +72,10 @@ def compare(
         Called with the path of an array, the bytes done, and its bytes in all.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    storage_options : mapping, optional
+        Settings of the storage, if `first` is a URL; see `tegula.store_of`.
+    second_storage_options : mapping, optional
+        Those of `second`; by default those of `first` if both URLs name the same bucket.
 
     Returns
     -------
@@ -97,9 +104,10 @@ def compare(
     if type(max_differences) is not int or max_differences < 0:
         raise MetadataError(f"{max_differences!r:.80} is not a number of differences", field="max_differences")
     start = perf_counter()
+    others = options_of_both(first, second, storage_options, second_storage_options, "second_storage_options")
     with ExitStack() as stack:
-        one = stack.enter_context(opened(first, "", allow_pickle))
-        other = stack.enter_context(opened(second, "", allow_pickle))
+        one = stack.enter_context(opened(first, "", allow_pickle, storage_options))
+        other = stack.enter_context(opened(second, "", allow_pickle, others))
         report = Comparison(one._place, other._place, exact)
         run = _Run(report, max_differences, progress)
         # a stack, since a hierarchy may be deeper than Python lets functions call each other

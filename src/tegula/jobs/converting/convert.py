@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from tegula.jobs.converting.targets import Options, Progress
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_overlap
-from tegula.targets.stores import creating, store_of
+from tegula.targets.stores import creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
@@ -42,6 +43,8 @@ def convert(
     progress: Progress | None = None,
     allow_pickle: bool = False,
     consolidated: bool | Literal["auto"] = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    target_storage_options: Mapping[str, Any] | None = None,
 ) -> ConvertReport:
     """Copy an array, or a group or table with all its members, into another format.
 
@@ -91,6 +94,10 @@ def convert(
     consolidated : {"auto", True, False}
         ``"auto"`` writes consolidated metadata to the groups that have them in the source, ``True`` also to the topmost
         group, ``False`` to none.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    target_storage_options : mapping, optional
+        Those of `target`; by default those of `source` if both URLs name the same bucket.
 
     Returns
     -------
@@ -144,7 +151,12 @@ def convert(
     check_reserved(path, item)
 
     # the source, and the rules for it
-    node = source if isinstance(source, (Array, Group, Table)) else open_any(source, allow_pickle=allow_pickle)
+    target_options = options_of_both(source, target, storage_options, target_storage_options)
+    node = (
+        source
+        if isinstance(source, (Array, Group, Table))
+        else open_any(source, allow_pickle=allow_pickle, storage_options=storage_options)
+    )
     if consolidated not in ("auto", True, False):
         raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
     if consolidated is True and item.consolidate is None:
@@ -161,7 +173,7 @@ def convert(
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
     # the conversion
-    with nullcontext(_for_reading(target)) if dry_run else creating(target) as store:
+    with nullcontext(_for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
         refuse_overlap(node.store, node.path, store, path)
         options = Options(
             item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
@@ -180,9 +192,9 @@ def convert(
     return job.report
 
 
-def _for_reading(target: Any) -> Store:
+def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
     """Return the target's store for reading: opening an archive for writing would create it."""
     try:
-        return store_of(target, read_only=True)
+        return store_of(target, read_only=True, storage_options=options)
     except NotFoundError:
         return MemoryStore()

@@ -21,6 +21,7 @@ from tegula.jobs.measuring.moments import Moments, measure
 from tegula.jobs.units import Box, arrays_below, boxes
 from tegula.metadata.fill_values import scalar_array
 from tegula.tables.table import Table
+from tegula.targets.stores import check_options
 
 __all__ = [
     "Measured", "Progress", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
@@ -234,7 +235,12 @@ def _masks(array: Array) -> list[Any]:
 
 
 def statistics(
-    source: Any, *, path: str = "", progress: Progress | None = None, allow_pickle: bool = False
+    source: Any,
+    *,
+    path: str = "",
+    progress: Progress | None = None,
+    allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Statistics:
     """Find minimum, maximum, mean, standard deviation, missing values and a histogram.
 
@@ -255,6 +261,8 @@ def statistics(
         Called with the path of an array, the bytes done, and its bytes in all.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
 
     Returns
     -------
@@ -279,7 +287,7 @@ def statistics(
     x     int64          8        0    0    7   3.5  2.291  ████████
     y     float64        1        1  0.5  0.5   0.5      0  █
     """
-    with opened(source, path, allow_pickle) as node:
+    with opened(source, path, allow_pickle, storage_options) as node:
         if isinstance(node, Array):
             return _of_array(node, "", progress)
         failed: dict[str, str] = {}
@@ -293,12 +301,15 @@ def statistics(
 
 
 @contextmanager
-def opened(source: Any, path: str, allow_pickle: bool) -> Iterator[Array | Group | Table]:
+def opened(
+    source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None
+) -> Iterator[Array | Group | Table]:
     """Open a source that is not a node yet, and close it at the end."""
     if isinstance(source, (Array, Group, Table)):
+        check_options(source, storage_options)
         yield source[path] if path and not isinstance(source, Array) else source
         return
-    with open_any(source, path=path, allow_pickle=allow_pickle) as node:
+    with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
         yield node
 
 
