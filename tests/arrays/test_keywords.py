@@ -32,7 +32,7 @@ def calls() -> dict[str, Callable[..., Any]]:
 
 
 OFTEN = ["compressor", "zarr_format", "zarr_version", "compression", "compression_opts", "chunk_shape", "maxshape"]
-OFTEN += ["fillvalue", "dimension_separator", "serializer", "filters", "storage_options", "driver"]
+OFTEN += ["fillvalue", "dimension_separator", "serializer", "filters", "driver"]
 
 
 @pytest.mark.parametrize("call", [*calls()])
@@ -42,6 +42,12 @@ def test_other_libraries_keywords_name_the_equivalent(call: str, keyword: str) -
         calls()[call](**{keyword: None})
     assert isinstance(found.value, MetadataError)
     assert _FOREIGN[keyword] in str(found.value)
+
+
+@pytest.mark.parametrize("call", ["Group.create_array", "Group.require_array", "Table.add_column"])
+def test_a_node_has_its_storage_options(call: str) -> None:
+    with pytest.raises(TypeError, match="storage_options= of the function that takes the URL"):
+        calls()[call](storage_options={})
 
 
 def test_a_misspelt_keyword_gets_a_suggestion() -> None:
@@ -62,4 +68,4 @@ def test_a_refused_call_creates_nothing() -> None:
 
 def test_no_own_keyword_counts_as_foreign() -> None:
     ours = {*tegula.create_array.__wrapped__.__code__.co_varnames}  # type: ignore[attr-defined]
-    assert not ours & {*_FOREIGN} - {"store", "data"}
+    assert not ours & {*_FOREIGN} - {"store", "data", "storage_options"}

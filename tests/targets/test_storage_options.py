@@ -1,0 +1,223 @@
+"""Storage options: every public function that takes a target takes them for its URL, and for nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import MemoryStore, Table
+from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
+from tegula.targets import stores
+
+SECRET = "wJalrXUtnFEMI"
+OPTIONS = {"region": "eu-central-1", "secret_access_key": SECRET}
+OTHERS = {"region": "us-east-1"}
+SOURCE, TARGET = "s3://old/data", "gs://new/data"
+COLUMNS = {"a": np.arange(3)}
+TARGETS = ("target", "source", "first", "store")
+"""What public functions call the argument that names where a node is stored."""
+
+
+class Buckets:
+    """Stores by URL, and the options they were opened with."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, MemoryStore] = {}
+        self.opened: dict[str, Mapping[str, Any]] = {}
+
+    def open(self, url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> MemoryStore:
+        self.opened[url] = options
+        return self.stores.setdefault(url, MemoryStore())
+
+
+@pytest.fixture
+def buckets(monkeypatch: pytest.MonkeyPatch) -> Buckets:
+    found = Buckets()
+    monkeypatch.setattr(stores, "_store_of_url", found.open)
+    return found
+
+
+def stored(buckets: Buckets, kind: str) -> None:
+    """Put a node at the URL of the source."""
+    store = buckets.open(SOURCE, "s3", False, {})
+    if kind == "array":
+        tegula.save(store, np.arange(3))
+    elif kind == "group":
+        tegula.save(store, x=np.arange(3))
+    elif kind == "table":
+        tegula.create_table(store, COLUMNS)
+
+
+ONE: dict[str, tuple[str, Callable[..., Any]]] = {
+    "open": ("array", tegula.open),
+    "open_array": ("array", tegula.open_array),
+    "open_group": ("group", tegula.open_group),
+    "open_table": ("table", tegula.open_table),
+    "create_array": ("", lambda target, **more: tegula.create_array(target, shape=3, dtype="u1", **more)),
+    "create_group": ("", tegula.create_group),
+    "create_table": ("", lambda target, **more: tegula.create_table(target, COLUMNS, **more)),
+    "array": ("", lambda target, **more: tegula.array([1], store=target, **more)),
+    "zeros": ("", lambda target, **more: tegula.zeros(3, store=target, **more)),
+    "ones": ("", lambda target, **more: tegula.ones(3, store=target, **more)),
+    "empty": ("", lambda target, **more: tegula.empty(3, store=target, **more)),
+    "full": ("", lambda target, **more: tegula.full(3, 7, store=target, **more)),
+    "zeros_like": ("", lambda target, **more: tegula.zeros_like([1], store=target, **more)),
+    "ones_like": ("", lambda target, **more: tegula.ones_like([1], store=target, **more)),
+    "empty_like": ("", lambda target, **more: tegula.empty_like([1], store=target, **more)),
+    "full_like": ("", lambda target, **more: tegula.full_like([1], 7, store=target, **more)),
+    "save": ("", lambda target, **more: tegula.save(target, [1], **more)),
+    "load": ("array", tegula.load),
+    "delete": ("array", tegula.delete),
+    "check": ("array", tegula.check),
+    "statistics": ("array", tegula.statistics),
+    "store_of": ("", tegula.store_of),
+    "Table.from_pandas": ("", lambda target, **more: Table.from_pandas(COLUMNS, target, **more)),
+}
+"""Functions of one target: the node that must be stored there, and a call."""
+
+TWO: dict[str, tuple[Callable[..., Any], str]] = {
+    "copy": (tegula.copy, "target_storage_options"),
+    "move": (tegula.move, "target_storage_options"),
+    "convert": (tegula.convert, "target_storage_options"),
+    "compare": (tegula.compare, "second_storage_options"),
+}
+"""Functions of two targets, and the argument with the options of the second."""
+
+
+def takes_a_target(function: Any) -> bool:
+    return inspect.isfunction(function) and any(name in TARGETS for name in inspect.signature(function).parameters)
+
+
+def test_all_functions_of_targets_are_known() -> None:
+    found = {name for name in tegula.__all__ if takes_a_target(getattr(tegula, name))}
+    for class_name in tegula.__all__:
+        kind = getattr(tegula, class_name)
+        for name, item in vars(kind).items() if inspect.isclass(kind) else ():
+            if isinstance(item, (staticmethod, classmethod)) and takes_a_target(item.__func__):
+                found.add(f"{class_name}.{name}")
+    assert found == {*ONE, *TWO}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_options_reach_the_storage(name: str, buckets: Buckets) -> None:
+    kind, call = ONE[name]
+    stored(buckets, kind)
+    call(SOURCE, storage_options=OPTIONS)
+    assert buckets.opened == {SOURCE: OPTIONS}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_without_options_there_are_none(name: str, buckets: Buckets) -> None:
+    kind, call = ONE[name]
+    stored(buckets, kind)
+    call(SOURCE)
+    assert buckets.opened == {SOURCE: {}}
+
+
+@pytest.mark.parametrize("mode", ["r+", "a", "w", "w-"])
+def test_options_in_every_mode(mode: str, buckets: Buckets) -> None:
+    stored(buckets, "array")
+    if mode == "w-":
+        with pytest.raises(AlreadyExistsError):
+            tegula.open(SOURCE, mode, shape=3, storage_options=OPTIONS)
+    else:
+        more = {"shape": 3} if mode != "r+" else {}
+        assert tegula.open(SOURCE, mode, **more, storage_options=OPTIONS).shape == (3,)
+    assert buckets.opened == {SOURCE: OPTIONS}
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_each_end_has_its_options(name: str, buckets: Buckets) -> None:
+    call, field = TWO[name]
+    stored(buckets, "array")
+    if name == "compare":
+        tegula.save(TARGET, np.arange(3), storage_options=OTHERS)
+    call(SOURCE, TARGET, storage_options=OPTIONS, **{field: OTHERS})
+    assert buckets.opened == {SOURCE: OPTIONS, TARGET: OTHERS}
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_options_are_shared_within_a_bucket_only(name: str, buckets: Buckets) -> None:
+    call, _ = TWO[name]
+    for target, options in (("s3://old/copy", OPTIONS), ("s3://other/copy", {}), ("gs://old/copy", {})):
+        stored(buckets, "array")
+        if name == "compare":
+            tegula.save(target, np.arange(3))
+        call(SOURCE, target, storage_options=OPTIONS)
+        assert buckets.opened[target] == options
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_options_of_the_wrong_end(name: str, buckets: Buckets, tmp_path: Path) -> None:
+    call, field = TWO[name]
+    tegula.save(local := tmp_path / "x.zarr", np.arange(3))
+    with pytest.raises(MetadataError, match=f"only the second of both names storage elsewhere.* {field}") as found:
+        call(local, TARGET, storage_options=OPTIONS)
+    assert found.value.field == "storage_options"
+    with pytest.raises(MetadataError) as found:
+        call(SOURCE, tmp_path / "y.zarr", **{field: OTHERS})
+    assert found.value.field == field
+    assert not buckets.opened
+    assert not (tmp_path / "y.zarr").exists()
+
+
+def places(tmp_path: Path) -> list[Any]:
+    made = tegula.create_array(MemoryStore(), shape=3, dtype="u1")
+    return [
+        "x.zarr",
+        tmp_path / "x.zarr",
+        f"file:{tmp_path}/x.zarr",
+        f"zip://{tmp_path}/x.zip",
+        {},
+        MemoryStore(),
+        made,
+    ]
+
+
+@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("name", ONE)
+def test_targets_without_options(name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = places(tmp_path)[number]
+    with pytest.raises(MetadataError) as found:
+        ONE[name][1](target, storage_options=OPTIONS)
+    assert found.value.field == "storage_options"
+    assert SECRET not in "".join(traceback.format_exception(found.value))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("options", [SECRET, [("key", SECRET)], {1: SECRET}, 5])
+@pytest.mark.parametrize("name", ONE)
+def test_options_that_are_none(name: str, options: Any, buckets: Buckets) -> None:
+    with pytest.raises(MetadataError, match="storage options are a mapping of names to values") as found:
+        ONE[name][1](SOURCE, storage_options=options)
+    assert SECRET not in str(found.value)
+    assert not buckets.opened
+
+
+def test_no_options_are_as_good_as_none(tmp_path: Path) -> None:
+    tegula.save(tmp_path / "x.zarr", [1], storage_options={})
+    tegula.copy(tmp_path / "x.zarr", MemoryStore(), storage_options={}, target_storage_options={})
+    assert tegula.zeros(3, storage_options={}).shape == (3,)
+    with pytest.raises(MetadataError, match="a MemoryStore takes no storage options"):
+        tegula.zeros(3, storage_options=OPTIONS)
+
+
+def test_the_suffix_of_a_url_decides(buckets: Buckets) -> None:
+    for url, format in [
+        ("s3://b/x.bcolz", "bcolz"), ("s3://b/x.zarr?versionId=1.bcolz", "zarr3"), ("s3://b.bcolz/x", "zarr3"),
+        ("gs://b/x.zarr/y.bcolz/", "bcolz"), ("https://host/x.zarr.zip", "zarr3"), ("s3://b/x%2Ebcolz", "bcolz"),
+    ]:  # fmt: skip
+        assert tegula.create_array(url, shape=3, dtype="u1").format == format
+
+
+def test_an_unknown_scheme() -> None:
+    with pytest.raises(UnsupportedError, match="nosuch:"):
+        tegula.open("nosuch://bucket/x", storage_options=OPTIONS)
