@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from tegula.cli.reporting import print_json
-from tegula.cli.targets import Target, open_target
+from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.cli.values import parse_value
 
-__all__ = ["app", "parse_value"]
+__all__ = ["app"]
 
 app = typer.Typer(
     help="Read and change the attributes of an array, a table or a group.",
@@ -29,9 +29,11 @@ def _get(
         str | None, typer.Argument(metavar="NAME", show_default=False, help="Print this attribute only.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which is the default here.")] = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Print all attributes, or the value of one, as JSON."""
-    with open_target(target, allow_pickle=True) as node:  # attributes are JSON: nothing is unpickled
+    # attributes are JSON: nothing is unpickled
+    with open_target(target, "r", storage_option, allow_pickle=True) as node:
         print_json(node.attrs.asdict() if name is None else node.attrs[name])
 
 
@@ -41,20 +43,21 @@ def _set(
     words: Annotated[
         list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False, help="The new values.")
     ],
+    storage_option: StorageOptions = None,
 ) -> None:
     """Set one attribute, or several in one write.
 
     A VALUE is read as JSON, and taken as text if it is not valid JSON: 0.5 is a number, K is text, and so is '"0.5"'.
     """
     changes = _changes(words)
-    with open_target(target, "r+", allow_pickle=True) as node:
+    with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         node.attrs.update(changes)
 
 
 @app.command("unset")
-def _unset(target: Target, name: _Name) -> None:
+def _unset(target: Target, name: _Name, storage_option: StorageOptions = None) -> None:
     """Remove an attribute."""
-    with open_target(target, "r+", allow_pickle=True) as node:
+    with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         del node.attrs[name]
 
 
@@ -67,21 +70,3 @@ def _changes(words: list[str]) -> dict[str, Any]:
         if not name or not equals:
             raise typer.BadParameter("give NAME VALUE, or NAME=VALUE once or more", param_hint="NAME")
     return {name: parse_value(value) for name, _, value in pairs}
-
-
-def parse_value(text: str) -> Any:
-    """Parse text as JSON, and return it unchanged if it is not valid JSON.
-
-    Examples
-    --------
-    >>> parse_value("[1, 2.5]"), parse_value("m/s"), parse_value("NaN")
-    ([1, 2.5], 'm/s', 'NaN')
-    """
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not valid JSON")

@@ -12,7 +12,7 @@ import typer
 from tegula.cli.files import output as open_output
 from tegula.cli.reporting import AllowPickle
 from tegula.cli.selections import parse_selection, split_selection
-from tegula.cli.targets import open_target, target_argument
+from tegula.cli.targets import StorageOptions, open_target, target_argument
 from tegula.cli.windows import Window, window
 from tegula.cli.writing import SUFFIXES, WRITERS
 from tegula.errors import SelectionError, UnsupportedError
@@ -52,6 +52,7 @@ def cat(
         ),
     ] = None,
     allow_pickle: AllowPickle = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Print the elements of an array or the rows of a table, or a selection of them.
 
@@ -68,7 +69,7 @@ def cat(
         path, items = split_selection(target) if selection is None else (target, parse_selection(selection))
     except SelectionError as error:
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
-    with open_target(path, allow_pickle=allow_pickle) as node:
+    with open_target(path, "r", storage_option, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
             raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=path)
         part = window(node, items if items is not None else (...,))

@@ -11,7 +11,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, as_options, one_line, print_json, print_message
-from tegula.cli.targets import Node, open_target, split_target, target_argument
+from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
 from tegula.display.info import human_bytes
 from tegula.errors import TegulaError
 from tegula.jobs.checking.check import CheckReport, Finding
@@ -27,6 +27,7 @@ def check(
     allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Check an array, a table, or a group with all its members for damaged, missing and misplaced data.
 
@@ -43,7 +44,7 @@ def check(
 
     with ExitStack() as stack:
         # open the node a second time, for the progress line, which needs the sizes of all arrays in advance
-        nodes = [] if quiet or not sys.stderr.isatty() else _opened(source, stack)
+        nodes = [] if quiet or not sys.stderr.isatty() else _opened(source, storage_option, stack)
         show = stack.enter_context(progress_line(quiet, *nodes))
         above = f"{nodes[0].path}/".lstrip("/") if nodes else ""
 
@@ -52,7 +53,13 @@ def check(
                 show(path.removeprefix(above), done, total)
 
         report = check_node(
-            store, path=inner, repair=repair, progress=progress, announce=announce, allow_pickle=allow_pickle
+            store,
+            path=inner,
+            repair=repair,
+            progress=progress,
+            announce=announce,
+            allow_pickle=allow_pickle,
+            storage_options=dict(storage_option or ()),
         )
     # print the report: findings to standard output, failed repairs to standard error
     if as_json:
@@ -66,10 +73,10 @@ def check(
         raise typer.Exit(1)
 
 
-def _opened(source: str, stack: ExitStack) -> list[Node]:
+def _opened(source: str, storage_option: StorageOptions, stack: ExitStack) -> list[Node]:
     """Open the node to find out how much there is to check; the check itself reports why it can't be opened."""
     with suppress(TegulaError):
-        return [stack.enter_context(open_target(source, allow_pickle=True))]
+        return [stack.enter_context(open_target(source, "r", storage_option, allow_pickle=True))]
     return []
 
 

@@ -9,7 +9,14 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, one_line, print_json, print_message
-from tegula.cli.targets import open_target, target_argument
+from tegula.cli.targets import (
+    Setting,
+    StorageOptions,
+    open_target,
+    options_of_second,
+    setting_option,
+    target_argument,
+)
 from tegula.errors import TegulaError
 from tegula.jobs.comparing.compare import Comparison
 from tegula.jobs.comparing.compare import compare as compare_nodes
@@ -26,6 +33,13 @@ def compare(
     as_json: AsJson = False,
     quiet: Quiet = False,
     allow_pickle: AllowPickle = False,
+    storage_option: StorageOptions = None,
+    second_storage_option: Annotated[
+        list[Setting] | None,
+        setting_option(
+            "--second-storage-option", "A setting of the storage of B. [default: as for A in the same bucket]"
+        ),
+    ] = None,
 ) -> None:
     """Compare two arrays, tables, or groups with all their members, in any formats.
 
@@ -35,7 +49,13 @@ def compare(
     The exit code is 0 if both are equal, 1 if they differ, and 2 if the comparison failed.
     """
     try:
-        report = _compared(first, second, exact, quiet, allow_pickle)
+        others = options_of_second(first, second, storage_option, second_storage_option, "second_storage_options")
+        with (
+            open_target(first, "r", storage_option, allow_pickle=allow_pickle) as one,
+            open_target(second, "r", others, allow_pickle=allow_pickle) as other,
+            progress_line(quiet, one) as progress,
+        ):
+            report = compare_nodes(one, other, exact=exact, progress=progress)
     except (TegulaError, OSError) as error:
         # the program ends quietly when the reader of its output has gone
         if isinstance(error, OSError) and error.errno == errno.EPIPE and not isinstance(error, TegulaError):
@@ -50,15 +70,6 @@ def compare(
         print_message("error", f"/{path}: {reason}")
     if not report:
         raise typer.Exit(2 if report.failed else 1)
-
-
-def _compared(first: str, second: str, exact: bool, quiet: bool, allow_pickle: bool) -> Comparison:
-    with (
-        open_target(first, allow_pickle=allow_pickle) as one,
-        open_target(second, allow_pickle=allow_pickle) as other,
-        progress_line(quiet, one) as progress,
-    ):
-        return compare_nodes(one, other, exact=exact, progress=progress)
 
 
 def _print(report: Comparison) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.reporting import Quiet
-from tegula.cli.targets import open_target, target_argument
+from tegula.cli.targets import StorageOptions, open_target, target_argument
 from tegula.display.info import counted
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
@@ -16,13 +16,18 @@ from tegula.hierarchy.group import Group
 __all__ = ["consolidate"]
 
 
-def consolidate(target: Annotated[str, target_argument("PATH", "The group.")], quiet: Quiet = False) -> None:
+def consolidate(
+    target: Annotated[str, target_argument("PATH", "The group.")],
+    quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+) -> None:
     """Write the metadata of all members of a group into one document.
 
     Readers that ask for consolidated metadata then need one request for all of them. They are a copy: consolidate again
     after members, shapes or attributes have changed.
     """
-    with open_target(target, "r+", allow_pickle=True) as node:  # only metadata are read: nothing is unpickled
+    # only metadata are read: nothing is unpickled
+    with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         if not isinstance(node, Group):
             kind = "an array" if isinstance(node, Array) else "a table"
             raise UnsupportedError(f"only a group has consolidated metadata, and this is {kind}", path=target)

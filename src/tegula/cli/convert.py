@@ -14,7 +14,14 @@ from tegula.cli.completion import complete_codecs
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
 from tegula.cli.selections import parse_selection
-from tegula.cli.targets import open_target, split_target, target_argument
+from tegula.cli.targets import (
+    StorageOptions,
+    TargetStorageOptions,
+    open_target,
+    options_of_second,
+    split_target,
+    target_argument,
+)
 from tegula.display.info import human_bytes
 from tegula.errors import SelectionError
 from tegula.jobs.converting.convert import ConvertReport
@@ -79,6 +86,8 @@ def convert(
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+    target_storage_option: TargetStorageOptions = None,
 ) -> None:
     """Copy an array, a table, or a group with all its members into another format, chunk shape or codec.
 
@@ -98,12 +107,16 @@ def convert(
         "dry_run": dry_run,
         "verify": verify,
         "consolidated": "auto" if consolidated is None else consolidated,
+        "target_storage_options": options_of_second(source, target, storage_option, target_storage_option),
     }
     store, inner = split_target(target)
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
     # convert, and print the report
-    with open_target(source, allow_pickle=allow_pickle) as node, progress_line(quiet, node) as progress:
+    with (
+        open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
+        progress_line(quiet, node) as progress,
+    ):
         report = convert_node(node, store, path=path or inner, progress=progress, **options)
     _print_report(report, as_json, quiet)
     if not report.ok:

@@ -11,7 +11,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json
-from tegula.cli.targets import Target, open_target
+from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.cli.values import array_to_json
 from tegula.cli.windows import window
 from tegula.display.info import counted
@@ -26,12 +26,13 @@ def head(
     rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="The number of rows to print.")] = 10,
     as_json: AsJson = False,
     allow_pickle: AllowPickle = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Print the first rows of an array or a table.
 
     The middle of wide arrays is abbreviated, as NumPy does; `tegula cat` prints all elements.
     """
-    with open_target(target, allow_pickle=allow_pickle) as node:
+    with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
             raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=target)
         part = window(node, (slice(0, rows), ...) if node.shape else (...,))

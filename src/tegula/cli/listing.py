@@ -10,7 +10,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AsJson, columns, one_line, print_json, print_message
-from tegula.cli.targets import Node, Target, open_target, split_target
+from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
 from tegula.display.info import Info, counted, human_bytes
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
@@ -22,9 +22,10 @@ __all__ = ["info", "ls", "tree"]
 _WIDEST_TYPE: Final = 24  # characters of a data type
 
 
-def info(target: Target, as_json: AsJson = False) -> None:
+def info(target: Target, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
     """Print the metadata and sizes of an array, a table or a group; for a group, with totals of all its members."""
-    with open_target(target, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
+    # no elements are read: nothing is unpickled
+    with open_target(target, "r", storage_option, allow_pickle=True) as node:
         if as_json:
             print_json(_facts(node))
         elif isinstance(node, Group):
@@ -179,9 +180,11 @@ def tree(
     target: Target,
     depth: Annotated[int | None, typer.Option(min=0, show_default=False, help="The number of levels to show.")] = None,
     as_json: AsJson = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Draw the tree of a group and all its members, or of a table and its columns."""
-    with open_target(target, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
+    # no elements are read: nothing is unpickled
+    with open_target(target, "r", storage_option, allow_pickle=True) as node:
         if as_json:
             print_json(_branch(node.name, node, depth))
         elif not isinstance(node, Array):
@@ -228,11 +231,13 @@ def ls(
         typer.Option("-l", "--long", help="Print kind, format, shape, data type and bytes stored."),
     ] = False,
     as_json: AsJson = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """List the names of a group's members, or of a table's columns."""
     failed = False
     found: list[dict[str, Any]] = []
-    with open_target(target, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
+    # no elements are read: nothing is unpickled
+    with open_target(target, "r", storage_option, allow_pickle=True) as node:
         if not isinstance(node, Array) and not (recursive or long or as_json):
             for name in _names(node):
                 typer.echo(name)

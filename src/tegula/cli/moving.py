@@ -13,7 +13,15 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.progress import byte_line
 from tegula.cli.reporting import Quiet
-from tegula.cli.targets import Target, open_target, split_target, target_argument
+from tegula.cli.targets import (
+    StorageOptions,
+    Target,
+    TargetStorageOptions,
+    open_target,
+    options_of_second,
+    split_target,
+    target_argument,
+)
 from tegula.display.info import counted, human_bytes
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, copy, delete, move
@@ -36,42 +44,71 @@ _Overwrite = Annotated[
 ]
 
 
-def cp(source: _Source, target: _Destination, overwrite: _Overwrite = False, quiet: Quiet = False) -> None:
+def cp(
+    source: _Source,
+    target: _Destination,
+    overwrite: _Overwrite = False,
+    quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+    target_storage_option: TargetStorageOptions = None,
+) -> None:
     """Copy an array, a table, or a group with all its members, as it is stored.
 
     Format, attributes and compressed chunks are copied without decoding; `tegula convert` changes them. Readers see the
     copy when it is complete.
     """
-    with _source(source, "r") as found, byte_line(quiet, lambda: _stored(source)) as progress:
+    options = options_of_second(source, target, storage_option, target_storage_option)
+    with (
+        _source(source, "r", storage_option) as (found, found_options),
+        byte_line(quiet, lambda: _stored(source, storage_option)) as progress,
+    ):
         store, inner = _destination(source, target)
-        report = copy(found, store, path=inner, overwrite=overwrite, progress=progress)
+        report = copy(
+            found, store, path=inner, overwrite=overwrite, progress=progress,
+            storage_options=found_options, target_storage_options=options,
+        )  # fmt: skip
     _print(report, quiet, "copied")
 
 
-def mv(source: _Source, target: _Destination, overwrite: _Overwrite = False, quiet: Quiet = False) -> None:
+def mv(
+    source: _Source,
+    target: _Destination,
+    overwrite: _Overwrite = False,
+    quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+    target_storage_option: TargetStorageOptions = None,
+) -> None:
     """Move or rename an array, a table, or a group with all its members.
 
     Within a file system this is one rename. Otherwise the node is copied, and deleted when the copy is complete.
     """
-    with _source(source, "r+") as found, byte_line(quiet, lambda: _stored(source)) as progress:
+    options = options_of_second(source, target, storage_option, target_storage_option)
+    with (
+        _source(source, "r+", storage_option) as (found, found_options),
+        byte_line(quiet, lambda: _stored(source, storage_option)) as progress,
+    ):
         store, inner = _destination(source, target)
-        report = move(found, store, path=inner, overwrite=overwrite, progress=progress)
+        report = move(
+            found, store, path=inner, overwrite=overwrite, progress=progress,
+            storage_options=found_options, target_storage_options=options,
+        )  # fmt: skip
     _print(report, quiet, "moved")
 
 
 def rm(
     target: Target,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Delete an array, a table, or a group with all its members.
 
     On a terminal, it asks first. After an interruption, run it again to delete the rest.
     """
     store, inner = split_target(target)
-    if not yes and _can_ask() and not typer.confirm(f"Delete {_described(target)}?", err=True):
+    if not yes and _can_ask() and not typer.confirm(f"Delete {_described(target, storage_option)}?", err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
-    delete(store, path=inner)
+    delete(store, path=inner, storage_options=dict(storage_option or ()))
 
 
 def _can_ask() -> bool:
@@ -79,14 +116,15 @@ def _can_ask() -> bool:
 
 
 @contextmanager
-def _source(target: str, mode: Any) -> Iterator[Any]:
-    """Yield a target as `tegula.copy` takes it: a path, or an open node if it lies inside a store."""
+def _source(target: str, mode: Any, storage_option: StorageOptions) -> Iterator[tuple[Any, dict[str, Any] | None]]:
+    """Yield a target as `tegula.copy` takes it: a path and its options, or an open node if it lies inside a store."""
     store, inner = split_target(target)
     if not inner:
-        yield store
+        yield store, dict(storage_option or ())
         return
-    with open_target(target, mode, allow_pickle=True) as node:  # no elements are read: nothing is unpickled
-        yield node
+    # no elements are read: nothing is unpickled
+    with open_target(target, mode, storage_option, allow_pickle=True) as node:
+        yield node, None
 
 
 def _destination(source: str, target: str) -> tuple[str, str]:
@@ -102,7 +140,7 @@ def _destination(source: str, target: str) -> tuple[str, str]:
 
 def _is_node(target: str) -> bool:
     try:
-        with open_target(target, allow_pickle=True):
+        with open_target(target, "r", None, allow_pickle=True):
             return True
     except NotFoundError:
         return False
@@ -110,14 +148,14 @@ def _is_node(target: str) -> bool:
         return True  # a node that can't be opened
 
 
-def _stored(target: str) -> int:
+def _stored(target: str, storage_option: StorageOptions) -> int:
     """Return the bytes stored in a node, 0 if it can't be read."""
-    with suppress(TegulaError), open_target(target, allow_pickle=True) as node:
+    with suppress(TegulaError), open_target(target, "r", storage_option, allow_pickle=True) as node:
         return sum(array.nbytes_stored() for _, array in arrays_below(node, {}))
     return 0
 
 
-def _described(target: str) -> str:
+def _described(target: str, storage_option: StorageOptions) -> str:
     """Describe the node that would be deleted.
 
     Raises
@@ -126,7 +164,7 @@ def _described(target: str) -> str:
         If there is no node.
     """
     try:
-        with open_target(target, allow_pickle=True) as node:
+        with open_target(target, "r", storage_option, allow_pickle=True) as node:
             if isinstance(node, Array):
                 return f"the array {target} of shape {node.shape}"
             if isinstance(node, Table):

@@ -116,7 +116,7 @@ def _program(
 ) -> None:
     """Inspect, print, check, compare and convert chunked arrays of bcolz and Zarr v1, v2 and v3.
 
-    A PATH is a directory, a zip archive or a file: URL; PATH::inner/path is a node inside it.
+    A PATH is a directory, a zip archive, or a URL such as s3://bucket/path; PATH::inner/path is a node inside it.
     """
     # no warning in every short process that the kernel is missing: `tegula doctor` reports it
     logging.getLogger("tegula").setLevel(logging.ERROR)

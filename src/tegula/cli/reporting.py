@@ -15,6 +15,7 @@ from tegula.errors import UnsupportedError
 __all__ = ["AllowPickle", "AsJson", "Quiet", "as_options", "columns", "one_line", "print_json", "print_message"]
 
 _ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
+_STORAGE: Final = re.compile(r"\b(target_|second_)?storage_options\b")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.")]
@@ -45,7 +46,8 @@ def as_options(text: str) -> str:
     >>> as_options("pass allow_pickle=True if you trust its source")
     'pass --allow-pickle if you trust its source'
     """
-    return _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+    text = _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+    return _STORAGE.sub(lambda match: f"--{match[1] or ''}storage-option".replace("_", "-"), text)
 
 
 def one_line(text: str) -> str:

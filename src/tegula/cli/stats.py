@@ -10,7 +10,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
-from tegula.cli.targets import Target, open_target
+from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.jobs.measuring.statistics import Statistics, short, statistics
 
 __all__ = ["stats"]
@@ -21,7 +21,13 @@ _NARROWEST_HISTOGRAM: Final = 8
 _SHORTEST_NAME: Final = 10
 
 
-def stats(target: Target, as_json: AsJson = False, quiet: Quiet = False, allow_pickle: AllowPickle = False) -> None:
+def stats(
+    target: Target,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    allow_pickle: AllowPickle = False,
+    storage_option: StorageOptions = None,
+) -> None:
     """Print count, missing values, minimum, maximum, mean, standard deviation and a histogram.
 
     A group has a line for each array in it, a table one for each column. Missing values are NaN, NaT, and the values of
@@ -30,7 +36,10 @@ def stats(target: Target, as_json: AsJson = False, quiet: Quiet = False, allow_p
 
     The exit code is 1 if an array could not be read.
     """
-    with open_target(target, allow_pickle=allow_pickle) as node, progress_line(quiet, node) as progress:
+    with (
+        open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
+        progress_line(quiet, node) as progress,
+    ):
         found = statistics(node, progress=progress)
     if as_json:
         print_json(found.as_dict())

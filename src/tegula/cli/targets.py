@@ -1,23 +1,39 @@
-"""Targets on the command line: ``PATH`` of a store, or ``PATH::inner/path`` of a node inside it."""
+"""Targets on the command line: path or URL of a store, or ``PATH::inner/path`` of a node inside it."""
 
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
+from tegula.cli.values import parse_value
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_node
 from tegula.tables.table import Table
+from tegula.targets.stores import options_of_both
 
-__all__ = ["Node", "Target", "open_target", "split_target", "target_argument"]
+__all__ = [
+    "Node",
+    "Setting",
+    "StorageOptions",
+    "Target",
+    "TargetStorageOptions",
+    "open_target",
+    "options_of_second",
+    "parse_setting",
+    "setting_option",
+    "split_target",
+    "target_argument",
+]
 
 Node = Array | Group | Table
+_parts: Final = re.compile(r"(.*?)(?:::((?:(?!://).)*))?", re.DOTALL).fullmatch  # no URL in the second part
 
 
 def target_argument(metavar: str, help: str) -> Any:
@@ -28,10 +44,58 @@ def target_argument(metavar: str, help: str) -> Any:
 Target = Annotated[str, target_argument("PATH", "The array, table or group.")]
 
 
+class Setting(NamedTuple):
+    """A storage option of the command line."""
+
+    name: str
+    value: Any
+
+
+def parse_setting(text: str) -> Setting:
+    """Parse ``KEY=VALUE``, where the value is JSON or else text.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it has no key or no ``=``. The message does not show the text, which may hold a secret.
+
+    Examples
+    --------
+    >>> parse_setting("region=eu-central-1"), parse_setting("skip_signature=true")
+    (Setting(name='region', value='eu-central-1'), Setting(name='skip_signature', value=True))
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter("each must be KEY=VALUE")
+    return Setting(name, parse_value(value))
+
+
+def setting_option(name: str, help: str) -> Any:
+    """Return an option for settings of the storage that a URL names; it may be given several times."""
+    return typer.Option(name, metavar="KEY=VALUE", show_default=False, help=help, parser=parse_setting)
+
+
+StorageOptions = Annotated[
+    list[Setting] | None,
+    setting_option(
+        "--storage-option",
+        "A setting of the storage that a URL names, such as region=eu-central-1; repeat it for more. A VALUE is read "
+        "as JSON, else as text.",
+    ),
+]
+TargetStorageOptions = Annotated[
+    list[Setting] | None,
+    setting_option(
+        "--target-storage-option", "A setting of the storage of TARGET. [default: as for SOURCE in the same bucket]"
+    ),
+]
+
+
 def split_target(target: str) -> tuple[str, str]:
     """Split a target into the path of a store and the path of a node inside it.
 
-    Where a file or directory of the whole name exists, the whole name is the path of the store.
+    Where a file or directory of the whole name exists, the whole name is the path of the store. In a chain of URLs the
+    path of the node follows the last of them.
 
     Raises
     ------
@@ -42,17 +106,21 @@ def split_target(target: str) -> tuple[str, str]:
     --------
     >>> split_target("x.zip::era/t"), split_target("file:///x.zarr")
     (('x.zip', 'era/t'), ('file:///x.zarr', ''))
+    >>> split_target("s3://bucket/x.zarr::era/t"), split_target("zip::s3://bucket/x.zip::era/t")
+    (('s3://bucket/x.zarr', 'era/t'), ('zip::s3://bucket/x.zip', 'era/t'))
     """
     if os.path.lexists(target):
         return target, ""
     if target.startswith("--"):
         raise typer.BadParameter(f"no such option: {target}")
-    store, _, inner = target.partition("::")
-    return store, inner
+    found = _parts(target)
+    return (found[1], found[2] or "") if found else (target, "")
 
 
 @contextmanager
-def open_target(target: str, mode: Literal["r", "r+"] = "r", **options: Any) -> Iterator[Node]:
+def open_target(
+    target: str, mode: Literal["r", "r+"], settings: Sequence[Setting] | Mapping[str, Any] | None, **options: Any
+) -> Iterator[Node]:
     """Open the node that a target names; leaving the ``with`` block closes its store.
 
     Parameters
@@ -61,10 +129,24 @@ def open_target(target: str, mode: Literal["r", "r+"] = "r", **options: Any) -> 
         The target, as on the command line.
     mode : {"r", "r+"}
         Open for reading, or for reading and writing.
+    settings : sequence of Setting, mapping or None
+        The storage options.
     **options
         Passed to `tegula.open`.
     """
     store, inner = split_target(target)
-    node = open_node(store, mode, path=inner, **options)
+    node = open_node(store, mode, path=inner, storage_options=dict(settings or ()), **options)
     with node.store:
         yield node
+
+
+def options_of_second(
+    first: str,
+    second: str,
+    settings: Sequence[Setting] | None,
+    second_settings: Sequence[Setting] | None,
+    field: str = "target_storage_options",
+) -> Mapping[str, Any] | None:
+    """Return the storage options of the second of two targets; by default those of the first in the same bucket."""
+    given = None if second_settings is None else dict(second_settings)
+    return options_of_both(split_target(first)[0], split_target(second)[0], dict(settings or ()), given, field)

@@ -1,4 +1,4 @@
-"""Conversion of values to JSON.
+"""Conversion of values to JSON, and of words of a command line to values.
 
 Numbers and booleans stay what they are. ``NaN`` and the infinities become strings, complex numbers become
 ``[real, imaginary]``, dates become ISO 8601 strings, durations strings with their unit. Bytes become a string if they
@@ -9,14 +9,15 @@ identify it among the floats of its size.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from math import isfinite, isnan, prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["array_to_json", "to_json"]
+__all__ = ["array_to_json", "parse_value", "to_json"]
 
 
 def to_json(value: Any) -> Any:
@@ -119,3 +120,21 @@ def _bytes(value: bytes) -> str:
 
 def _base64(value: bytes) -> str:
     return "base64:" + base64.b64encode(value).decode()
+
+
+def parse_value(text: str) -> Any:
+    """Parse text as JSON, and return it unchanged if it is not valid JSON.
+
+    Examples
+    --------
+    >>> parse_value("[1, 2.5]"), parse_value("m/s"), parse_value("NaN")
+    ([1, 2.5], 'm/s', 'NaN')
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not valid JSON")
