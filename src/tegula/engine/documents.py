@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tegula.engine.reservations import keep_mark
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
@@ -314,7 +315,8 @@ def update_documents(
         if type(final) is not type(metadata):
             raise MetadataError("the documents could not be read back", path=path or store.url)
         try:
-            for key, raw in new.items():
+            for key, serialized in new.items():
+                raw = keep_mark(documents.get(key, b""), serialized)
                 if raw != documents.get(key):
                     store.set(prefix + key, raw, if_generation=found[key][1])
         except ConflictError:

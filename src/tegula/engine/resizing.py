@@ -249,7 +249,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
                 continue  # and read all of its bytes
             # delete or rewrite it, unless another writer has changed it
             try:
-                new = None if reach == "outside" else _cleared(array, raw, coords, current.shape)
+                new = _outside(array, coords) if reach == "outside" else _cleared(array, raw, coords, current.shape)
                 if new is None:
                     delete_if(store, key, generation)
                 elif new != raw:
@@ -265,6 +265,21 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
     except TegulaError as error:
         array.locate(error, key)
         raise
+
+
+def _outside(array: StoredArray, coords: Coords) -> Any | None:
+    """Return the bytes that replace a chunk outside an array; ``None`` if it is to be deleted.
+
+    A delete that takes no condition could remove what another process stores there after growing the array. So the
+    fill value is stored instead, except in grids that have no chunk there. Rows of dense arrays are cut off under a
+    reservation.
+    """
+    grid = array.metadata.grid
+    if array.store.conditional_delete or array.metadata.dense or not grid.is_regular:
+        return None
+    shape = grid.chunk_shape(coords)
+    change = (tuple(slice(0, size) for size in shape), np.broadcast_to(array.fill, shape), True)
+    return merge_chunk(array.chain, None, shape, change, array.fill, None, True)
 
 
 def _cleared(array: StoredArray, raw: bytes, coords: Coords, shape: Shape) -> Any | None:
