@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from tegula.errors import MetadataError, StoreError, UnsupportedError
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
+from tegula.stores.object_urls import SCHEMES, open_url
 from tegula.stores.zip import zip_store
 from tegula.targets.foreign import refuse_foreign
 from tegula.targets.paths import is_remote, local_path, path_text, scheme_of
@@ -74,6 +75,8 @@ def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, 
     if scheme == "zip":
         parts = urlsplit(url)
         return zip_store(unquote(parts.netloc + parts.path), read_only=read_only)
+    if scheme in SCHEMES:
+        return open_url(url, options, read_only)
     if scheme == "memory":
         raise UnsupportedError("memory can't be opened by name; pass a MemoryStore", path=url)
     raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
