@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula import MemoryStore, Table
-from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
+from tegula import MemoryStore, Store, Table
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.targets import stores
 
 SECRET = "wJalrXUtnFEMI"
@@ -46,7 +46,10 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Buckets:
 
 def stored(buckets: Buckets, kind: str) -> None:
     """Put a node at the URL of the source."""
-    store = buckets.open(SOURCE, "s3", False, {})
+    put(buckets.open(SOURCE, "s3", False, {}), kind)
+
+
+def put(store: Store, kind: str) -> None:
     if kind == "array":
         tegula.save(store, np.arange(3))
     elif kind == "group":
@@ -216,6 +219,85 @@ def test_the_suffix_of_a_url_decides(buckets: Buckets) -> None:
         ("gs://b/x.zarr/y.bcolz/", "bcolz"), ("https://host/x.zarr.zip", "zarr3"), ("s3://b/x%2Ebcolz", "bcolz"),
     ]:  # fmt: skip
         assert tegula.create_array(url, shape=3, dtype="u1").format == format
+
+
+# --- a bucket
+
+
+@pytest.fixture
+def bucket(s3_server: Any) -> Any:
+    return s3_server.bucket()
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_each_function_in_a_bucket(name: str, bucket: Any) -> None:
+    url, options = f"{bucket.url}/some/x.zarr", bucket.storage_options
+    kind, call = ONE[name]
+    if kind == "table":
+        tegula.create_table(url, COLUMNS, storage_options=options, format="zarr3")
+    else:
+        put(tegula.store_of(url, storage_options=options), kind)
+    found = call(url, storage_options=options)
+    if name == "delete":
+        with pytest.raises(NotFoundError):
+            tegula.open(url, storage_options=options)
+    elif name not in ("store_of", "check", "load", "statistics"):
+        node = (
+            tegula.open_table(url, storage_options=options)
+            if "able" in name
+            else tegula.open(url, storage_options=options)
+        )
+        assert type(node) is type(found) or name == "save"
+        assert tegula.check(url, storage_options=options).ok
+    elif name != "store_of":
+        assert list(found) == [0, 1, 2] if name == "load" else found.ok if name == "check" else found.count == 3
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_both_ends_in_buckets(name: str, bucket: Any, s3_server: Any) -> None:
+    call, field = TWO[name]
+    source, options = f"{bucket.url}/x.zarr", bucket.storage_options
+    other = s3_server.bucket()
+    for target, more in ((f"{bucket.url}/y.zarr", {}), (f"{other.url}/y.zarr", {field: other.storage_options})):
+        tegula.save(source, np.arange(3), storage_options=options)
+        if name == "compare":
+            tegula.save(target, np.arange(3), storage_options=options)
+        assert call(source, target, storage_options=options, **more) is not None
+        assert [*tegula.load(target, storage_options=options)] == [0, 1, 2]
+        if name == "move":
+            with pytest.raises(NotFoundError):
+                tegula.open(source, storage_options=options)
+
+
+def test_archives_and_files_to_a_bucket_and_back(bucket: Any, tmp_path: Path) -> None:
+    url, options = f"{bucket.url}/x.zarr", bucket.storage_options
+    tegula.save(tmp_path / "x.zip", x=np.arange(5), y=np.ones(3))
+    tegula.copy(tmp_path / "x.zip", url, target_storage_options=options)
+    tegula.convert(url, tmp_path / "y.zarr", format="zarr2", storage_options=options)
+    assert tegula.compare(tmp_path / "y.zarr", url, second_storage_options=options).equal
+
+
+def test_nodes_inside_of_each_other_are_refused(bucket: Any) -> None:
+    options = bucket.storage_options
+    tegula.save(f"{bucket.url}/g.zarr", x=[1], storage_options=options)
+    for call in (tegula.copy, tegula.move, tegula.convert):
+        for source, target in (("g.zarr", "g.zarr/copy"), ("g.zarr/x", "g.zarr"), ("g.zarr", "g.zarr")):
+            with pytest.raises(MetadataError, match="within each other"):
+                call(f"{bucket.url}/{source}", f"{bucket.url}/{target}", overwrite=True, storage_options=options)
+    assert tegula.check(f"{bucket.url}/g.zarr", storage_options=options).ok
+
+
+@pytest.mark.parametrize("name", [*ONE, *TWO])
+def test_no_error_shows_a_secret(name: str, bucket: Any) -> None:
+    options = {**bucket.storage_options, "secret_access_key": SECRET, "endpoint": f"{bucket.endpoint}/nowhere"}
+    url = f"s3://me:{SECRET}@{bucket.name}/x"
+    with pytest.raises(TegulaError) as found:
+        if name in TWO:
+            TWO[name][0](url, {}, storage_options=options)
+        else:
+            ONE[name][1](url, storage_options=options)
+            ONE[name][1](url, storage_options={**options, "nosuch": SECRET})
+    assert SECRET not in "".join(traceback.format_exception(found.value))
 
 
 def test_an_unknown_scheme() -> None:

@@ -104,6 +104,14 @@ class ObjectStore(Ranged, Revalidating, Store):
         """The URL of the store, without secrets."""
         return self._url
 
+    @property
+    def service(self) -> str:
+        """What a bucket's name belongs to: the endpoint or account, or ``""`` for the provider's only one."""
+        settings = self._requests.settings()[1]
+        config = settings[1].get("config", {}) if settings is not None else {}
+        found = config.get("endpoint") or config.get("base_url") or config.get("account_name") or ""
+        return str(found).rpartition("@")[2].partition("?")[0]
+
     # -- reading
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:

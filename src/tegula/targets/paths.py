@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError
-from tegula.stores import LocalStore, Store
+from tegula.stores import LocalStore, ObjectStore, Store
 from tegula.stores.names import path_of_url
 
 __all__ = ["clean", "is_missing", "is_remote", "local_path", "path_text", "place", "refuse_overlap", "scheme_of"]
@@ -108,6 +108,9 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
     nested = False
+    if isinstance(store, ObjectStore) and isinstance(target, ObjectStore) and store.service == target.service:
+        old, new = (f"{place(s, p)}/" for s, p in ((store, path), (target, target_path)))
+        nested = old.startswith(new) or new.startswith(old)
     if isinstance(store, LocalStore) and isinstance(target, LocalStore):
         # links are resolved, so that a link to the source is recognised
         old, new = (
