@@ -1,33 +1,85 @@
-"""``tegula doctor``: the versions that are installed, and the executor that reads and writes chunks."""
+"""``tegula doctor``: what is installed, what reads and writes chunks, and what storage elsewhere does when asked."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 import tegula
 from tegula import config, executors
-from tegula.cli.reporting import AsJson, columns, print_json
+from tegula.cli.completion import complete_target
+from tegula.cli.probing import examine, sentences
+from tegula.cli.reporting import AsJson, columns, one_line, print_json
+from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
 from tegula.optional import HOW_TO_BUILD, import_failure
+from tegula.targets.paths import is_remote
+from tegula.targets.stores import store_of
 
 __all__ = ["doctor"]
 
 _NEEDED: Final = ("numpy", "numcodecs", "ml_dtypes", "google-crc32c")
-_OPTIONAL: Final = ("typer", "rich", "numexpr", "pandas", "pyarrow", "tables", "msgpack", "pcodec", "zfpy")
+_OPTIONAL: Final = (
+    "typer",
+    "rich",
+    "numexpr",
+    "pandas",
+    "pyarrow",
+    "tables",
+    "msgpack",
+    "pcodec",
+    "zfpy",
+    "obstore",
+    "fsspec",
+)
 _NAMES: Final = {"google-crc32c": "google_crc32c"}
 
 
-def doctor(as_json: AsJson = False) -> None:
-    """Print what is installed, and whether the compiled kernel reads and writes chunks."""
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATH",
+            show_default=False,
+            help="A URL or path to examine; without it, the installation.",
+            autocompletion=complete_target,
+        ),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Try to store, change and delete a value under a new name at PATH.")
+    ] = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Print what is installed, and whether the compiled kernel reads and writes chunks, or examine storage.
+
+    With PATH it prints what is reached there: the names of credentials, whether it can be read, listed and written,
+    whether conditions hold between processes, and how long a request takes. The exit code is 1 if it can't be read.
+    """
+    if target is not None:
+        _examine(target, dict(storage_option or ()), write, as_json)
+        return
     facts = _facts()
     if as_json:
         print_json(facts)
     else:
         typer.echo(_report(facts))
+
+
+def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -> None:
+    path, inner = split_target(target)
+    # a local archive that is opened for writing would be created; a bucket is not
+    with store_of(path, read_only=not (write or is_remote(path)), storage_options=options) as store:
+        facts = examine(store, path, inner, options, write=write)
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(columns([(title, one_line(text)) for title, text in sentences(facts)]))
+    if facts["reading"] is not None:
+        raise typer.Exit(1)
 
 
 def _facts() -> dict[str, Any]:

@@ -1,0 +1,232 @@
+"""What storage does when it is asked: whether it is reached, what may be done, and what its conditions are worth."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from tegula.errors import ConflictError, TegulaError, UnsupportedError
+from tegula.hierarchy.opening import open as open_node
+from tegula.stores import ABSENT, Store
+
+__all__ = ["examine", "sentences"]
+
+_LIBRARIES: Final = {"ObjectStore": "obstore", "FsspecStore": "fsspec"}
+_VARIABLES: Final = {
+    "s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "gcs": "GOOGLE_", "az": "AZURE_", "azure": "AZURE_",
+    "abfs": "AZURE_", "abfss": "AZURE_",
+}  # fmt: skip
+_IS_CREDENTIAL: Final = re.compile(
+    r"key|secret|token|credential|service_account|password|username|sas_|profile|role_arn", re.IGNORECASE
+).search
+_REQUESTS: Final = 3
+
+
+def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
+    """Ask storage what it does, and return the facts.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the target.
+    target : str
+        The path or URL that it was opened by.
+    inner : str
+        Path of a node in the store.
+    options : mapping
+        The storage options it was opened with; of credentials only the names are told.
+    write : bool
+        Whether to store, change and delete a value under a new name, to see what conditions are worth.
+
+    Returns
+    -------
+    dict
+        The facts by name, without secrets.
+    """
+    latency, reading = _timed(lambda: store.get(_new_key(), (0, 0)))
+    facts: dict[str, Any] = {
+        "url": store.url,
+        "store": type(store).__name__,
+        "library": _library(store),
+        "credentials": _credentials(target, options),
+        "reading": reading,
+        "listing": _failure(lambda: store.list_dir("")),
+        "node": _node(store, inner),
+        "latency_seconds": latency,
+    }
+    if write:
+        facts["writing"] = _tried(store)
+    return {**facts, "capabilities": store.capabilities._asdict()}
+
+
+def _new_key() -> str:
+    return f"tegula-doctor-{secrets.token_hex(8)}"
+
+
+def _failure(action: Callable[[], Any]) -> str | None:
+    """Return why an action fails, ``None`` if it succeeds."""
+    try:
+        action()
+    except TegulaError as error:
+        return error.message
+    return None
+
+
+def _timed(action: Callable[[], Any]) -> tuple[float | None, str | None]:
+    """Return the shortest time that an action takes, or why it fails."""
+    times = []
+    for _ in range(_REQUESTS):
+        begin = time.perf_counter()
+        failure = _failure(action)
+        if failure is not None:
+            return None, failure
+        times.append(time.perf_counter() - begin)
+    return min(times), None
+
+
+def _library(store: Store) -> dict[str, str]:
+    """Return name and version of the packages that a store sends its requests through."""
+    names = [_LIBRARIES.get(type(store).__name__, "tegula")]
+    if (system := getattr(store, "fs", None)) is not None:
+        names.append(type(system).__module__.partition(".")[0])
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names, never the values, of credentials that are given, by where they come from."""
+    scheme = urlsplit(target).scheme.lower()
+    if not scheme or options.get("skip_signature") in (True, "true") or options.get("anon") is True:
+        return {}
+    prefix = _VARIABLES.get(scheme)
+    found = {
+        "URL": ["user info"] if "@" in urlsplit(target).netloc else [],
+        "--storage-option": [name for name in options if _IS_CREDENTIAL(name)],
+        "environment": [
+            name for name in sorted(os.environ) if prefix and name.startswith(prefix) and _IS_CREDENTIAL(name)
+        ],
+    }
+    return {where: names for where, names in found.items() if names}
+
+
+def _node(store: Store, inner: str) -> str:
+    try:
+        node = open_node(store, path=inner, allow_pickle=True)  # no elements are read: nothing is unpickled
+    except TegulaError as error:
+        return error.message
+    return f"{type(node).__name__.lower()} of the format {node.format}"
+
+
+def _tried(store: Store) -> dict[str, Any]:
+    """Store, change and delete a value under a new name, and return which conditions were kept."""
+    key = _new_key()
+    found: dict[str, Any] = {"failure": None}
+    try:
+        first = store.set(key, b"1", if_generation=ABSENT)
+        found["creates_once"] = _refused(lambda: store.set(key, b"2", if_generation=ABSENT))
+        second = store.set(key, b"3", if_generation=first)
+        found["updates_once"] = _refused(lambda: store.set(key, b"4", if_generation=first))
+        third = store.set(key, b"3")
+        found["fresh_generations"] = third != second
+        found["conditional_delete"] = store.conditional_delete and _refused(
+            lambda: store.delete(key, if_generation=first)
+        )
+    except TegulaError as error:
+        found["failure"] = error.message
+    finally:
+        _failure(lambda: store.delete(key))
+    return found
+
+
+def _refused(action: Callable[[], Any]) -> bool:
+    """Return whether an action whose condition does not hold is refused."""
+    try:
+        action()
+    except (ConflictError, UnsupportedError) as error:
+        return isinstance(error, ConflictError)
+    return False
+
+
+# --- words
+
+
+def sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts as rows of a title and a text."""
+    able, tried = facts["capabilities"], facts.get("writing")
+    libraries = ", ".join(f"{name} {found}" for name, found in facts["library"].items())
+    latency = facts["latency_seconds"]
+    rows = [
+        ("Store", f"{facts['url']}: {facts['store']} through {libraries}"),
+        ("Credentials", _credentials_text(facts)),
+        ("Reading", facts["reading"] or "works"),
+        ("Listing", facts["listing"] or "works"),
+        ("Holds", facts["node"]),
+        ("Latency", "unknown" if latency is None else f"{latency * 1000:.3g} ms for one request"),
+        ("Concurrency", f"{able['concurrency']} requests at once" if able["concurrency"] else "one request a thread"),
+        ("Writing", _writing_text(able, tried)),
+    ]
+    if not able["write"] or (tried is not None and tried["failure"]):
+        return rows
+    return [
+        *rows,
+        ("Conditional write", _condition_text(able, tried)),
+        ("Conditional delete", _delete_text(able, tried)),
+        ("Generations", _generation_text(able, tried)),
+        ("Writers", _writers_text(able, tried)),
+    ]
+
+
+def _credentials_text(facts: Mapping[str, Any]) -> str:
+    found = facts["credentials"]
+    given = "; ".join(f"{', '.join(names)} from the {where}".replace("the --", "--") for where, names in found.items())
+    return given or "none are given"
+
+
+def _writing_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    if tried is None:
+        return "not tried; --write tries it with a value of its own, which it deletes again"
+    if not able["write"]:
+        return "the store is read-only"
+    return f"fails: {tried['failure']}" if tried["failure"] else "works"
+
+
+def _condition_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    if able["single_writer"]:
+        return "holds between the threads of one process only"
+    if tried is None:
+        return f"{'expected' if able['conditional_write'] else 'not expected'} of storage of this kind, not tried"
+    if tried["creates_once"] and tried["updates_once"]:
+        return "holds: a value is created once, and an outdated change is refused"
+    what = "changing" if tried["creates_once"] else "creating"
+    return f"does not hold for {what} a value: the storage ignores conditions"
+
+
+def _delete_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    if not able["conditional_delete"]:
+        return "the store has none: an empty chunk is stored as the fill value instead of being deleted"
+    if tried is None:
+        return "expected of storage of this kind, not tried"
+    return "holds" if tried["conditional_delete"] else "does not hold: the storage ignores the condition"
+
+
+def _generation_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    fresh = able["fresh_generations"] if tried is None else tried["fresh_generations"]
+    return "new with each write" if fresh else "the same for equal bytes: a reservation of a length is marked by blanks"
+
+
+def _writers_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    held = tried is None or (tried["creates_once"] and tried["updates_once"])
+    if able["single_writer"] or not held:
+        return "one process at a time may write"
+    return "any number of processes may write at the same time"
