@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.errors import MetadataError, StoreError
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
 from tegula.stores.zip import zip_store
 from tegula.targets.foreign import refuse_foreign
+from tegula.targets.libraries import store_of_library
 from tegula.targets.paths import local_path, path_text, scheme_of
+from tegula.targets.urls import store_of_url
 
 __all__ = ["abandon", "creating", "store_of"]
 
 
-def store_of(target: Any, *, read_only: bool = False) -> Store:
-    """Return the store for a target: a path, a ``file:`` or ``zip:`` URL, a mapping, or a store itself.
+def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[str, Any] | None = None) -> Store:
+    """Return the store for a target: a path, a URL, a mapping, a store of tegula or of another library.
 
     Parameters
     ----------
     target : str, path, mapping or Store
-        A path of a directory or a ``.zip`` archive, which need not exist yet. In text ``~`` at the beginning is the
-        home directory; write ``./~x`` for a name that begins with it.
+        A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
+        In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. A store of
+        obstore or zarr-python, a file system or mapper of fsspec, is used through a store of tegula over the same
+        storage.
     read_only : bool
         Whether to open the store for reading only.
+    storage_options : mapping, optional
+        Settings of the storage that a URL names, such as region, endpoint and credentials.
 
     Raises
     ------
     UnsupportedError
-        If the URL's scheme is not known.
+        If the URL's scheme is not known, or a package for it is not installed.
     MetadataError
         If `target` is none of these, or ``~name`` is not the home of a user.
 
@@ -45,6 +50,8 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     if not isinstance(target, str):  # the common case first
         if isinstance(target, Store):
             return target
+        if (adapted := store_of_library(target, read_only=read_only)) is not None:
+            return adapted
         if isinstance(target, MutableMapping):
             return MappingStore(target, read_only=read_only)
         if not isinstance(target, os.PathLike):
@@ -52,7 +59,7 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
     path = path_text(target)
     scheme = scheme_of(path)
     if scheme:
-        return _store_of_url(path, scheme[1].lower(), read_only)
+        return _store_of_url(path, scheme[1].lower(), read_only, storage_options or {})
     if path.endswith(".zip"):
         return zip_store(path, read_only=read_only)
     try:
@@ -64,15 +71,13 @@ def store_of(target: Any, *, read_only: bool = False) -> Store:
         raise
 
 
-def _store_of_url(url: str, scheme: str, read_only: bool) -> Store:
-    if scheme == "file":
+def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
+    if scheme == "file" and "::" not in url:
         return store_of(path_of_url(url), read_only=read_only)
-    if scheme == "zip":
-        parts = urlsplit(url)
-        return zip_store(unquote(parts.netloc + parts.path), read_only=read_only)
-    if scheme == "memory":
-        raise UnsupportedError("memory can't be opened by name; pass a MemoryStore", path=url)
-    raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
+    archive = local_path(url)
+    if archive is not None:
+        return zip_store(archive, read_only=read_only)
+    return store_of_url(url, options, read_only=read_only)
 
 
 @contextmanager

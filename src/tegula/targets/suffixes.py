@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from tegula.errors import MetadataError
 from tegula.formats import find_format
 from tegula.stores import Store
-from tegula.targets.paths import local_path
+from tegula.targets.paths import local_path, url_path
 
 __all__ = ["new_format"]
 
@@ -61,6 +61,8 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
 def _names_with_suffix(target: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the names with a suffix in a path, last one first, and the formats they imply."""
     local = local_path(target)
+    if local is None and isinstance(target, str):
+        local = url_path(target)
     if local is None:
         # only the last name of a store's URL was chosen for its contents
         local = unquote(target.url).rstrip("/").rpartition("/")[2] if isinstance(target, Store) else ""
