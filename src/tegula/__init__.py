@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.measuring.statistics import Statistics, statistics
-    from tegula.stores import LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
+    from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.tables.table import Table
     from tegula.targets.stores import store_of
 
@@ -65,6 +65,7 @@ __all__ = [
     "CopyReport",
     "Difference",
     "Finding",
+    "FsspecStore",
     "Future",
     "Group",
     "LocalStore",
@@ -133,7 +134,9 @@ _HOMES = {
     **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "hierarchy.opening"),
     **dict.fromkeys(("load", "save"), "hierarchy.saving"),
     "store_of": "targets.stores",
-    **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"),
+    **dict.fromkeys(
+        ("FsspecStore", "LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"
+    ),
 }  # fmt: skip
 _ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})
 

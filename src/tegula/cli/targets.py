@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Node = Array | Group | Table
-_parts: Final = re.compile(r"(.*?)(?:::((?:(?!://).)*))?", re.DOTALL).fullmatch  # no URL in the second part
+_parts: Final = re.compile(r"((?:zip::)?.*?)(?:::((?:(?!://).)*))?", re.DOTALL).fullmatch  # the second is no URL
 
 
 def target_argument(metavar: str, help: str) -> Any:
@@ -106,8 +106,8 @@ def split_target(target: str) -> tuple[str, str]:
     --------
     >>> split_target("x.zip::era/t"), split_target("file:///x.zarr")
     (('x.zip', 'era/t'), ('file:///x.zarr', ''))
-    >>> split_target("s3://bucket/x.zarr::era/t"), split_target("zip::s3://bucket/x.zip::era/t")
-    (('s3://bucket/x.zarr', 'era/t'), ('zip::s3://bucket/x.zip', 'era/t'))
+    >>> split_target("zip::s3://bucket/x.zip::era/t"), split_target("simplecache::https://host/x.zarr")
+    (('zip::s3://bucket/x.zip', 'era/t'), ('simplecache::https://host/x.zarr', ''))
     """
     if os.path.lexists(target):
         return target, ""

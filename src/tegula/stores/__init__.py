@@ -8,10 +8,12 @@
 `LocalStore`         files below a directory
 `ZipStore`           members of one zip archive
 `ObjectStore`        objects of a bucket: S3, Google Cloud Storage, Azure, or what a web server offers
+`FsspecStore`        files of any file system of fsspec
 `SingleWriterStore`  base class for stores of your own over plain storage
 ===================  ================================================================================
 """
 
+from tegula.stores.fsspec_store import FsspecStore
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
 from tegula.stores.local import LocalStore
 from tegula.stores.mapping import MappingStore
@@ -23,6 +25,7 @@ from tegula.stores.zip import ZipStore
 __all__ = [
     "ABSENT",
     "ByteRange",
+    "FsspecStore",
     "Generation",
     "LocalStore",
     "MappingStore",

@@ -7,11 +7,21 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, StoreError
 from tegula.stores import LocalStore, ObjectStore, Store
 from tegula.stores.names import path_of_url
 
-__all__ = ["clean", "is_missing", "is_remote", "local_path", "path_text", "place", "refuse_overlap", "scheme_of"]
+__all__ = [
+    "clean",
+    "is_missing",
+    "is_remote",
+    "local_path",
+    "path_text",
+    "place",
+    "refuse_overlap",
+    "scheme_of",
+    "url_path",
+]
 
 scheme_of = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
 
@@ -42,9 +52,11 @@ def local_path(target: Any) -> str | None:
     scheme = scheme_of(path)
     if scheme is None:
         return path
+    if "::" in path:  # a chain of URLs
+        first, _, rest = path.partition("::")
+        return local_path(rest) if first.lower() in ("zip", "zip://") else None
     if scheme[1].lower() == "zip":
-        parts = urlsplit(path)
-        return unquote(parts.netloc + parts.path)
+        return url_path(path)
     return path_of_url(path) if scheme[1].lower() == "file" else None
 
 
@@ -58,6 +70,26 @@ def is_remote(target: Any) -> bool:
     """
     scheme = scheme_of(target) if isinstance(target, str) else None
     return scheme is not None and local_path(target) is None
+
+
+def url_path(url: str) -> str:
+    """Return the host and path of a URL, or of the last one in a chain, without a query.
+
+    Raises
+    ------
+    StoreError
+        If it is no URL.
+
+    Examples
+    --------
+    >>> url_path("zip::s3://bucket/a%20b.zip"), url_path("https://host/x.zarr?token=1")
+    ('bucket/a b.zip', 'host/x.zarr')
+    """
+    try:
+        parts = urlsplit(url.rpartition("::")[2])
+    except ValueError as error:
+        raise StoreError(f"this is not a URL: {error}") from None
+    return unquote(parts.netloc.rpartition("@")[2] + parts.path)
 
 
 def clean(path: str) -> str:

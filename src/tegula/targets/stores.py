@@ -7,27 +7,29 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.errors import MetadataError, StoreError
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
 from tegula.stores.names import path_of_url
-from tegula.stores.object_urls import SCHEMES, open_url
 from tegula.stores.zip import zip_store
 from tegula.targets.foreign import refuse_foreign
+from tegula.targets.libraries import store_of_library
 from tegula.targets.paths import is_remote, local_path, path_text, scheme_of
+from tegula.targets.urls import store_of_url
 
 __all__ = ["abandon", "check_options", "creating", "options_of_both", "store_of"]
 
 
 def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """Return the store for a target: a path, a URL, a mapping, or a store itself.
+    """Return the store for a target: a path, a URL, a mapping, a store of tegula or of another library.
 
     Parameters
     ----------
     target : str, path, mapping or Store
         A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
-        In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it.
+        In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. A store of
+        obstore or zarr-python, a file system or mapper of fsspec, is used through a store of tegula over the same
+        storage.
     read_only : bool
         Whether to open the store for reading only.
     storage_options : mapping, optional
@@ -50,6 +52,8 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     if not isinstance(target, str):  # the common case first
         if isinstance(target, Store):
             return target
+        if (adapted := store_of_library(target, read_only=read_only)) is not None:
+            return adapted
         if isinstance(target, MutableMapping):
             return MappingStore(target, read_only=read_only)
         if not isinstance(target, os.PathLike):
@@ -70,16 +74,12 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
 
 
 def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
-    if scheme == "file":
+    if scheme == "file" and "::" not in url:
         return store_of(path_of_url(url), read_only=read_only)
-    if scheme == "zip":
-        parts = urlsplit(url)
-        return zip_store(unquote(parts.netloc + parts.path), read_only=read_only)
-    if scheme in SCHEMES:
-        return open_url(url, options, read_only)
-    if scheme == "memory":
-        raise UnsupportedError("memory can't be opened by name; pass a MemoryStore", path=url)
-    raise UnsupportedError(f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=url)
+    archive = local_path(url)
+    if archive is not None:
+        return zip_store(archive, read_only=read_only)
+    return store_of_url(url, options, read_only=read_only)
 
 
 def check_options(target: Any, options: Any, field: str = "storage_options") -> None:
@@ -152,9 +152,13 @@ def options_of_both(
     check_options(source, options)
     check_options(target, target_options, field)
     if target_options is None and is_remote(source) and is_remote(target):
-        first, second = (urlsplit(url) for url in (source, target))
-        return options if (first.scheme, first.netloc) == (second.scheme, second.netloc) else None
+        return options if _bucket(source) == _bucket(target) else None
     return target_options
+
+
+def _bucket(url: str) -> list[str]:
+    """Return scheme and bucket, or host, of a URL, or of the last one in a chain."""
+    return url.rpartition("::")[2].split("/", 3)[:3]
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from tegula.errors import MetadataError
 from tegula.formats import find_format
 from tegula.stores import Store
-from tegula.targets.paths import is_remote, local_path
+from tegula.targets.paths import is_remote, local_path, url_path
 
 __all__ = ["new_format"]
 
@@ -61,14 +61,12 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
 def _names_with_suffix(target: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the names with a suffix in a path, last one first, and the formats they imply."""
     local = local_path(target)
-    if local is not None:
-        names = re.split(r"[/\\]", local)
-    elif is_remote(target):
-        names = unquote(urlsplit(target).path).split("/")
-    else:
+    if local is None and is_remote(target):
+        local = url_path(target)
+    if local is None:
         # only the last name of a store's URL was chosen for its contents
-        names = [unquote(target.url).rstrip("/").rpartition("/")[2]] if isinstance(target, Store) else []
-    for name in reversed([*names, *path.split("/")]):
+        local = unquote(target.url).rstrip("/").rpartition("/")[2] if isinstance(target, Store) else ""
+    for name in reversed([*re.split(r"[/\\]", local), *path.split("/")]):
         formats = _SUFFIXES.get(os.path.splitext(name.lower().removesuffix(".zip"))[1])
         if formats is not None:
             yield name, formats

@@ -1,0 +1,162 @@
+"""File systems of fsspec: what they can do, and how one is made again in a process that was forked."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from inspect import Parameter, signature
+from typing import Any, Final
+
+from tegula.errors import StoreError
+
+__all__ = ["Handle", "can_write", "has_directories", "has_renames", "is_file_system", "overrides", "takes"]
+
+_BASES: Final = ("fsspec.spec", "fsspec.asyn", "fsspec.archive", "fsspec.implementations.chained")
+_REMOVING: Final = ("rm", "_rm", "rm_file", "_rm_file")
+_READ_ONLY: Final = {"reference", "github"}  # they have methods for removing, but can't store
+_NO_DIRECTORIES: Final = {
+    "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "tos", "tosfs", "hf", "github", "gist", "git",
+    "http", "https", "reference",
+}  # fmt: skip
+_IN_PLACE: Final = {"memory", "file", "local"}  # no connection that a forked child must not share
+_serial: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+
+
+def is_file_system(value: object, name: str = "AbstractFileSystem") -> bool:
+    """Return whether a value is one of fsspec's file systems, or of its class `name`, without importing fsspec.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> is_file_system(fsspec.filesystem("memory")), is_file_system("memory://")
+    (True, False)
+    """
+    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == "fsspec" for kind in type(value).__mro__)
+
+
+def protocols(fs: Any) -> set[str]:
+    """Return the protocols that a file system is known by."""
+    return {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
+
+
+def overrides(fs: Any, *names: str) -> bool:
+    """Return whether the class of a file system has one of these methods of its own, beyond the base classes."""
+    return any(
+        name in vars(kind)
+        for kind in type(fs).__mro__
+        if kind is not object and kind.__module__ not in _BASES
+        for name in names
+    )
+
+
+def takes(fs: Any, method: str, argument: str) -> bool:
+    """Return whether a method of a file system, or the coroutine behind it, has a parameter of that name."""
+    found = getattr(fs, f"_{method}", None) or getattr(fs, method)
+    try:
+        parameter = signature(found).parameters.get(argument)
+    except (TypeError, ValueError):
+        return False
+    return parameter is not None and parameter.kind is not Parameter.VAR_KEYWORD
+
+
+def can_write(fs: Any) -> bool:
+    """Return whether values can be stored in a file system and removed from it.
+
+    A file system whose class can't remove anything, such as those of HTTP and of archives, counts as one that can't be
+    written. So does one that caches contents: it may return what another writer has replaced long ago.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> can_write(fsspec.filesystem("memory")), can_write(fsspec.filesystem("data"))
+    (True, False)
+    """
+    if is_file_system(fs, "CachingFileSystem") or protocols(fs) & _READ_ONLY:
+        return False
+    return overrides(fs, *_REMOVING)
+
+
+def has_directories(fs: Any) -> bool:
+    """Return whether directories exist by themselves in a file system, also while they are empty."""
+    while is_file_system(fs, "CachingFileSystem"):
+        fs = fs.fs
+    return not protocols(fs) & _NO_DIRECTORIES
+
+
+def has_renames(fs: Any) -> bool:
+    """Return whether a file system writes files in several steps, and renames them in one."""
+    return bool(protocols(fs) & {"file", "local", "sftp", "ssh"})
+
+
+class Handle:
+    """A file system for blocking calls from any thread, in whichever process it is used.
+
+    File systems with an event loop, or with connections, do not survive a fork. In the child they are made again from
+    their arguments.
+
+    Parameters
+    ----------
+    fs : AbstractFileSystem
+        The file system; one that was made for use in coroutines is made again for blocking calls.
+
+    Attributes
+    ----------
+    lock : threading.RLock or None
+        To be held during a call if the file system can't serve several threads at once.
+    """
+
+    def __init__(self, fs: Any) -> None:
+        self._use(_blocking(fs))
+
+    def get(self) -> Any:
+        """Return the file system for this process.
+
+        Raises
+        ------
+        StoreError
+            If it can't be made again in a process that was forked.
+        """
+        if self._process != os.getpid():
+            kept = bool(protocols(self._fs) & _IN_PLACE)
+            self._use(self._fs if kept else _again(self._fs))
+        return self._fs
+
+    def _use(self, fs: Any) -> None:
+        self._fs = fs
+        self._process = os.getpid()
+        shared = fs.async_impl or protocols(fs) & _IN_PLACE
+        self.lock = None if shared else _serial.setdefault(fs, threading.RLock())
+
+
+def _forget_locks() -> None:
+    """In a forked child, forget the locks that threads of the parent may hold."""
+    _serial.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
+def _blocking(fs: Any) -> Any:
+    if is_file_system(fs, "AsyncFileSystemWrapper"):
+        return _blocking(fs.sync_fs)
+    return _again(fs) if getattr(fs, "asynchronous", False) else fs
+
+
+def _again(fs: Any) -> Any:
+    """Make a file system again from its arguments, for blocking calls in this process."""
+
+    def renewed(value: Any) -> Any:
+        return _again(value) if is_file_system(value) else value
+
+    try:
+        named = {name: renewed(value) for name, value in fs.storage_options.items()}
+        for name in ("asynchronous", "loop"):
+            named.pop(name, None)
+        return type(fs)(*map(renewed, fs.storage_args), **named)
+    except Exception as error:  # noqa: BLE001 - a file system may raise anything
+        raise StoreError(
+            f"the file system {type(fs).__name__} can't be made again for this process ({type(error).__name__}); "
+            "open it in the process that uses it"
+        ) from None

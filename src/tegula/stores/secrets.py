@@ -1,0 +1,42 @@
+"""Secrets kept out of messages: user info and queries of URLs, and the values of settings that hold credentials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["redacted"]
+
+_USER_INFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
+_QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\"()<>]*=[^\s'\"()<>]*")
+_SECRET_NAME = re.compile(
+    r"key|secret|token|passw|pwd|credential|sas|auth|signature|username|cookie", re.IGNORECASE
+).search
+_HIDDEN = "***"
+
+
+def redacted(text: str, options: Any = None) -> str:
+    """Return a text without the user info and queries of URLs in it, and without secrets among storage options.
+
+    Examples
+    --------
+    >>> redacted("no https://me:word@host/x.zarr?sig=abc", {})
+    'no https://host/x.zarr'
+    >>> redacted("denied to abcdef", {"client_kwargs": {"aws_secret_access_key": "abcdef"}})
+    'denied to ***'
+    """
+    for secret in sorted({*_secrets(options)}, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return _QUERY.sub("", _USER_INFO.sub("", text))
+
+
+def _secrets(options: Any, named: bool = False) -> Iterator[str]:
+    if isinstance(options, Mapping):
+        for name, value in options.items():
+            yield from _secrets(value, named or _SECRET_NAME(str(name)) is not None)
+    elif isinstance(options, (list, tuple)):
+        for value in options:
+            yield from _secrets(value, named)
+    elif named and isinstance(options, str) and len(options) > 3:
+        yield options

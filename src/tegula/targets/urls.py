@@ -1,0 +1,87 @@
+"""URLs of storage elsewhere: which library opens which scheme, and archives there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from tegula.errors import UnsupportedError
+from tegula.stores import Store
+from tegula.stores.secrets import redacted
+from tegula.targets.paths import scheme_of, url_path
+
+__all__ = ["store_of_url"]
+
+_OBJECT_STORAGE: Final = "tegula.stores.object_urls"
+_FSSPEC: Final = "tegula.stores.fsspec_urls"
+_ARCHIVES: Final = "tegula.stores.zip_remote"
+_OPENERS: Final[Mapping[str, str]] = dict.fromkeys(
+    ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "http", "https"), _OBJECT_STORAGE
+)
+"""The module whose `open_url` opens URLs of a scheme; fsspec opens all others, and chains."""
+
+
+def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool) -> Store:
+    """Open a URL of storage that is not on this machine, or a chain of such URLs.
+
+    Parameters
+    ----------
+    url : str
+        The URL. One that ends in ``.zip``, or begins with ``zip::``, is that of an archive, which can only be read.
+    options : mapping
+        Settings of the storage; for a chain they may be in mappings by scheme, as in fsspec.
+    read_only : bool
+        Whether to open the store for reading only.
+
+    Raises
+    ------
+    UnsupportedError
+        If the scheme is not known, a package for it is not installed, or an archive is opened for writing.
+    StoreError
+        If the storage can't be opened.
+
+    Examples
+    --------
+    >>> store_of_url("memory://x", {}, read_only=True)
+    FsspecStore('memory://x')
+    """
+    outer, _, inner = url.partition("::")
+    if inner and outer.lower() in ("zip", "zip://"):
+        scheme = inner.partition(":")[0].lower()
+        return _archive(inner, _options_of(scheme, options), read_only)
+    if not inner and url_path(url).endswith(".zip"):
+        return _archive(url, options, read_only)
+    return _open(url, options, read_only)
+
+
+def _options_of(scheme: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options for one scheme of a chain: those named after it, or all."""
+    found = options.get(scheme)
+    return found if isinstance(found, Mapping) else options
+
+
+def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
+    found = scheme_of(url)
+    scheme = found[1].lower() if found else ""
+    if "://" not in url and "::" not in url:
+        raise UnsupportedError(
+            f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=redacted(url)
+        )
+    opener = _FSSPEC if "::" in url else _OPENERS.get(scheme, _FSSPEC)
+    # imported when it is used: most programs need neither
+    store: Store = import_module(opener).open_url(url, options, read_only)
+    return store
+
+
+def _archive(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
+    """Open a zip archive by its URL: the storage that it is in, and its name there."""
+    if not read_only:
+        raise UnsupportedError(
+            "a zip archive in a bucket or on a server can only be read: open it with mode='r', or write a local "
+            "archive and copy the file",
+            path=redacted(url),
+        )
+    place, _, name = url.rpartition("/")
+    store: Store = import_module(_ARCHIVES).RemoteZipStore(_open(place, options, True), name)
+    return store
