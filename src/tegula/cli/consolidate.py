@@ -12,6 +12,7 @@ from tegula.cli.targets import StorageOptions, open_target, target_argument
 from tegula.display.info import counted
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
+from tegula.stores.secrets import redacted
 
 __all__ = ["consolidate"]
 
@@ -34,4 +35,4 @@ def consolidate(
         node.consolidate()
         if not quiet:
             members = sum(1 for _ in node.walk({}))
-            typer.echo(f"{target}: metadata of {counted(members, 'member')} consolidated")
+            typer.echo(f"{redacted(target)}: metadata of {counted(members, 'member')} consolidated")

@@ -15,6 +15,7 @@ from tegula.display.info import Info, counted, human_bytes
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
+from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 
 __all__ = ["info", "ls", "tree"]
@@ -243,7 +244,7 @@ def ls(
                 typer.echo(name)
             return
         # an array is listed by itself
-        members: Iterable[tuple[str, Node | TegulaError]] = [(split_target(target)[1] or target, node)]
+        members: Iterable[tuple[str, Node | TegulaError]] = [(split_target(target)[1] or redacted(target), node)]
         if not isinstance(node, Array):
             members = _members(node, recursive)
         # gather the facts before printing, since columns of text need all of them

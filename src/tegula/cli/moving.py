@@ -26,6 +26,7 @@ from tegula.display.info import counted, human_bytes
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, copy, delete, move
 from tegula.jobs.units import arrays_below
+from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 
 __all__ = ["cp", "mv", "rm"]
@@ -163,17 +164,18 @@ def _described(target: str, storage_option: StorageOptions) -> str:
     NotFoundError
         If there is no node.
     """
+    shown = redacted(target)
     try:
         with open_target(target, "r", storage_option, allow_pickle=True) as node:
             if isinstance(node, Array):
-                return f"the array {target} of shape {node.shape}"
+                return f"the array {shown} of shape {node.shape}"
             if isinstance(node, Table):
-                return f"the table {target} of {counted(len(node), 'row')}"
-            return f"the group {target} with {counted(sum(1 for _ in node.walk({})), 'member')}"
+                return f"the table {shown} of {counted(len(node), 'row')}"
+            return f"the group {shown} with {counted(sum(1 for _ in node.walk({})), 'member')}"
     except NotFoundError:
         raise
     except TegulaError:
-        return f"{target}, which can't be opened"
+        return f"{shown}, which can't be opened"
 
 
 def _print(report: CopyReport, quiet: bool, done: str) -> None:

@@ -26,7 +26,7 @@ AllowPickle = Annotated[
 
 
 def print_message(kind: str, message: object) -> None:
-    """Print a message to standard error, in one line.
+    """Print a message to standard error, in one line and without secrets of URLs.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ def print_message(kind: str, message: object) -> None:
     message : object
         The message, or an error.
     """
-    typer.echo(f"tegula: {kind}: {as_options(' '.join(str(message).splitlines()))}", err=True)
+    redacted = import_module("tegula.stores.secrets").redacted  # imported here: most commands print no message
+    typer.echo(f"tegula: {kind}: {as_options(redacted(' '.join(str(message).splitlines())))}", err=True)
 
 
 def as_options(text: str) -> str:

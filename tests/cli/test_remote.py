@@ -1,0 +1,250 @@
+"""Commands with URLs: every command that takes a path reaches a bucket, and none shows a secret."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import tegula
+from tegula.cli import completion
+from tegula.cli.completion import complete_target
+from tegula.cli.program import _COMMANDS, app
+from tegula.cli.targets import Setting, parse_setting
+
+SECRET = "wJalrXUtnFEMI"
+COMMANDS: dict[str, list[list[str]]] = {
+    "info": [["{x}"], ["{x}", "--json"]],
+    "tree": [["{g}"]],
+    "ls": [["{g}"], ["{g}", "-l"], ["{x}", "--json"]],
+    "head": [["{x}"], ["{g}::y"]],
+    "cat": [["{x}"], ["{g}::y[0]"]],
+    "stats": [["{g}"]],
+    "attrs": [["get", "{x}"], ["set", "{x}", "unit=m"], ["unset", "{x}", "unit"]],
+    "convert": [["{x}", "{new}"], ["{g}::y", "{new}2::inner"]],
+    "compare": [["{x}", "{x}"]],
+    "check": [["{g}"], ["{g}", "--repair"]],
+    "consolidate": [["{g}"]],
+    "cp": [["{x}", "{new}"], ["{g}::y", "{new}/"]],
+    "mv": [["{x}", "{new}"], ["{g}::y", "{g}::z"]],
+    "rm": [["{x}"], ["{g}::y"]],
+    "doctor": [["{x}"], ["{g}", "--write"], ["{x}", "--json"]],
+}
+
+
+def functions(name: str) -> list[Any]:
+    command = _COMMANDS[name]
+    found = getattr(import_module(f"tegula.cli.{command.module}"), command.name)
+    return [item.callback for item in found.registered_commands] if isinstance(found, typer.Typer) else [found]
+
+
+def paths(function: Any) -> list[str]:
+    """Return the names of a command's arguments that are completed as paths."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        name for name, hint in hints.items()
+        if any(getattr(item, "autocompletion", None) is complete_target for item in get_args(hint)[1:])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_each_path_has_storage_options(name: str) -> None:
+    for function in functions(name):
+        options = [key for key in inspect.signature(function).parameters if key.endswith("storage_option")]
+        assert len(paths(function)) == len(options) > 0
+        assert "storage_option" in options
+
+
+def test_each_command_is_tried() -> None:
+    assert COMMANDS.keys() == _COMMANDS.keys()
+
+
+@pytest.fixture
+def place(s3_server: Any) -> Any:
+    """A bucket with an array and a group."""
+    bucket = s3_server.bucket()
+    tegula.save(f"{bucket.url}/x.zarr", np.arange(3), storage_options=bucket.storage_options)
+    tegula.save(f"{bucket.url}/g.zarr", y=np.arange(4), storage_options=bucket.storage_options)
+    return bucket
+
+
+def words(options: dict[str, str]) -> list[str]:
+    return [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
+
+
+def run(name: str, arguments: list[str], url: str, options: dict[str, str]) -> Any:
+    known = {"x": f"{url}/x.zarr", "g": f"{url}/g.zarr", "new": f"{url}/new"}
+    return CliRunner().invoke(app, [name, *(word.format(**known) for word in arguments), *words(options)])
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_commands_in_a_bucket(name: str, place: Any) -> None:
+    for arguments in COMMANDS[name]:
+        result = run(name, arguments, place.url, {**place.storage_options, "secret_access_key": SECRET})
+        assert (result.exit_code, result.stderr) == (0, ""), arguments
+        assert SECRET not in result.output
+
+
+def test_what_commands_do_in_a_bucket(place: Any) -> None:
+    options = place.storage_options
+    for name, arguments in (
+        ("attrs", ["set", "{x}", "unit=m"]), ("convert", ["{x}", "{new}", "--format", "zarr2"]),
+        ("mv", ["{g}::y", "{g}::z"]), ("cp", ["{x}", "{g}::x"]), ("rm", ["{x}"]),
+    ):  # fmt: skip
+        assert run(name, arguments, place.url, options).exit_code == 0, name
+    new = tegula.open(f"{place.url}/new", storage_options=options)
+    assert (new.format, [*new[:]], new.attrs["unit"]) == ("zarr2", [0, 1, 2], "m")
+    assert [*tegula.open(f"{place.url}/g.zarr", storage_options=options)] == ["x", "z"]
+    with pytest.raises(tegula.NotFoundError):
+        tegula.open(f"{place.url}/x.zarr", storage_options=options)
+
+
+def test_options_of_both_ends(place: Any, s3_server: Any, tmp_path: Path) -> None:
+    tegula.save(tmp_path / "x.zarr", np.arange(3))
+    url, options = f"{place.url}/new", place.storage_options
+    theirs = [f"--target{word[1:]}" if word.startswith("--") else word for word in words(options)]
+    invoke = CliRunner().invoke
+    assert invoke(app, ["cp", str(tmp_path / "x.zarr"), url, *theirs]).exit_code == 0
+    theirs = [f"--second{word[1:]}" if word.startswith("--") else word for word in words(options)]
+    assert invoke(app, ["compare", str(tmp_path / "x.zarr"), url, *theirs]).exit_code == 0
+    other = s3_server.bucket()
+    theirs = [f"--target{word[1:]}" if word.startswith("--") else word for word in words(other.storage_options)]
+    assert invoke(app, ["convert", url, f"{other.url}/y", *words(options), *theirs]).exit_code == 0
+    wrong = invoke(app, ["cp", str(tmp_path / "x.zarr"), f"{place.url}/z", *words(options)])
+    assert wrong.exit_code == 1
+    assert "its options are --target-storage-option" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
+    """User info of a URL, values of options, and options without a name."""
+    secret_url = place.url.replace("://", f"://me:{SECRET}@")
+    options = {**place.storage_options, "secret_access_key": SECRET}
+    for arguments in COMMANDS[name]:
+        for url, given in (
+            (secret_url, {**options, "allow_http": "false"}),
+            (place.url, {**options, "nosuch": SECRET}),
+            (str(tmp_path), options),
+            (f"nosuch://me:{SECRET}@host", options),
+        ):
+            result = run(name, arguments, url, given)
+            assert result.exit_code in (1, 2), (arguments, url)
+            assert SECRET not in result.output + result.stderr
+        known = [word.format(x="a", g="b", new="c") for word in arguments]
+        result = CliRunner().invoke(app, [name, *known, "--storage-option", SECRET])
+        assert result.exit_code == 2
+        assert SECRET not in result.output + result.stderr
+
+
+def test_a_question_shows_no_secret(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.cli.moving._can_ask", lambda: True)
+    url = f"{place.url.replace('://', f'://me:{SECRET}@')}/x.zarr"
+    result = CliRunner().invoke(app, ["rm", url, *words(place.storage_options)], input="n\n")
+    assert SECRET not in result.output + result.stderr
+
+
+def test_values_of_options() -> None:
+    for text, value in (
+        ("a=1", 1), ("a=true", True), ("a=x=y", "x=y"), ("a=", ""), ('a="1"', "1"), ('a={"b": 1}', {"b": 1}),
+        ("a=01", "01"),
+    ):  # fmt: skip
+        assert parse_setting(text) == Setting("a", value)
+    for text in (SECRET, f"={SECRET}", ""):
+        with pytest.raises(typer.BadParameter) as found:
+            parse_setting(text)
+        assert SECRET not in str(found.value)
+
+
+# --- doctor
+
+
+def test_doctor_says_what_holds(place: Any) -> None:
+    def facts(*more: str) -> Any:
+        result = run("doctor", ["{x}", "--json", *more], place.url, place.storage_options)
+        assert result.exit_code == 0
+        return json.loads(result.stdout)
+
+    found = facts()
+    assert "writing" not in found
+    assert (found["reading"], found["listing"], found["node"]) == (None, None, "array of the format zarr3")
+    assert found["credentials"]["--storage-option"] == ["access_key_id", "secret_access_key"]
+    assert 0 < found["latency_seconds"] < 30
+    store = tegula.store_of(place.url, storage_options=place.storage_options)
+    before = {*store.list()}
+    tried = facts("--write")["writing"]
+    assert (tried["failure"], tried["creates_once"], tried["updates_once"]) == (None, True, True)
+    assert tried["fresh_generations"] == store.capabilities.fresh_generations
+    assert {*store.list()} == before
+
+
+def test_doctor_notices_storage_that_ignores_conditions(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type(tegula.store_of(place.url, storage_options=place.storage_options))
+    obeying = kind.set
+
+    def ignoring(self: Any, key: str, value: Any, *, if_generation: Any = None) -> Any:
+        return obeying(self, key, value)
+
+    monkeypatch.setattr(kind, "set", ignoring)
+    text = run("doctor", ["{x}", "--write"], place.url, place.storage_options).stdout
+    assert "does not hold for creating a value: the storage ignores conditions" in text
+    assert "one process at a time may write" in text
+
+
+def test_doctor_of_what_is_not_reached(place: Any) -> None:
+    result = run("doctor", ["{x}"], place.url, {**place.storage_options, "allow_http": "false"})
+    assert result.exit_code == 1
+    assert "Reading      ObjectStore('s3://" in result.stdout
+
+
+def test_doctor_of_a_local_path(tmp_path: Path) -> None:
+    for name in ("x.zarr", "x.zip"):
+        tegula.save(tmp_path / name, [1, 2])
+        result = CliRunner().invoke(app, ["doctor", str(tmp_path / name)])
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "array of the format zarr3" in result.stdout
+    result = CliRunner().invoke(app, ["doctor", str(tmp_path / "x.zarr"), "--write"])
+    assert "any number of processes may write at the same time" in result.stdout
+    assert tegula.check(tmp_path / "x.zarr").ok
+
+
+# --- completion
+
+
+class _Context:
+    def __init__(self, **params: Any) -> None:
+        self.params = params
+
+
+def test_members_in_a_bucket(place: Any) -> None:
+    given = [Setting(*item) for item in place.storage_options.items()]
+    url = f"{place.url}/g.zarr"
+    assert complete_target(f"{url}::", _Context(storage_option=given)) == [f"{url}::y"]
+    assert complete_target(f"{url}::q", _Context(storage_option=given)) == []
+    assert complete_target("s3://buck") == []
+
+
+def test_completion_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = import_module("threading").Event()
+    monkeypatch.setattr(completion, "_PATIENCE", 0.05)
+    monkeypatch.setattr(completion, "_members", lambda *_: [] if stop.wait(20) else ["late"])
+    assert complete_target("https://host/x.zarr::a") == []
+    stop.set()
+
+
+def test_completion_through_the_script(place: Any) -> None:
+    env = {"_TEGULA_COMPLETE": "complete_zsh"}
+    url = f"{place.url}/g.zarr"
+    typed = " ".join(["tegula", "info", *words(place.storage_options), f"{url}::"])
+    result = import_module("subprocess").run(
+        [sys.executable, "-m", "tegula"], env={**import_module("os").environ, **env, "_TYPER_COMPLETE_ARGS": typed},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "::y" in result.stdout.replace("\\", ""), result.stderr
