@@ -30,7 +30,10 @@ FailureKind: TypeAlias = Literal[
 _status = re.compile(r"non-2xx status code: (\d{3})").search
 _token_request = re.compile(r"Error performing (?:token request|\w+ http://169\.254\.)").search
 _expired_token = re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<").search
+_error_document = re.compile(r"Server returned error response: .*?<Code>([A-Za-z]{1,40})</Code>", re.DOTALL).search
 
+_SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
+_PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
 _THROTTLED: Final = (429, 503)
 _TRANSIENT: Final = (408, 425, 500, 502, 504)
 _UNSUPPORTED: Final = (405, 501)
@@ -127,6 +130,10 @@ def failure_of(error: Exception) -> Failure:
         return Failure(*named, status)
     if status is not None:
         return Failure(_kind_of_status(status, text), f"the server answers {_phrase(status)}", status)
+    code = _error_document(text)
+    if code is not None:
+        kind = "throttled" if code[1] in _SLOWER else "transient" if code[1] in _PASSING else "fatal"
+        return Failure(kind, f"the server reports {code[1]}")
     for words, kind, reason in _WORDS:
         if words in text:
             return Failure(kind, reason)

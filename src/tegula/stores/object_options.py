@@ -109,7 +109,7 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
             flat[_plain(kind, name)] = value
     client = {name: _client_value(name, flat.pop(name)) for name in [*flat] if name in _CLIENT}
     retries = {_RETRIES.get(name, name): flat.pop(name) for name in [*flat] if name in (*_RETRIES, "backoff")}
-    ours = {name: flat.pop(name) for name in _OURS if name in flat}
+    ours = {str(name): flat.pop(name) for name in _OURS if name in flat}
     if any([ours.pop("anonymous", False), ours.pop("anon", False)]) and kind != "http":
         flat["skip_signature"] = True
     provider = ours.pop("credential_provider", None)

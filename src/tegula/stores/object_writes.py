@@ -41,7 +41,8 @@ def put_if(
     before : Generation
         The condition.
     metadata : bool
-        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write.
+        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write once an
+        answer to it was lost.
 
     Returns
     -------
@@ -58,14 +59,15 @@ def put_if(
     if metadata:
         options["attributes"] = attributes_of(history)
     path = reader.path_of(key)
-    begin, attempts = time.monotonic(), 0
+    begin, attempts, unclear = time.monotonic(), 0, False
     while True:
         answer = reader.requests.once(lambda library, store: library.put(store, path, value, **options))
         if not isinstance(answer, Failure):
             return generation_from(reader.kind, answer, history)
         if not answer.final:
             # the write may have happened: look for it
-            found = _look(reader, key, None if metadata else value)
+            unclear = unclear or answer.kind not in ("conflict", "missing")
+            found = _look(reader, key, value if unclear and not metadata else None)
             if isinstance(found, Failure):
                 return found
             now, same = found
