@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,8 @@ class ServerProcess:
         Whether the command is a module of ours, which watches its input.
     timeout : float
         Seconds to wait for the server to listen.
+    variables : Mapping of str to str
+        Environment variables for the server, besides those of this process.
 
     Raises
     ------
@@ -39,7 +42,14 @@ class ServerProcess:
         If the server ends or says no port in time; with what it said instead.
     """
 
-    def __init__(self, command: Sequence[str], *, python: bool = True, timeout: float = 60) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        python: bool = True,
+        timeout: float = 60,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         launcher = [] if python else ["tests.servers.process"]
         self._process = subprocess.Popen(
             [sys.executable, "-m", *launcher, *command],
@@ -48,8 +58,9 @@ class ServerProcess:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=ROOT,
+            start_new_session=True,  # Ctrl+C, which signals to the group of the tests, would end it too early
             # like `python -m` in the root, whatever the current process has on its path
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **variables},
         )
         self._said: list[str] = []
         self._lines: list[str] = []
@@ -113,7 +124,7 @@ class ServerProcess:
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._reader.join(5)
 
@@ -126,13 +137,12 @@ class ServerProcess:
 
 def run_program(command: Sequence[str]) -> int:
     """Run a program until it ends or our standard input is closed; then end it and the processes that it started."""
-    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    program = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def watch() -> None:
         while os.read(0, 4096):
             pass
-        with suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)  # all that it stores is thrown away
+        os.killpg(0, signal.SIGKILL)  # this process, too; `ServerProcess` has made it the leader of a group
 
     threading.Thread(target=watch, daemon=True).start()
     return program.wait()

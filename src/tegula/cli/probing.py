@@ -25,6 +25,8 @@ _VARIABLES: Final = {
 _IS_CREDENTIAL: Final = re.compile(
     r"key|secret|token|credential|service_account|password|username|sas_|profile|role_arn", re.IGNORECASE
 ).search
+_UNSIGNED: Final = ("skip_signature", "anonymous", "anon")
+_AWS_FILES: Final = ("~/.aws/credentials", "~/.aws/config")
 _REQUESTS: Final = 3
 
 
@@ -107,7 +109,7 @@ def _library(store: Store) -> dict[str, str]:
 def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the names, never the values, of credentials that are given, by where they come from."""
     scheme = urlsplit(target).scheme.lower()
-    if not scheme or options.get("skip_signature") in (True, "true") or options.get("anon") is True:
+    if not scheme or any(options.get(name) in (True, "true") for name in _UNSIGNED):
         return {}
     prefix = _VARIABLES.get(scheme)
     found = {
@@ -117,6 +119,8 @@ def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]
             name for name in sorted(os.environ) if prefix and name.startswith(prefix) and _IS_CREDENTIAL(name)
         ],
     }
+    if not any(found.values()) and prefix == "AWS_":
+        found["home directory"] = [name for name in _AWS_FILES if os.path.isfile(os.path.expanduser(name))]
     return {where: names for where, names in found.items() if names}
 
 
@@ -176,7 +180,7 @@ def sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Concurrency", f"{able['concurrency']} requests at once" if able["concurrency"] else "one request a thread"),
         ("Writing", _writing_text(able, tried)),
     ]
-    if not able["write"] or (tried is not None and tried["failure"]):
+    if facts["reading"] or not able["write"] or (tried is not None and tried["failure"]):
         return rows
     return [
         *rows,
@@ -203,7 +207,7 @@ def _writing_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> s
 
 def _condition_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
     if able["single_writer"]:
-        return "holds between the threads of one process only"
+        return "not between processes: conditions hold between the threads of one process only"
     if tried is None:
         return f"{'expected' if able['conditional_write'] else 'not expected'} of storage of this kind, not tried"
     if tried["creates_once"] and tried["updates_once"]:
