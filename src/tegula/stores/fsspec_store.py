@@ -12,29 +12,25 @@ from tegula.stores.arguments import ByteRange, check_key, check_prefix
 from tegula.stores.capabilities import BlockedKeys
 from tegula.stores.checked_ranges import MISSING, CheckedRanges, Limits
 from tegula.stores.file_listing import FileNames, below, children, files
-from tegula.stores.file_systems import Handle, can_write, has_directories, has_renames, is_file_system, overrides, takes
+from tegula.stores.file_systems import (
+    Handle,
+    can_write,
+    has_directories,
+    has_renames,
+    is_file_system,
+    overrides,
+    takes,
+    unwrapped,
+)
 from tegula.stores.names import HIDDEN
 from tegula.stores.secrets import redacted
-from tegula.stores.single_writer import KeyLocks
+from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
 __all__ = ["FsspecStore"]
 
 _CONCURRENCY: Final = 64
 _MAGIC: Final = frozenset("*?[")
 _locks = KeyLocks(1024)
-
-
-class _LocksBelow(KeyLocks):
-    """The locks of this process for the keys below one root, so that all stores over it share them."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-
-    def __reduce__(self) -> tuple[type[_LocksBelow], tuple[str]]:  # type: ignore[override]
-        return _LocksBelow, (self._root,)
-
-    def of(self, key: str) -> Any:
-        return _locks.of(self._root + key)
 
 
 class FsspecStore(BlockedKeys, CheckedRanges):
@@ -89,11 +85,10 @@ class FsspecStore(BlockedKeys, CheckedRanges):
             raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
         if not isinstance(root, (str, os.PathLike)):
             raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
-        while is_file_system(fs, "DirFileSystem"):
-            root, fs = fs._join(os.fspath(root)), fs.fs
-        self._handle = Handle(fs)
+        inner, root = unwrapped(fs, os.fspath(root))
+        self._handle = Handle(inner)
         fs = self._handle.get()
-        self.root: str = fs._strip_protocol(os.fspath(root))
+        self.root: str = fs._strip_protocol(root)
         self._names = FileNames(fs, self.root)
         self._url = url
         self._directories, self._renames = has_directories(fs), has_renames(fs)
@@ -105,7 +100,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
             self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
         self.listable = not self._names.is_web
         self.concurrency = _CONCURRENCY if fs.async_impl else 0
-        super().__init__(read_only=read_only or not can_write(fs), locks=_LocksBelow(self._names.base))
+        super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
 
     @property
     def fs(self) -> Any:
