@@ -162,6 +162,15 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         except MISSING:
             return None
 
+    def info(self, key: str) -> dict[str, Any] | None:
+        """Return what the file system says of a file, such as its ETag or time of change; ``None`` if there is none."""
+        try:
+            with self._asking("look up", check_key(key)):
+                found: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
+                return found
+        except MISSING:
+            return None
+
     def write(self, key: str, value: bytes) -> None:
         """Store a value as a file; see the class for what a reader may see meanwhile."""
         path = self._names.path(key)
