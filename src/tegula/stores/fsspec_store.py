@@ -23,7 +23,7 @@ from tegula.stores.file_systems import (
     unwrapped,
 )
 from tegula.stores.names import HIDDEN
-from tegula.stores.secrets import redacted
+from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
 __all__ = ["FsspecStore"]
@@ -250,7 +250,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
     @property
     def url(self) -> str:
         """The URL of the root, without secrets; `tegula.open` opens it, given the same storage options."""
-        return redacted(self._names.url if self._url is None else self._url)
+        return plain_url(self._names.url if self._url is None else self._url)
 
     # --- how it is done
 
@@ -278,7 +278,8 @@ class FsspecStore(BlockedKeys, CheckedRanges):
 
     def failure(self, action: str, key: str, error: Exception) -> StoreError:
         """Return the error for what the file system raised, without secrets."""
-        text = redacted(f"{type(error).__name__}: {error}", getattr(self.fs, "storage_options", {}))
+        secrets = {"settings": getattr(self.fs, "storage_options", {}), "key": self._names.query}
+        text = redacted(f"{type(error).__name__}: {error}", secrets)
         return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
 
     def _put(self, path: str, value: bytes) -> None:
