@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import fsspec
 import pytest
@@ -52,32 +51,25 @@ class TestFilesThroughWrappers(TestFiles):
         return FsspecStore(AsyncFileSystemWrapper(inner, asynchronous=True), f"x-{_number()}")
 
 
-@pytest.fixture(scope="module")
-def s3_options() -> Iterator[dict[str, Any]]:
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    yield {"key": "id", "secret": "word", "endpoint_url": f"http://127.0.0.1:{port}"}
-    server.stop()
-
-
 class TestS3(OnFsspec):
     @pytest.fixture(autouse=True)
-    def _server(self, s3_options: dict[str, Any]) -> None:
-        self.fs = fsspec.filesystem("s3", **s3_options)
-        if not self.fs.exists("bucket"):
-            self.fs.mkdir("bucket")
+    def _bucket(self, s3_server: Any) -> None:
+        bucket = s3_server.bucket()
+        options = bucket.storage_options
+        self.bucket = bucket.name
+        self.fs = fsspec.filesystem(
+            "s3", endpoint_url=bucket.endpoint, key=options["access_key_id"], secret=options["secret_access_key"]
+        )
 
     def make(self) -> Store:
-        return FsspecStore(self.fs, f"bucket/{uuid.uuid4()}/x")
+        return FsspecStore(self.fs, f"{self.bucket}/{uuid.uuid4()}/x")
 
 
 class TestAsynchronousS3(TestS3):
     """A file system that was made for use in coroutines."""
 
     def make(self) -> Store:
-        options: ClassVar[dict[str, Any]] = self.fs.storage_options
-        return FsspecStore(type(self.fs)(**options, asynchronous=True), f"bucket/{uuid.uuid4()}")
+        return FsspecStore(type(self.fs)(**self.fs.storage_options, asynchronous=True), f"{self.bucket}/{uuid.uuid4()}")
 
 
 class TestZarrPython(StoreConformance):

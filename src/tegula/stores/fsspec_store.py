@@ -46,9 +46,10 @@ class FsspecStore(BlockedKeys, CheckedRanges):
     chunk or document.
 
     Only a file that does not exist is a missing key; any other error surfaces as `StoreError`. Listings bypass the
-    file system's cache of directories; web servers can't be listed (`listable`). In a forked process the file system is
-    made again from its arguments. A pickled store takes the arguments of its file system along, credentials included,
-    as fsspec does.
+    file system's cache of directories; web servers can't be listed (`listable`). The number of requests under way at
+    once is limited by the file system, too: by that of s3fs to 10, unless it is made with
+    ``config_kwargs={"max_pool_connections": 64}``. In a forked process the file system is made again from its
+    arguments. A pickled store takes these along, credentials included, as fsspec does.
 
     Parameters
     ----------
