@@ -31,13 +31,20 @@ class FileNames:
     base : str
         What stands before each key.
     is_web : bool
-        Whether paths are web addresses, in which characters are escaped.
+        Whether paths are web addresses, in which characters are escaped. A query of the root, such as a signature,
+        stands behind each of them.
+    query : str
+        That query.
     """
 
     def __init__(self, fs: Any, root: str) -> None:
         known = protocols(fs)
         self.scheme = fs.protocol if isinstance(fs.protocol, str) else fs.protocol[0]
         self.is_web = bool(known & {"http", "https"})
+        self.query = ""
+        if self.is_web:
+            root, mark, query = root.partition("?")
+            self.query = mark + query
         self.base = f"{root.rstrip('/')}/" if root.strip("/") else fs.root_marker
         self._root = root
         self._bare = self.base.lstrip("/")
@@ -51,7 +58,7 @@ class FileNames:
 
     def path(self, key: str) -> str:
         """Return the path that stands for a key."""
-        return self.base + (quote(key, safe="/~") if self.is_web else key)
+        return self.base + (quote(key, safe="/~") + self.query if self.is_web else key)
 
     def directory(self, prefix: str) -> str:
         """Return the path of the directory that a prefix stands for."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tegula.errors import StoreError
 
-__all__ = ["Handle", "can_write", "has_directories", "has_renames", "is_file_system", "overrides", "takes"]
+__all__ = ["Handle", "can_write", "has_directories", "has_renames", "is_file_system", "overrides", "takes", "unwrapped"]
 
 _BASES: Final = ("fsspec.spec", "fsspec.asyn", "fsspec.archive", "fsspec.implementations.chained")
 _REMOVING: Final = ("rm", "_rm", "rm_file", "_rm_file")
@@ -89,6 +89,25 @@ def has_renames(fs: Any) -> bool:
     return bool(protocols(fs) & {"file", "local", "sftp", "ssh"})
 
 
+def unwrapped(fs: Any, root: str) -> tuple[Any, str]:
+    """Return the file system that a wrapper passes calls on to, and a directory of the wrapper there.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> from fsspec.implementations.dirfs import DirFileSystem
+    >>> unwrapped(DirFileSystem("/a", fsspec.filesystem("memory")), "b")[1]
+    '/a/b'
+    """
+    while True:
+        if is_file_system(fs, "DirFileSystem"):
+            root, fs = fs._join(root), fs.fs
+        elif is_file_system(fs, "AsyncFileSystemWrapper"):
+            fs = fs.sync_fs
+        else:
+            return fs, root
+
+
 class Handle:
     """A file system for blocking calls from any thread, in whichever process it is used.
 
@@ -139,8 +158,6 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def _blocking(fs: Any) -> Any:
-    if is_file_system(fs, "AsyncFileSystemWrapper"):
-        return _blocking(fs.sync_fs)
     return _again(fs) if getattr(fs, "asynchronous", False) else fs
 
 

@@ -12,29 +12,25 @@ from tegula.stores.arguments import ByteRange, check_key, check_prefix
 from tegula.stores.capabilities import BlockedKeys
 from tegula.stores.checked_ranges import MISSING, CheckedRanges, Limits
 from tegula.stores.file_listing import FileNames, below, children, files
-from tegula.stores.file_systems import Handle, can_write, has_directories, has_renames, is_file_system, overrides, takes
+from tegula.stores.file_systems import (
+    Handle,
+    can_write,
+    has_directories,
+    has_renames,
+    is_file_system,
+    overrides,
+    takes,
+    unwrapped,
+)
 from tegula.stores.names import HIDDEN
-from tegula.stores.secrets import redacted
-from tegula.stores.single_writer import KeyLocks
+from tegula.stores.secrets import plain_url, redacted
+from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
 __all__ = ["FsspecStore"]
 
 _CONCURRENCY: Final = 64
 _MAGIC: Final = frozenset("*?[")
 _locks = KeyLocks(1024)
-
-
-class _LocksBelow(KeyLocks):
-    """The locks of this process for the keys below one root, so that all stores over it share them."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-
-    def __reduce__(self) -> tuple[type[_LocksBelow], tuple[str]]:  # type: ignore[override]
-        return _LocksBelow, (self._root,)
-
-    def of(self, key: str) -> Any:
-        return _locks.of(self._root + key)
 
 
 class FsspecStore(BlockedKeys, CheckedRanges):
@@ -50,9 +46,10 @@ class FsspecStore(BlockedKeys, CheckedRanges):
     chunk or document.
 
     Only a file that does not exist is a missing key; any other error surfaces as `StoreError`. Listings bypass the
-    file system's cache of directories; web servers can't be listed (`listable`). In a forked process the file system is
-    made again from its arguments. A pickled store takes the arguments of its file system along, credentials included,
-    as fsspec does.
+    file system's cache of directories; web servers can't be listed (`listable`). The number of requests under way at
+    once is limited by the file system, too: by that of s3fs to 10, unless it is made with
+    ``config_kwargs={"max_pool_connections": 64}``. In a forked process the file system is made again from its
+    arguments. A pickled store takes these along, credentials included, as fsspec does.
 
     Parameters
     ----------
@@ -89,11 +86,10 @@ class FsspecStore(BlockedKeys, CheckedRanges):
             raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
         if not isinstance(root, (str, os.PathLike)):
             raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
-        while is_file_system(fs, "DirFileSystem"):
-            root, fs = fs._join(os.fspath(root)), fs.fs
-        self._handle = Handle(fs)
+        inner, root = unwrapped(fs, os.fspath(root))
+        self._handle = Handle(inner)
         fs = self._handle.get()
-        self.root: str = fs._strip_protocol(os.fspath(root))
+        self.root: str = fs._strip_protocol(root)
         self._names = FileNames(fs, self.root)
         self._url = url
         self._directories, self._renames = has_directories(fs), has_renames(fs)
@@ -105,7 +101,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
             self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
         self.listable = not self._names.is_web
         self.concurrency = _CONCURRENCY if fs.async_impl else 0
-        super().__init__(read_only=read_only or not can_write(fs), locks=_LocksBelow(self._names.base))
+        super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
 
     @property
     def fs(self) -> Any:
@@ -164,6 +160,15 @@ class FsspecStore(BlockedKeys, CheckedRanges):
                 if info["size"] is None:  # a server that does not say
                     return len(self._call("cat_file", path))
                 return int(info["size"])
+        except MISSING:
+            return None
+
+    def info(self, key: str) -> dict[str, Any] | None:
+        """Return what the file system says of a file, such as its ETag or time of change; ``None`` if there is none."""
+        try:
+            with self._asking("look up", check_key(key)):
+                found: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
+                return found
         except MISSING:
             return None
 
@@ -246,7 +251,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
     @property
     def url(self) -> str:
         """The URL of the root, without secrets; `tegula.open` opens it, given the same storage options."""
-        return redacted(self._names.url if self._url is None else self._url)
+        return plain_url(self._names.url if self._url is None else self._url)
 
     # --- how it is done
 
@@ -274,7 +279,8 @@ class FsspecStore(BlockedKeys, CheckedRanges):
 
     def failure(self, action: str, key: str, error: Exception) -> StoreError:
         """Return the error for what the file system raised, without secrets."""
-        text = redacted(f"{type(error).__name__}: {error}", getattr(self.fs, "storage_options", {}))
+        secrets = {"settings": getattr(self.fs, "storage_options", {}), "key": self._names.query}
+        text = redacted(f"{type(error).__name__}: {error}", secrets)
         return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
 
     def _put(self, path: str, value: bytes) -> None:

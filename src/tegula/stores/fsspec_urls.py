@@ -10,7 +10,7 @@ from tegula.optional import import_failure, library, tegula_command
 from tegula.stores.fsspec_store import FsspecStore
 from tegula.stores.interface import Store
 from tegula.stores.local import LocalStore
-from tegula.stores.secrets import redacted
+from tegula.stores.secrets import plain_url, redacted
 
 __all__ = ["open_url", "store_for"]
 
@@ -42,7 +42,7 @@ def open_url(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     >>> store.url
     'memory://measured/x.zarr'
     """
-    shown = redacted(url, options)
+    shown = plain_url(url)
     scheme = shown.partition(":")[0]
     if import_failure("fsspec") is not None:
         raise UnsupportedError(f"URLs with {scheme}: need fsspec: {tegula_command('cloud')}", path=shown)
@@ -50,11 +50,11 @@ def open_url(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     try:
         fs, root = core.url_to_fs(url, **options)
     except ImportError as error:
-        raise UnsupportedError(f"URLs with {scheme}: need another package: {error}", path=shown) from error
+        raise UnsupportedError(f"URLs with {scheme}: need another package: {error}", path=shown) from None
     except FileNotFoundError:
         raise NotFoundError("there is no such file", path=shown) from None
     except Exception as error:  # noqa: BLE001 - a file system may raise anything
-        text = redacted(f"{type(error).__name__}: {error}", options)
+        text = redacted(f"{type(error).__name__}: {error}".replace(url, shown), options)
         if isinstance(error, ValueError) and "Protocol not known" in text:
             message = f"no store is known for {scheme}: URLs; pass a mapping or a store of your own"
             raise UnsupportedError(message, path=shown) from None

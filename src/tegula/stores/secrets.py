@@ -6,14 +6,25 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["redacted"]
+__all__ = ["plain_url", "redacted"]
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
-_QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\"()<>]*=[^\s'\"()<>]*")
+_QUERY = re.compile(r"(\w://[^\s'\"<>?]*)\?[^\s'\"<>]*")
 _SECRET_NAME = re.compile(
     r"key|secret|token|passw|pwd|credential|sas|auth|signature|username|cookie", re.IGNORECASE
 ).search
 _HIDDEN = "***"
+
+
+def plain_url(url: str) -> str:
+    """Return a URL, or a chain of URLs, without user info and queries.
+
+    Examples
+    --------
+    >>> plain_url("simplecache::https://me:word@host/a b/x.zarr?sig=abc")
+    'simplecache::https://host/a b/x.zarr'
+    """
+    return "::".join(_USER_INFO.sub("", link).partition("?")[0] for link in url.split("::"))
 
 
 def redacted(text: str, options: Any = None) -> str:
@@ -28,7 +39,7 @@ def redacted(text: str, options: Any = None) -> str:
     """
     for secret in sorted({*_secrets(options)}, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
-    return _QUERY.sub("", _USER_INFO.sub("", text))
+    return _QUERY.sub(r"\1", _USER_INFO.sub("", text))
 
 
 def _secrets(options: Any, named: bool = False) -> Iterator[str]:

@@ -21,7 +21,7 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.interface import Store
 
-__all__ = ["KeyLocks", "SingleWriterStore", "digest"]
+__all__ = ["KeyLocks", "PrefixedLocks", "SingleWriterStore", "digest"]
 
 
 class KeyLocks:
@@ -42,12 +42,34 @@ class KeyLocks:
         """Make new locks, which no thread holds."""
         self._locks = [threading.Lock() for _ in range(self._count)]
 
-    def __reduce__(self) -> tuple[type[KeyLocks], tuple[int]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return KeyLocks, (self._count,)  # a copy in another process has locks of its own
 
     def of(self, key: str) -> threading.Lock:
         """Return the lock of a key."""
         return self._locks[hash(key) % self._count]
+
+
+class PrefixedLocks(KeyLocks):
+    """Locks for the keys below a prefix, so that stores over one storage share its locks, whatever their roots.
+
+    Parameters
+    ----------
+    locks : KeyLocks
+        The locks of the storage.
+    prefix : str
+        What stands before each key there.
+    """
+
+    def __init__(self, locks: KeyLocks, prefix: str) -> None:
+        self._shared = locks
+        self._prefix = prefix
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrefixedLocks, (self._shared, self._prefix)
+
+    def of(self, key: str) -> threading.Lock:
+        return self._shared.of(self._prefix + key)
 
 
 _all_locks: weakref.WeakSet[KeyLocks] = weakref.WeakSet()

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import os
 import stat
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
 from tegula.stores.directories import Directory, make_directories, sync_directory
-from tegula.stores.interface import ByteRange, is_key
+from tegula.stores.interface import ByteRange
 from tegula.stores.names import HIDDEN
 from tegula.stores.open_files import Held, acquire, read_at, release, sync_file, write_at
+from tegula.stores.zip_contents import read_directory, warn_of
 from tegula.stores.zip_packing import read_member
 from tegula.stores.zip_records import (
     Member,
     central_record,
-    check_odd,
     descriptor,
     end_records,
-    find_end,
     local_header,
     member_start,
     moved_record,
-    read_members,
 )
 
 __all__ = ["Archive", "open_archive", "open_for_writing"]
@@ -51,6 +49,7 @@ class Archive:
     def __init__(self, path: str, held: Held, fd: int) -> None:
         self._held = held
         self._fd = fd
+        self._read = partial(read_at, fd)
         self.path = path
         self._shifted = False
         self._comment = b""
@@ -80,11 +79,7 @@ class Archive:
             If the file is not a sound archive.
         """
         try:
-            end = find_end(self._fd, self._stop)
-            found = [*read_members(self._fd, end)]
-            odd = [member for member in found if not is_key(member.name)]
-            for member in odd:
-                check_odd(self._fd, member, end.directory)
+            end, members, odd = read_directory(self._read, self._stop)
         except StoreError as error:
             error.message += f" ({self.path})"
             raise
@@ -94,15 +89,14 @@ class Archive:
         self._shifted = end.shift != 0
         self.directory_size = end.directory_end - end.directory
         self.odd = odd
-        if odd:
-            _warn_of(self.path, odd)
-        return {member.name: member for member in found if is_key(member.name)}
+        warn_of(self.path, odd)
+        return members
 
     def read(self, member: Member, byte_range: ByteRange | None) -> bytes:
         """Return the value of a member, or a range of it; see `read_member`."""
         data = member.data  # before the limit, which a commit moves before it drops the data
         try:
-            return read_member(self._fd, member, data, self._limit, byte_range)
+            return read_member(self._read, member, data, self._limit, byte_range)
         except StoreError as error:
             error.message += f" ({self.path})"
             error.within(key=member.name)
@@ -226,7 +220,7 @@ class Archive:
         if member.data is not None:
             copy.start = _put(out, copy)
             return copy
-        start = member_start(self._fd, member, self._limit)
+        start = member_start(self._read, member, self._limit)
         copy.record = moved_record(member, out.position)
         copy.offset, copy.start = out.position, out.position + start - member.offset
         at, stop = member.offset, start + member.packed
@@ -276,22 +270,6 @@ class _Appender:
     def flush(self) -> None:
         write_at(self.fd, memoryview(bytes(self._buffer)), self.position - len(self._buffer))
         self._buffer.clear()
-
-
-_warned: set[str] = set()  # archives whose odd names a warning has reported
-
-
-def _warn_of(path: str, odd: Sequence[Member]) -> None:
-    """Warn, once in a process, about members whose names can't be keys."""
-    if path in _warned:
-        return
-    _warned.add(path)
-    names = ", ".join(f"{member.name!r:.60}" for member in odd[:3])
-    number = f"{len(odd)} members whose names" if len(odd) > 1 else "a member whose name"
-    text = f"the archive {path} has {number} can't be a key, so nothing reads it: {names}"
-    if len(odd) > 1:
-        text = f"the archive {path} has {number} can't be keys, so nothing reads them: {names}{', …' * (len(odd) > 3)}"
-    warnings.warn(text, stacklevel=2)
 
 
 def _put(out: _Appender, member: Member) -> int:

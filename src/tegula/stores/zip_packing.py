@@ -10,8 +10,7 @@ import zlib
 from tegula import config
 from tegula.errors import StoreError
 from tegula.stores.interface import ByteRange, clip_range
-from tegula.stores.open_files import read_at
-from tegula.stores.zip_records import DEFLATED, STORED, Member, member_start
+from tegula.stores.zip_records import DEFLATED, STORED, Member, ReadAt, member_start
 
 __all__ = ["pack", "read_member"]
 
@@ -27,8 +26,8 @@ def pack(value: bytes, method: int) -> bytes:
     return packer.compress(value) + packer.flush()
 
 
-def read_member(fd: int, member: Member, data: bytes | None, limit: int, byte_range: ByteRange | None) -> bytes:
-    """Return the value of a member of the archive `fd`, whose members end at `limit`, or a range of the value.
+def read_member(read: ReadAt, member: Member, data: bytes | None, limit: int, byte_range: ByteRange | None) -> bytes:
+    """Return the value of a member of an archive whose members end at `limit`, or a range of the value.
 
     `data` are its packed bytes as long as they are not in the archive yet. Of a stored member only the range is read; a
     whole value is checked against its CRC.
@@ -52,11 +51,11 @@ def read_member(fd: int, member: Member, data: bytes | None, limit: int, byte_ra
     if member.method == STORED and wanted != member.size:
         if data is not None:
             return data[first:stop]
-        start = member_start(fd, member, limit)
-        return read_at(fd, start + first, start + stop)
+        start = member_start(read, member, limit)
+        return read(start + first, start + stop)
     if data is None:
-        start = member_start(fd, member, limit)
-        data = read_at(fd, start, start + member.packed)
+        start = member_start(read, member, limit)
+        data = read(start, start + member.packed)
     value = _unpack(member, data)
     if len(value) != member.size:
         raise StoreError(f"the member of the archive is not {member.size} bytes long", key=member.name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tegula.errors import StoreError
 from tegula.stores.interface import Generation
-from tegula.stores.open_files import read_at
 
 __all__ = [
     "DEFLATED",
@@ -18,6 +17,7 @@ __all__ = [
     "UTF8_NAME",
     "End",
     "Member",
+    "ReadAt",
     "central_record",
     "check_odd",
     "descriptor",
@@ -39,6 +39,10 @@ _END64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR = struct.Struct("<4sIQI")
 _OFFSET_AT = 42
 _BLOCK = 1 << 20
+
+
+ReadAt: TypeAlias = Callable[[int, int], bytes]
+"""Returns the bytes of an archive from a start to a stop; raises ``OSError`` if the archive ends before."""
 
 
 @dataclass(slots=True)
@@ -72,8 +76,8 @@ class End(NamedTuple):
     comment: bytes
 
 
-def find_end(fd: int, size: int) -> End:
-    """Find the end record of an archive in a file of `size` bytes.
+def find_end(read: ReadAt, size: int, reach: int | None = None) -> End:
+    """Find the end record of an archive in a file of `size` bytes; with `reach` in its last `reach` bytes only.
 
     A record that ends the file is preferred; else the last record that is consistent with its place in the file, as a
     killed writer leaves it behind; else a record that was shifted by data before the archive.
@@ -84,24 +88,25 @@ def find_end(fd: int, size: int) -> End:
         If there is none.
     """
     tail = max(0, size - _END.size - _MAX16)
-    last = [*_ends(fd, read_at(fd, tail, size), tail, size)]
+    last = [*_ends(read, read(tail, size), tail, size)]
     for end in last:
-        if end.stop == size and end.shift == 0 and _is_sound(fd, end):
+        if end.stop == size and end.shift == 0 and _is_sound(read, end):
             return end
     stop = size
-    while stop > 0:
+    lowest = 0 if reach is None else max(0, size - reach)
+    while stop > lowest:
         start = max(0, stop - _BLOCK)
-        for end in _ends(fd, read_at(fd, start, min(size, stop + _END.size + _MAX16)), start, size):
-            if end.shift == 0 and _is_sound(fd, end):
+        for end in _ends(read, read(start, min(size, stop + _END.size + _MAX16)), start, size):
+            if end.shift == 0 and _is_sound(read, end):
                 return end
         stop = start
     for end in last:
-        if end.stop == size and _is_sound(fd, end):
+        if end.stop == size and _is_sound(read, end):
             return end
     raise StoreError("the file is not a zip archive, or is damaged")
 
 
-def _ends(fd: int, block: bytes, start: int, size: int) -> Iterator[End]:
+def _ends(read: ReadAt, block: bytes, start: int, size: int) -> Iterator[End]:
     """Yield possible end records in a block of a file that begins at `start`, the last first."""
     at = len(block)
     while (at := block.rfind(b"PK\5\6", 0, at)) >= 0:
@@ -114,23 +119,23 @@ def _ends(fd: int, block: bytes, start: int, size: int) -> Iterator[End]:
             continue
         before = position - _LOCATOR.size - _END64.size
         if before >= 0:
-            records = read_at(fd, before, position)
+            records = read(before, position)
             if records.startswith(b"PK\6\6") and records[_END64.size :].startswith(b"PK\6\7"):
                 count, length, offset = _END64.unpack_from(records)[7:]
                 position = before
         directory = position - length
         if directory >= offset and count * _CENTRAL.size <= length:
-            text = read_at(fd, stop - comment, stop)
+            text = read(stop - comment, stop)
             yield End(count, directory, position, stop, directory - offset, text)
 
 
-def _is_sound(fd: int, end: End) -> bool:
+def _is_sound(read: ReadAt, end: End) -> bool:
     if end.members == 0:
         return end.directory == end.directory_end
-    return read_at(fd, end.directory, end.directory + 4) == b"PK\1\2"
+    return read(end.directory, end.directory + 4) == b"PK\1\2"
 
 
-def read_members(fd: int, end: End) -> Iterator[Member]:
+def read_members(read: ReadAt, end: End) -> Iterator[Member]:
     """Yield the members that the central directory lists, in its order, without directories.
 
     A name can be anything; see `is_key`.
@@ -140,7 +145,7 @@ def read_members(fd: int, end: End) -> Iterator[Member]:
     StoreError
         If the directory is damaged.
     """
-    data = read_at(fd, end.directory, end.directory_end)
+    data = read(end.directory, end.directory_end)
     at = 0
     for _ in range(end.members):
         if at + _CENTRAL.size > len(data):
@@ -193,7 +198,7 @@ def _zip64_span(extra: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-def member_start(fd: int, member: Member, limit: int) -> int:
+def member_start(read: ReadAt, member: Member, limit: int) -> int:
     """Return where the packed bytes of a member begin; nothing of it may lie beyond `limit`.
 
     Raises
@@ -206,7 +211,7 @@ def member_start(fd: int, member: Member, limit: int) -> int:
     start = member.offset + _LOCAL.size
     if start > limit:
         raise StoreError("the archive's directory points to nowhere", key=member.name)
-    fields = _LOCAL.unpack(read_at(fd, member.offset, start))
+    fields = _LOCAL.unpack(read(member.offset, start))
     start = start + int(fields[9]) + int(fields[10])
     if fields[0] != b"PK\3\4" or start + member.packed > limit:
         raise StoreError("the archive's directory points to where no such member is", key=member.name)
@@ -214,7 +219,7 @@ def member_start(fd: int, member: Member, limit: int) -> int:
     return start
 
 
-def check_odd(fd: int, member: Member, limit: int) -> None:
+def check_odd(read: ReadAt, member: Member, limit: int) -> None:
     """Check that a name which can't be a key is the name of the member, and not a sign of damage.
 
     Raises
@@ -225,9 +230,9 @@ def check_odd(fd: int, member: Member, limit: int) -> None:
     """
     if "\0" in member.name:
         raise StoreError("the archive has a member with a NUL in its name", key=member.name)
-    member_start(fd, member, limit)
+    member_start(read, member, limit)
     raw = member.record[_CENTRAL.size : _CENTRAL.size + int.from_bytes(member.record[28:30], "little")]
-    header = read_at(fd, member.offset, member.offset + _LOCAL.size + len(raw))
+    header = read(member.offset, member.offset + _LOCAL.size + len(raw))
     if _LOCAL.unpack_from(header)[9] != len(raw) or header[_LOCAL.size :] != raw:
         raise StoreError("a member has another name in the archive's directory than before its value", key=member.name)
 

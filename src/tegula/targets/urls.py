@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from tegula.errors import UnsupportedError
 from tegula.stores import Store
-from tegula.stores.secrets import redacted
+from tegula.stores.secrets import plain_url
 from tegula.targets.paths import scheme_of, url_path
 
 __all__ = ["store_of_url"]
@@ -16,8 +17,9 @@ __all__ = ["store_of_url"]
 _OBJECT_STORAGE: Final = "tegula.stores.object_urls"
 _FSSPEC: Final = "tegula.stores.fsspec_urls"
 _ARCHIVES: Final = "tegula.stores.zip_remote"
+_WEB: Final = ("http", "https")
 _OPENERS: Final[Mapping[str, str]] = dict.fromkeys(
-    ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "http", "https"), _OBJECT_STORAGE
+    ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", *_WEB), _OBJECT_STORAGE
 )
 """The module whose `open_url` opens URLs of a scheme; fsspec opens all others, and chains."""
 
@@ -66,9 +68,10 @@ def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     scheme = found[1].lower() if found else ""
     if "://" not in url and "::" not in url:
         raise UnsupportedError(
-            f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=redacted(url)
+            f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=plain_url(url)
         )
-    opener = _FSSPEC if "::" in url else _OPENERS.get(scheme, _FSSPEC)
+    # fsspec also where a query, such as a signature, belongs to each address
+    opener = _FSSPEC if "::" in url or (scheme in _WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)
     # imported when it is used: most programs need neither
     store: Store = import_module(opener).open_url(url, options, read_only)
     return store
@@ -80,8 +83,16 @@ def _archive(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
         raise UnsupportedError(
             "a zip archive in a bucket or on a server can only be read: open it with mode='r', or write a local "
             "archive and copy the file",
-            path=redacted(url),
+            path=plain_url(url),
         )
-    place, _, name = url.rpartition("/")
-    store: Store = import_module(_ARCHIVES).RemoteZipStore(_open(place, options, True), name)
+    address, mark, query = url.partition("?") if urlsplit(url).scheme in _WEB else (url, "", "")
+    place, _, name = address.rpartition("/")
+    if not name or place.endswith(("/", ":")):
+        raise UnsupportedError("the URL names no archive in a bucket or on a server", path=plain_url(url))
+    store: Store = import_module(_ARCHIVES).RemoteZipStore(_open(place + mark + query, options, True), _name(url, name))
     return store
+
+
+def _name(url: str, name: str) -> str:
+    """Return the last name of a URL as a key; on the web characters of it are escaped."""
+    return unquote(name) if url.rpartition("::")[2].partition(":")[0].lower() in _WEB else name

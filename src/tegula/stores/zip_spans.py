@@ -1,0 +1,197 @@
+"""Which bytes of a zip archive a member takes, and how they are read from another store in one wave of requests."""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from tegula import config
+from tegula.errors import ConflictError, StoreError
+from tegula.stores.arguments import ByteRange, Generation, clip_range
+from tegula.stores.capabilities import Ranged
+from tegula.stores.fsspec_store import FsspecStore
+from tegula.stores.interface import Store
+from tegula.stores.zip_records import STORED, Member
+
+__all__ = ["Blocks", "Source", "Span", "Tail", "header_span", "spans_of"]
+
+Span: TypeAlias = tuple[int, int]
+"""Start and stop of bytes in an archive."""
+
+Tail: TypeAlias = tuple[int, bytes]
+"""Where the last bytes of an archive that were read begin, and the bytes."""
+
+_TAIL: Final = 256 << 10  # read at once when an archive is opened: the end record, and most directories
+_AHEAD: Final = 16 << 20  # a longer directory is not read in one with what follows it
+_HEADER: Final = 30  # length of a member's header without its name
+_SLACK: Final = 64  # room for what a header may have behind the name: less than a request costs
+_VERSION: Final = {
+    "size", "etag", "mtime", "created", "modified", "last_modified", "lastmodified", "last-modified", "md5hash",
+    "generation", "content-md5", "content_md5", "digest", "versionid", "version_id", "sha", "blob_id", "updated",
+}  # fmt: skip
+
+
+class Source:
+    """The bytes of an archive in another store, all of one state.
+
+    Parameters
+    ----------
+    store : Store
+        The store.
+    key : str
+        The key of the archive.
+
+    Attributes
+    ----------
+    size : int
+        The length of the archive.
+    has_failed : bool
+        Whether it is known that the archive has changed.
+    """
+
+    def __init__(self, store: Store, key: str) -> None:
+        self.size = 0
+        self.has_failed = False
+        self._store = store
+        self._key = key
+        self._state: Any = None
+
+    def open(self) -> Tail | None:
+        """Read the end of the archive; return ``None`` if there is no archive."""
+        size = self._store.size(self._key)
+        if size is None:
+            return None
+        self.size = size
+        start = max(0, size - _TAIL)
+        if not isinstance(self._store, Ranged):
+            self._state = self._version()
+        return start, self.read([(start, size)])[0]
+
+    def read(self, spans: list[Span]) -> list[bytes]:
+        """Read parts of the archive, in one wave of requests.
+
+        Raises
+        ------
+        StoreError
+            If the archive has changed since it was opened, or can't be read.
+        """
+        ranges = [(start, stop - start) for start, stop in spans]
+        found: Any
+        if isinstance(self._store, Ranged):
+            try:
+                found, self._state = self._store.get_ranges(self._key, ranges, self._state)
+            except ConflictError:
+                raise self._changed() from None
+            found = found or [None] * len(spans)
+        elif len(ranges) == 1:
+            found = [self._store.get(self._key, ranges[0])]
+        else:
+            found = self._store.get_many([(self._key, each) for each in ranges])
+        for (start, stop), data in zip(spans, found):
+            if data is None or len(data) != stop - start:
+                raise self._changed()
+        return list(found)
+
+    def check(self) -> None:
+        """Raise `StoreError` if the archive is known to have changed since it was opened."""
+        if not isinstance(self._store, Ranged) and self._state is not None and self._version() != self._state:
+            raise self._changed()
+
+    def _version(self) -> Generation:
+        """Return what tells one state of the archive from another, where ranges do not come with it."""
+        if isinstance(self._store, FsspecStore):  # its generations take the whole archive
+            info = self._store.info(self._key) or {}
+            return tuple(sorted((name.lower(), str(info[name])) for name in info if name.lower() in _VERSION))
+        generation: Generation = self._store.get(self._key, (0, 0), with_generation=True)[1]
+        return generation
+
+    def _changed(self) -> StoreError:
+        self.has_failed = True
+        return StoreError("the archive has changed while it was open: open it again")
+
+
+class Blocks:
+    """Parts of an archive that were read ahead; whatever else is asked for is read then.
+
+    Parameters
+    ----------
+    source : Source
+        The archive.
+    tail : Tail, optional
+        Its end, which grows as far as is asked for.
+    """
+
+    def __init__(self, source: Source, tail: Tail | None = None) -> None:
+        self._source = source
+        self._tail = tail
+        self._starts: list[int] = []
+        self._blocks: list[bytes] = []
+
+    def fetch(self, spans: Iterable[Span]) -> None:
+        """Read parts ahead, in one wave."""
+        wanted = sorted({span for span in spans if span[0] < span[1]})
+        if wanted:
+            self._blocks = self._source.read(wanted)
+            self._starts = [start for start, _ in wanted]
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return bytes of the archive.
+
+        Raises
+        ------
+        OSError
+            If the archive ends before.
+        """
+        if start >= stop:
+            return b""
+        if stop > self._source.size or start < 0:
+            raise OSError(errno.EIO, "the archive is shorter than it should be")
+        if self._tail is not None:
+            first, data = self._tail
+            if first - _AHEAD <= start < first:
+                data = self._source.read([(start, first)])[0] + data
+                first = start
+                self._tail = first, data
+            if start >= first:
+                return data[start - first : stop - first]
+        number = bisect_right(self._starts, start) - 1
+        if number >= 0:
+            first, data = self._starts[number], self._blocks[number]
+            if stop <= first + len(data):
+                return data[start - first : stop - first]
+        return self._source.read([(start, stop)])[0]
+
+
+def header_span(member: Member, limit: int) -> Span:
+    """Return where the header of a member with its name may be, as far as it lies before `limit`."""
+    return min(member.offset, limit), min(member.offset + _HEADER + _name_length(member), limit)
+
+
+def spans_of(member: Member, byte_range: ByteRange | None, limit: int) -> list[Span]:
+    """Return which bytes reading a member, or a range of it, takes; nothing of it lies beyond `limit`.
+
+    What follows the header of a member is not known before it is read, so a few bytes more are read where it was not
+    read yet. A member that `read_member` refuses takes nothing.
+    """
+    stored = member.method == STORED
+    if stored and member.size != member.packed:
+        return []
+    first, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
+    if (stop - first if stored else member.size) > config.current().max_chunk_bytes:
+        return []
+    if not stored or stop - first == member.size:
+        first, stop = 0, member.packed
+    if member.start is not None:
+        spans = [(member.start + first, member.start + stop)]
+    else:
+        behind = member.offset + _HEADER + _name_length(member)
+        spans = [(member.offset, member.offset + _HEADER), (behind + first, behind + _SLACK + stop)]
+        if first == 0:
+            spans = [(member.offset, behind + _SLACK + stop)]
+    return [(start, min(stop, limit)) for start, stop in spans if start < limit]
+
+
+def _name_length(member: Member) -> int:
+    return int.from_bytes(member.record[28:30], "little")
