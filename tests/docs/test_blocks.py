@@ -16,6 +16,8 @@ block                          what is done with it
 =============================  ==================================================================================
 
 Only the first two ``sh`` blocks of README, which set up a machine, are left to ``.ci/run``.
+
+``s3://my-bucket`` is a bucket of a server on this machine, which the environment names as that of Amazon.
 """
 
 import contextlib
@@ -29,8 +31,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +47,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 FLAGS = doctest.ELLIPSIS
+BUCKET = "my-bucket"
 PROGRAM = "import sys; from tegula.cli import main; sys.exit(main())"
 
 
@@ -167,8 +172,21 @@ def environment(programs: Path) -> dict[str, str]:
     }
 
 
+def use_bucket(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs find an empty bucket of the name that the pages use, and credentials for it."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "example")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    request = urllib.request.Request(f"{server.endpoint}/{BUCKET}", method="PUT")
+    with urllib.request.urlopen(request, timeout=30):
+        tegula.store_of(f"s3://{BUCKET}").delete_prefix("")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if f"s3://{BUCKET}" in page.read_text(encoding="utf-8"):
+        use_bucket(request.getfixturevalue("s3_server"), monkeypatch)
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
