@@ -95,7 +95,7 @@ class ObjectStore(ObjectReader):
         self.missing = _statuses(missing)
         self.concurrency = config.current().concurrency if concurrency is None else concurrency
         if type(self.concurrency) is not int or self.concurrency < 1:
-            raise MetadataError(f"concurrency must be a whole number of at least 1, not {concurrency!r:.40}")
+            raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
         self.requests = Requests(store, retries or Retries(), self.concurrency)
         self._url = _url_of(self.kind, store, self.prefix) if url is None else url
         self._storage = storage_of(self.kind, self.requests.single.settings)
@@ -232,7 +232,7 @@ def _statuses(missing: Sequence[int]) -> frozenset[int]:
     except TypeError:
         found = frozenset([missing])  # type: ignore[list-item]
     if not all(type(status) is int and 400 <= status < 500 for status in found):
-        raise MetadataError(f"missing lists status codes from 400 to 499, not {missing!r:.40}", field="missing")
+        raise MetadataError("missing lists status codes from 400 to 499, such as (403, 404)", field="missing")
     return found
 
 
