@@ -31,20 +31,6 @@ class TestObjectStoreInMemory(StoreConformance):
         return ObjectStore(self.storage, "a prefix/of two", read_only=True)
 
 
-class TestObjectStoreOverFiles(StoreConformance):
-    """Storage with conditional creation only."""
-
-    @pytest.fixture(autouse=True)
-    def serve(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        self.factory = tmp_path_factory
-
-    def make(self) -> Store:
-        return ObjectStore(obstore.store.LocalStore(self.factory.mktemp("objects"), automatic_cleanup=True), "x")
-
-    @pytest.mark.skip("the objects of a directory are files: the name of a directory can't be deleted as an object")
-    def test_deleting_a_prefix_is_no_way_to_delete_a_key(self) -> None: ...
-
-
 RANGES = st.one_of(
     st.tuples(st.integers(0, 60), st.integers(0, 30)),
     st.tuples(st.integers(-60, 60), st.none() | st.integers(0, 30)),
@@ -108,6 +94,7 @@ def test_stores_over_the_same_objects_are_equal() -> None:
         (lambda: obstore.store.S3Store("bkt", prefix="in/ner"), "a", "s3://bkt/in/ner/a"),
         (lambda: obstore.store.GCSStore("bkt", skip_signature=True), "", "gs://bkt"),
         (lambda: obstore.store.AzureStore("box", account_name="x", skip_signature=True), "a/b/", "az://box/a/b"),
+        (lambda: obstore.store.LocalStore("/tmp"), "a", "file:///tmp/a"),
         (lambda: obstore.store.HTTPStore("https://example.org/data/?sig=secret"), "", "https://example.org/data"),
     ],
 )
@@ -120,6 +107,9 @@ def test_arguments_that_can_not_be_used() -> None:
     for wrong in ({}, "s3://bucket", ObjectStore(obstore.store.MemoryStore())):
         with pytest.raises(MetadataError, match="obstore"):
             ObjectStore(wrong)
+    mixed = obstore.store.S3Store("b", config={"allow_http": True, "skip_signature": True})
+    with pytest.raises(MetadataError, match="client_options"):
+        ObjectStore(mixed)
     with pytest.raises(MetadataError, match="concurrency"):
         ObjectStore(obstore.store.MemoryStore(), concurrency=0)
     with pytest.raises(StoreError, match="segment"):

@@ -97,6 +97,16 @@ def test_faults_of_the_connection_are_repeated(s3_server: Any, proxied: Any) -> 
             slow.get("a")
 
 
+def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> None:
+    bucket = s3_server.bucket()
+    store = open_url("s3://no-such-bucket", {**bucket.options, **QUICK})
+    assert store.get("a") is None
+    with pytest.raises(StoreError, match="no such bucket"):
+        store.set("a", b"1")
+    with pytest.raises(StoreError, match="no such"):
+        store.set("a", b"1", if_generation=ABSENT)
+
+
 def test_an_answer_that_is_too_short_is_no_value(crude: CrudeS3, store: ObjectStore) -> None:
     crude.stingy = True
     with pytest.raises(StoreError, match="shorter"):

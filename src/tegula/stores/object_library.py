@@ -116,6 +116,20 @@ def kind_of(class_name: str) -> str:
     return _KINDS[class_name]
 
 
+def _settings_of(store: Any) -> Settings:
+    try:
+        positional, named = store.__getnewargs_ex__()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+    else:
+        return positional, named
+    raise MetadataError(
+        "obstore can't tell the settings of this store: options of the client, such as allow_http and timeout, "
+        "belong into its client_options, not into its config"
+    )
+
+
 def make_store(class_name: str, settings: Settings) -> Any:
     """Return a new obstore store."""
     positional, named = settings
@@ -144,7 +158,7 @@ class StoreHandle:
         self.name = class_of(store)
         self.settings: Settings | None = None
         if self.name != "MemoryStore":
-            positional, named = store.__getnewargs_ex__()
+            positional, named = _settings_of(store)
             named = named if self.name == "LocalStore" else {**named, "retry_config": retry_config}
             self.settings = positional, named
         self._made: tuple[Any, Any] = (obstore(), store if self.settings is None else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -143,6 +144,8 @@ class ObjectStore(ObjectReader):
         else:
             answer = self._put(path, data)
         if isinstance(answer, Failure):
+            if answer.kind == "missing":
+                answer = answer._replace(reason="there is no such bucket")
             self.fail("write", key, answer)
         return answer
 
@@ -240,8 +243,10 @@ def _url_of(kind: str, store: Any, prefix: str) -> str:
     """Return the URL of an obstore store and a prefix, without secrets."""
     if kind == "http":
         return f"{redacted(str(store.url))}/{prefix}".rstrip("/")
-    if kind in ("file", "memory"):
-        return f"{kind}://{id(store):x}/{prefix}".rstrip("/")
+    if kind == "memory":
+        return f"memory://{id(store):x}/{prefix}".rstrip("/")
+    if kind == "file":
+        return f"file://{import_module('pathlib').PurePath(store.prefix or '/').as_posix()}/{prefix}".rstrip("/")
     settings = store.config
     inner = f"{store.prefix}/" if store.prefix else ""
     return f"{kind}://{settings.get('bucket') or settings.get('container_name')}/{inner}{prefix}".rstrip("/")
