@@ -13,14 +13,19 @@
 ===================  ================================================================================
 """
 
-from tegula.stores.fsspec_store import FsspecStore
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
 from tegula.stores.local import LocalStore
 from tegula.stores.mapping import MappingStore
 from tegula.stores.memory import MemoryStore
-from tegula.stores.object_store import ObjectStore
 from tegula.stores.single_writer import SingleWriterStore
 from tegula.stores.zip import ZipStore
+
+if TYPE_CHECKING:
+    from tegula.stores.fsspec_store import FsspecStore
+    from tegula.stores.object_store import ObjectStore
 
 __all__ = [
     "ABSENT",
@@ -35,3 +40,14 @@ __all__ = [
     "Store",
     "ZipStore",
 ]
+
+_SELDOM = {"FsspecStore": "fsspec_store", "ObjectStore": "object_store"}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Import what only some programs use when it is first asked for."""
+        if name not in _SELDOM:
+            raise AttributeError(f"module 'tegula.stores' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"tegula.stores.{_SELDOM[name]}"), name)
+        return value

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError, StoreError
-from tegula.stores import LocalStore, ObjectStore, Store
+from tegula.stores import LocalStore, Store
 from tegula.stores.names import path_of_url
 
 __all__ = [
@@ -140,7 +140,8 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
     nested = False
-    if isinstance(store, ObjectStore) and isinstance(target, ObjectStore) and store.service == target.service:
+    services = [getattr(each, "service", None) for each in (store, target)]
+    if services[0] is not None and services[0] == services[1]:  # then a URL means the same to both
         old, new = (f"{place(s, p)}/" for s, p in ((store, path), (target, target_path)))
         nested = old.startswith(new) or new.startswith(old)
     if isinstance(store, LocalStore) and isinstance(target, LocalStore):
