@@ -485,3 +485,40 @@ def test_arrays_and_groups(store: FsspecStore) -> None:
     assert tegula.check(store).ok
     tegula.delete(store, path="d")
     assert [*tegula.open(store)] == ["s"]
+
+
+# --- failures that file systems take for absence
+
+
+@pytest.mark.parametrize("kind", ["http", "simplecache", "filecache"])
+@pytest.mark.parametrize("status", [403, 500, 0])
+def test_a_failing_web_server_has_no_missing_values(kind: str, status: int, http_server: Any, proxied: Any) -> None:
+    proxy = proxied(http_server)
+    bucket = proxy.bucket()
+    (http_server.directory(bucket) / "a#b").write_bytes(b"1")
+    url = bucket.url if kind == "http" else f"{kind}::{bucket.url}"
+    fs, root = fsspec.core.url_to_fs(url)
+    store = FsspecStore(fs, root)
+    assert store.get("no") is None
+    assert store.get_many([("no", None), ("no#", (0, 1))]) == [None, None]
+    assert store.size("no") is None
+    rule: dict[str, Any] = {"status": status} if status else {"reset": "before"}
+    with proxy.fault(**rule):
+        for key in ("a#b", "no"):
+            for operation in (
+                partial(store.get, key), partial(store.get, key, (0, 1)), partial(store.size, key),
+                partial(store.get_many, [(key, None)]), partial(store.get_many, [(key, (0, 1)), (key, None)]),
+            ):  # fmt: skip
+                with pytest.raises(StoreError) as caught:
+                    operation()
+                assert caught.value.key == key
+    assert store.get_many([("a#b", None), ("no", None)]) == [b"1", None]
+    assert store.size("a#b") == 1
+
+
+def test_a_server_that_can_not_be_reached_is_an_error() -> None:
+    for url in ("http://127.0.0.1:1/x", "simplecache::http://127.0.0.1:1/x"):
+        store = FsspecStore(*fsspec.core.url_to_fs(url))
+        for operation in (partial(store.get, "a"), partial(store.size, "a"), partial(store.get_many, [("a", None)])):
+            with pytest.raises(StoreError):
+                operation()

@@ -6,15 +6,13 @@ from abc import abstractmethod
 
 from tegula.errors import StoreError
 from tegula.stores.arguments import ByteRange, clip_range
+from tegula.stores.file_systems import is_absence
 from tegula.stores.single_writer import SingleWriterStore
 
-__all__ = ["MISSING", "CheckedRanges", "Limits"]
+__all__ = ["CheckedRanges", "Limits"]
 
 Limits = tuple[int | None, int | None]
 """Where a range begins and ends, as Python's slices have it; a negative begin without an end is a suffix."""
-
-MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""What storage raises for a key that has no value."""
 
 
 class CheckedRanges(SingleWriterStore):
@@ -78,7 +76,7 @@ class CheckedRanges(SingleWriterStore):
         StoreError
             If the storage has failed, or sent something else.
         """
-        if isinstance(found, MISSING):
+        if is_absence(found):
             return None
         if isinstance(found, Exception):
             if byte_range is None and self.whole == (None, None):

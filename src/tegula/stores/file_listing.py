@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tegula.stores.arguments import is_key
-from tegula.stores.file_systems import protocols
+from tegula.stores.file_systems import cached, protocols
 from tegula.stores.names import HIDDEN, file_url
 
 __all__ = ["FileNames", "below", "children", "files"]
@@ -38,7 +38,7 @@ class FileNames:
     """
 
     def __init__(self, fs: Any, root: str) -> None:
-        known = protocols(fs)
+        known = protocols(cached(fs))
         self.scheme = fs.protocol if isinstance(fs.protocol, str) else fs.protocol[0]
         self.is_web = bool(known & {"http", "https"})
         self.query = ""

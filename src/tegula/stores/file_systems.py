@@ -10,7 +10,23 @@ from typing import Any, Final
 
 from tegula.errors import StoreError
 
-__all__ = ["Handle", "can_write", "has_directories", "has_renames", "is_file_system", "overrides", "takes", "unwrapped"]
+__all__ = [
+    "MISSING",
+    "Handle",
+    "cached",
+    "can_write",
+    "has_directories",
+    "has_renames",
+    "is_absence",
+    "is_file_system",
+    "overrides",
+    "protocols",
+    "takes",
+    "unwrapped",
+]
+
+MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+"""What storage raises for a file that does not exist."""
 
 _BASES: Final = ("fsspec.spec", "fsspec.asyn", "fsspec.archive", "fsspec.implementations.chained")
 _REMOVING: Final = ("rm", "_rm", "rm_file", "_rm_file")
@@ -79,9 +95,7 @@ def can_write(fs: Any) -> bool:
 
 def has_directories(fs: Any) -> bool:
     """Return whether directories exist by themselves in a file system, also while they are empty."""
-    while is_file_system(fs, "CachingFileSystem"):
-        fs = fs.fs
-    return not protocols(fs) & _NO_DIRECTORIES
+    return not protocols(cached(fs)) & _NO_DIRECTORIES
 
 
 def has_renames(fs: Any) -> bool:
@@ -106,6 +120,45 @@ def unwrapped(fs: Any, root: str) -> tuple[Any, str]:
             fs = fs.sync_fs
         else:
             return fs, root
+
+
+def cached(fs: Any) -> Any:
+    """Return the file system below those that cache contents.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> cached(fsspec.filesystem("simplecache", target_protocol="memory")).protocol
+    'memory'
+    """
+    while is_file_system(fs, "CachingFileSystem"):
+        fs = fs.fs
+    return fs
+
+
+def is_absence(error: object) -> bool:
+    """Return whether an exception means that there is no file, and not that it could not be found out.
+
+    File systems raise ``FileNotFoundError`` also when a server does not answer, refuses, or fails; then it has another
+    cause than the absence of the file.
+
+    Examples
+    --------
+    >>> is_absence(FileNotFoundError("a")), is_absence(PermissionError("a"))
+    (True, False)
+    """
+    if not isinstance(error, MISSING):
+        return False
+    cause = error.__cause__
+    if cause is None or isinstance(cause, (*MISSING, LookupError, StopIteration)):
+        return True
+    status = getattr(cause, "status", None) or getattr(getattr(cause, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return status in (404, 410)
+    library = type(cause).__module__.partition(".")[0]
+    if library == "ftplib":
+        return str(cause).startswith("550")
+    return library != "aiohttp" and not isinstance(cause, OSError)
 
 
 class Handle:

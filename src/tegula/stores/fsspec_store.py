@@ -10,13 +10,16 @@ from typing import Any, Final
 from tegula.errors import ReadOnlyError, StoreError, UnsupportedError
 from tegula.stores.arguments import ByteRange, check_key, check_prefix
 from tegula.stores.capabilities import BlockedKeys
-from tegula.stores.checked_ranges import MISSING, CheckedRanges, Limits
+from tegula.stores.checked_ranges import CheckedRanges, Limits
 from tegula.stores.file_listing import FileNames, below, children, files
 from tegula.stores.file_systems import (
+    MISSING,
     Handle,
+    cached,
     can_write,
     has_directories,
     has_renames,
+    is_absence,
     is_file_system,
     overrides,
     takes,
@@ -93,20 +96,32 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         self._names = FileNames(fs, self.root)
         self._url = url
         self._directories, self._renames = has_directories(fs), has_renames(fs)
-        self._finds = overrides(fs, "find", "_find")  # in one request, and not by a walk that leaves out errors
-        self._refresh = {name: {"refresh": True} if takes(fs, name, "refresh") else {} for name in ("info", "ls")}
+        self._caches = cached(fs) is not fs
+        below = cached(fs)
+        self._finds = overrides(below, "find", "_find")  # in one request, and not by a walk that leaves out errors
+        self._refresh = {name: {"refresh": True} if takes(below, name, "refresh") else {} for name in ("info", "ls")}
         self._batch = {"batch_size": _CONCURRENCY} if takes(fs, "cat_ranges", "batch_size") else {}
         self.may_ignore_ranges = self._names.is_web
         if self._names.scheme in ("s3", "s3a"):
             self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
         self.listable = not self._names.is_web
-        self.concurrency = _CONCURRENCY if fs.async_impl else 0
+        self.concurrency = _CONCURRENCY if fs.async_impl and not self._caches else 0
         super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
 
     @property
     def fs(self) -> Any:
         """The file system, for blocking calls in this process."""
         return self._handle.get()
+
+    @property
+    def base(self) -> str:
+        """What stands before each key in the paths of the file system."""
+        return self._names.base
+
+    @property
+    def storage(self) -> object:
+        """What is equal for stores over the same storage, whatever their roots."""
+        return id(self.fs.store) if self._names.scheme == "memory" else self.fs
 
     # --- values
 
@@ -116,7 +131,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         try:
             found: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
         except Exception as error:  # noqa: BLE001 - file systems raise anything, and `answer` tells what it means
-            return error
+            return self._confirmed(path, error) if self._caches else error
         return found
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
@@ -141,7 +156,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         # all others at once
         if sent:
             starts, ends = ([pair[side] for pair in limits] for side in (0, 1))
-            with self._asking("read", wanted[sent[0]][0]):
+            with self._asking("read", wanted[sent[0]][0], missing=True):
                 answers = self._call("cat_ranges", paths, starts, ends, on_error="return", **self._batch)
             for number, answer in zip(sent, answers):
                 found[number] = self.answer(*wanted[number], answer)
@@ -227,7 +242,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         try:
             with self._asking("list", prefix):
                 if self._finds:
-                    self.fs.invalidate_cache()
+                    self._call("invalidate_cache")
                     names: Iterable[str] = self._call("find", path)
                 else:
                     names = files(self._entries, path)
@@ -256,8 +271,12 @@ class FsspecStore(BlockedKeys, CheckedRanges):
     # --- how it is done
 
     def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of the file system, alone if it can't serve several threads."""
+        """Call a method of the file system, alone if it can't serve several threads.
+
+        Only contents are asked of a cache: it answers other questions in ways of its own.
+        """
         fs = self._handle.get()
+        fs = fs if name.startswith("cat_") else cached(fs)
         with self._handle.lock or nullcontext():
             return getattr(fs, name)(*arguments, **named)
 
@@ -273,7 +292,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
             error.within(key=key)
             raise
         except Exception as error:
-            if isinstance(error, MISSING) and not missing:
+            if not missing and is_absence(error):
                 raise
             raise self.failure(action, key, error) from None
 
@@ -300,6 +319,19 @@ class FsspecStore(BlockedKeys, CheckedRanges):
                 self._call("rm_file", temporary)
             raise
 
+    def _confirmed(self, path: str, error: Exception) -> Exception:
+        """Return what the storage below a cache raises for a file that the cache says does not exist.
+
+        A cache says so whatever went wrong when it looked for the file.
+        """
+        if not isinstance(error, MISSING):
+            return error
+        try:
+            cached(self.fs).cat_file(path, start=0, end=1)
+        except Exception as told:  # noqa: BLE001 - as above
+            return told
+        return OSError("the cache has no such file, and the storage below it has")
+
     def _listed(self, prefix: str) -> str:
         path = self._names.directory(check_prefix(prefix))
         if not self.listable:  # pages of links leave out names, and a missing page is no empty directory
@@ -311,8 +343,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
 
     def _entries(self, path: str) -> list[dict[str, Any]]:
         """Return what is in a directory now."""
-        fs = self._handle.get()
-        fs.invalidate_cache()
+        self._call("invalidate_cache")
         found: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
         return found
 

@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar
 
 from tegula.errors import StoreError, TegulaError
 from tegula.stores.arguments import ByteRange, check_key, check_prefix, is_key
-from tegula.stores.checked_ranges import MISSING, CheckedRanges, Limits
+from tegula.stores.checked_ranges import CheckedRanges, Limits
+from tegula.stores.file_systems import MISSING, is_absence
 from tegula.stores.secrets import redacted
 from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
@@ -207,9 +208,11 @@ class ZarrPythonStore(CheckedRanges):
 
         try:
             return _loop.run(opened())
-        except (*MISSING, TegulaError):
+        except TegulaError:
             raise
-        except Exception as error:  # noqa: BLE001 - stores raise anything
+        except Exception as error:
+            if is_absence(error):
+                raise
             raise self.failure(action, key, error) from None
 
     def failure(self, action: str, key: str, error: Exception) -> StoreError:

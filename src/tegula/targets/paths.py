@@ -139,17 +139,23 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     same = store == target or (store.url == target.url and target.url.startswith(distinct))
     old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
+    here, there = _location(store, path), _location(target, target_path)
     nested = False
-    services = [getattr(each, "service", None) for each in (store, target)]
-    if services[0] is not None and services[0] == services[1]:  # then a URL means the same to both
-        old, new = (f"{place(s, p)}/" for s, p in ((store, path), (target, target_path)))
-        nested = old.startswith(new) or new.startswith(old)
-    if isinstance(store, LocalStore) and isinstance(target, LocalStore):
-        # links are resolved, so that a link to the source is recognised
-        old, new = (
-            os.path.join(os.path.realpath(os.path.join(s.root, p)), "")
-            for s, p in ((store, path), (target, target_path))
-        )
-        nested = old.startswith(new) or new.startswith(old)
+    if here is not None and there is not None and here[0] == there[0]:
+        nested = here[1].startswith(there[1]) or there[1].startswith(here[1])
     if inside or nested:
         raise MetadataError("the target and the source lie within each other", path=place(target, target_path))
+
+
+def _location(store: Store, path: str) -> tuple[object, str] | None:
+    """Return the storage of a node, and the directory in it with a slash at the end; ``None`` if that is not known."""
+    if isinstance(store, LocalStore):
+        # links are resolved, so that a link to the source is recognised
+        return LocalStore, os.path.join(os.path.realpath(os.path.join(store.root, path)), "")
+    # an `ObjectStore` or a `FsspecStore`, whose classes are imported when they are used
+    if (service := getattr(store, "service", None)) is not None:
+        return ("service", service), f"{place(store, path)}/"
+    if (storage := getattr(store, "storage", None)) is not None:
+        base: str = getattr(store, "base", "")
+        return ("storage", storage), f"{base}{path}".rstrip("/") + "/"
+    return None

@@ -1,0 +1,230 @@
+"""URLs as targets: which library opens which scheme, chains of URLs, archives elsewhere, and what is no URL."""
+
+from __future__ import annotations
+
+import io
+import sys
+import uuid
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+import tegula
+from tegula import optional
+from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.stores import FsspecStore, LocalStore, ObjectStore, ZipStore
+from tegula.stores.zip_remote import RemoteZipStore
+from tegula.targets.paths import local_path
+from tegula.targets.suffixes import new_format
+
+VALUES = np.arange(60, dtype="i4").reshape(6, 10)
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """The URL of a directory in memory."""
+    name = f"memory://tests-{uuid.uuid4()}"
+    yield name
+    tegula.store_of(name).delete_prefix("")
+
+
+def packed(folder: Path, **options: Any) -> bytes:
+    """Return an archive with a group that has arrays."""
+    with tegula.create_group(folder / "source.zip") as group:
+        group.create_array("a", shape=VALUES.shape, chunks=(2, 3), dtype="i4")[:] = VALUES
+        group.create_array("s", shape=60, chunks=5, shards=20, dtype="i4")[:] = VALUES.ravel()
+    return (folder / "source.zip").read_bytes()
+
+
+# --- schemes
+
+
+@pytest.mark.parametrize("url", [
+    "s3://bucket/x.zarr", "s3a://bucket/x", "gs://bucket/x", "gcs://bucket/x", "az://container/x",
+    "abfs://container@account.dfs.core.windows.net/x", "http://host/x", "https://host/x.zarr", "S3://bucket/x",
+])  # fmt: skip
+def test_object_storage_is_opened_by_obstore(url: str) -> None:
+    options = {"account_name": "account"} if url.startswith(("az", "abfs")) else {}
+    store = tegula.store_of(url, read_only=True, storage_options=options)
+    assert isinstance(store, ObjectStore)
+    assert store.read_only
+
+
+def test_anything_else_is_opened_by_fsspec(address: str, tmp_path: Path) -> None:
+    store = tegula.store_of(address)
+    assert isinstance(store, FsspecStore)
+    assert store.url == address
+    array = tegula.create_array(f"{address}/x.zarr", shape=VALUES.shape, dtype="i4")
+    array[:] = VALUES
+    assert tegula.open(f"{address}/x.zarr")[:].tolist() == VALUES.tolist()
+    assert tegula.open(address, path="x.zarr").store.url == address
+    assert tegula.open(store.url, path="x.zarr")[0, 1] == 1
+    assert isinstance(tegula.store_of(f"local://{tmp_path}"), LocalStore)
+
+
+def test_what_is_no_url_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("nosuch://host/x", "foo:bar", "s3:bucket", "http://[x", "nosuch::s3://b/x", "zip::nosuch://x/y.zip"):
+        with pytest.raises(TegulaError):
+            tegula.open(url)
+        with pytest.raises(TegulaError):
+            tegula.create_array(url, shape=1, dtype="u1")
+    with pytest.raises(UnsupportedError, match="no store is known for nosuch: URLs"):
+        tegula.open("nosuch://host/x")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        import paramiko  # noqa: F401, PLC0415
+    except ImportError:
+        with pytest.raises(UnsupportedError, match="paramiko") as caught:
+            tegula.open("sftp://me:hidden@host/x")
+        assert "hidden" not in str(caught.value)
+    optional.library.cache_clear()
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    try:
+        with pytest.raises(UnsupportedError, match=r"memory: need fsspec: .*\[cloud\]"):
+            tegula.open("memory://x")
+    finally:
+        optional.library.cache_clear()
+
+
+def test_secrets_of_a_url_are_in_no_message() -> None:
+    for url in ("ftp://me:hidden@127.0.0.1:1/x", "simplecache::http://me:hidden@127.0.0.1:1/x?token=hidden"):
+        with pytest.raises(TegulaError) as caught:
+            tegula.open(url)
+        assert "hidden" not in f"{caught.value}{caught.value!r}"
+    store = tegula.store_of("simplecache::http://me:hidden@host/x?token=hidden", read_only=True)
+    assert "hidden" not in f"{store!r}{store.url}"
+
+
+# --- chains
+
+
+def test_a_chain_of_urls(address: str) -> None:
+    tegula.save(f"{address}/x.zarr", VALUES)
+    url = f"simplecache::{address}/x.zarr"
+    store = tegula.store_of(url)
+    assert store.read_only
+    assert store.url == url
+    assert tegula.load(url).tolist() == VALUES.tolist()
+    with pytest.raises(ReadOnlyError):
+        tegula.open(url, "r+")[0] = 1
+
+
+def test_references(address: str, tmp_path: Path) -> None:
+    tegula.save(f"{address}/x.zarr", VALUES, format="zarr2")
+    source = tegula.store_of(f"{address}/x.zarr")
+    references = {key: [f"{address}/x.zarr/{key}"] for key in source.list()}
+    fs = fsspec.filesystem("reference", fo={"version": 1, "refs": references}, remote_protocol="memory")
+    assert tegula.open(fs)[:].tolist() == VALUES.tolist()
+    assert tegula.store_of(fs).read_only
+
+
+# --- archives
+
+
+@pytest.fixture(params=["memory", "s3", "http"])
+def elsewhere(request: pytest.FixtureRequest, address: str, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+    """The URL of an archive and the options to open it with."""
+    data = packed(tmp_path)
+    if request.param == "memory":
+        tegula.store_of(address).set("a b/x.zip", data)
+        return f"{address}/a b/x.zip", {}
+    bucket = request.getfixturevalue("http_server" if request.param == "http" else "s3_server").bucket()
+    if request.param == "http":
+        (request.getfixturevalue("http_server").directory(bucket) / "x.zip").write_bytes(data)
+    else:
+        bucket.store().put("x.zip", data)
+    return f"{bucket.url}/x.zip", bucket.storage_options
+
+
+@pytest.mark.parametrize("chain", ["", "zip::", "zip://::"])
+def test_an_archive_elsewhere(elsewhere: tuple[str, dict[str, Any]], chain: str) -> None:
+    url, options = elsewhere
+    group = tegula.open(chain + url, storage_options=options)
+    assert [*group] == ["a", "s"]
+    assert group["a"][:].tolist() == VALUES.tolist()
+    assert group["s"][3:17].tolist() == [*range(3, 17)]
+    assert isinstance(group.store, RemoteZipStore)
+    assert group.store.url == url
+    assert tegula.check(chain + url, storage_options=options).ok
+    for write in (
+        lambda: tegula.open(chain + url, "r+", storage_options=options),
+        lambda: tegula.create_array(chain + url, shape=1, dtype="u1", storage_options=options),
+    ):
+        with pytest.raises(UnsupportedError, match="can only be read"):
+            write()
+    with pytest.raises(NotFoundError):
+        tegula.open(chain + url.replace("x.zip", "y.zip"), storage_options=options)
+
+
+def test_options_of_a_chain_may_be_named_by_scheme(s3_server: Any, tmp_path: Path) -> None:
+    bucket = s3_server.bucket()
+    bucket.store().put("data/x", packed(tmp_path))
+    url = f"zip::{bucket.url}/data/x"
+    group = tegula.open(url, storage_options={"s3": bucket.storage_options})
+    assert group["a"][0, 1] == 1
+    assert group.store.url == url
+
+
+def test_archives_on_this_machine_are_as_before(tmp_path: Path) -> None:
+    packed(tmp_path)
+    path = tmp_path / "source.zip"
+    for target in (
+        path,
+        str(path),
+        f"zip:{path}",
+        f"zip://{path}",
+        f"file:{path}",
+        f"zip::{path}",
+        f"zip::file://{path}",
+    ):
+        assert local_path(target) == str(path)
+        found = tegula.open(target, "r+")
+        assert isinstance(found.store, ZipStore)
+        assert found["a"][0, 1] == 1
+        found.close()
+    assert local_path("zip::s3://bucket/x.zip") is None
+
+
+def test_a_part_of_an_archive_by_fsspec(address: str) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as members:
+        members.writestr("inner/a", b"1")
+    tegula.store_of(address).set("x.zip", archive.getvalue())
+    store = tegula.store_of(f"zip://inner::{address}/x.zip", read_only=True)
+    assert [*store.list()] == ["a"]
+    assert store.get("a") == b"1"
+
+
+# --- names
+
+
+@pytest.mark.parametrize(("target", "format"), [
+    ("s3://bucket/x.bcolz", "bcolz"), ("s3://bucket/x.zarr", "zarr3"), ("s3://bucket.zarr/x.bcolz/", "bcolz"),
+    ("https://host/x.zarr?token=a.bcolz", "zarr3"), ("zip::s3://bucket/x.bcolz.zip", "bcolz"),
+    ("simplecache::https://host/x%2Ebcolz", "bcolz"), ("memory://x.zarr/y", "zarr3"),
+])  # fmt: skip
+def test_the_suffix_of_a_url_decides(target: str, format: str) -> None:
+    other = "zarr3" if format == "bcolz" else "bcolz"
+    assert new_format(target, "", None, other) == format
+    with pytest.raises(MetadataError, match="contradicts the name"):
+        new_format(target, "", other, other)
+
+
+def test_a_target_that_lies_within_its_source_is_refused(address: str) -> None:
+    tegula.save(f"{address}/x.zarr", VALUES)
+    for source, target in [("x.zarr", "x.zarr"), ("x.zarr", "x.zarr/y"), ("x.zarr/", "x.zarr/c")]:
+        with pytest.raises(MetadataError, match="within each other"):
+            tegula.copy(f"{address}/{source}", f"{address}/{target}")
+        with pytest.raises(MetadataError, match="within each other"):
+            tegula.convert(f"{address}/{source}", f"{address}/{target}", overwrite=True)
+    tegula.copy(f"{address}/x.zarr", f"{address}/x.zarr2")
+    assert tegula.load(f"{address}/x.zarr2").tolist() == VALUES.tolist()
