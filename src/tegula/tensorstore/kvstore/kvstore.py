@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
+from tegula.stores.capabilities import delete_if
 from tegula.stores.memory_keys import MemoryKeys
 from tegula.stores.staging import StagedStore
 from tegula.tensorstore.batch import Batch
@@ -323,7 +324,10 @@ class KvStore:
             if isinstance(store, StagedStore):
                 return stamp(encode_generation(store.change_if(key, value, expected)))
             if value is None:
-                store.delete(key, if_generation=expected)
+                if expected is None:
+                    store.delete(key)
+                else:
+                    delete_if(store, key, expected)
                 return stamp(encode_generation(ABSENT))
             return stamp(encode_generation(store.set(key, value, if_generation=expected)))
         except ConflictError:
@@ -416,6 +420,8 @@ class KvStore:
         self._spec = spec
         self._found = None
         self._path = split_directory(spec._path)[1] if spec._kind.name == "file" else spec._path
+        if spec._kind.name == "http":
+            self._path = self._path.removeprefix("/")
 
     def _changing(self, function: Callable[..., T], *args: Any) -> Future[T]:
         at_once = self._transaction is not None or self._spec._driver == "memory"

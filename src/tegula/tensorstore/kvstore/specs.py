@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Any, Final
 
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, annotate, invalid, key_bytes, quoted, type_error
-from tegula.tensorstore.json.binding import MISSING, boolean, expected, known_only, member, obj, one_of, string
+from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj, string
 from tegula.tensorstore.json.values import pretty, sound_text, to_json_value
+from tegula.tensorstore.kvstore.kinds import (
+    FILE,
+    GCS,
+    HTTP,
+    KINDS,
+    S3,
+    SCHEMES,
+    ZIP,
+    Kind,
+    place_of_url,
+    settled,
+    url_of,
+)
 from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
 from tegula.tensorstore.kvstore.values import key_text
 
 __all__ = ["ADAPTERS", "ROOTS", "KvStoreSpec", "join_paths"]
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One kind of key-value store: its members with defaults, its resources, and whether it is held by another one."""
+_RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
 
-    name: str
-    scheme: str
-    resources: tuple[str, ...]
-    members: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    adapter: bool = False
-
-
-_MEMORY = _Kind("memory", "memory://", ("memory_key_value_store",), {"atomic": (boolean, True)})
-_FILE = _Kind(
-    "file",
-    "file://",
-    ("file_io_concurrency", "file_io_locking", "file_io_mode", "file_io_retries", "file_io_sync"),
-)
-_COMPRESSIONS = ("store", "deflate", "zstd", "xz")
-_ZIP = _Kind(
-    "zip",
-    "zip:",
-    ("cache_pool", "data_copy_concurrency"),
-    {"compression": (lambda value: one_of(value, _COMPRESSIONS), "deflate")},
-    adapter=True,
-)
-_KINDS: Final[dict[str, _Kind]] = {kind.name: kind for kind in (_MEMORY, _FILE, _ZIP)}
-_RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in _KINDS.values()}
-
-ROOTS: Final = frozenset(kind.name for kind in _KINDS.values() if not kind.adapter)
+ROOTS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if not kind.adapter)
 """Schemes that a URL may begin with."""
-ADAPTERS: Final = frozenset(kind.name for kind in _KINDS.values() if kind.adapter)
+ADAPTERS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if kind.adapter)
 """Schemes of key-value stores that are kept in a value of another one."""
+_REMOTE: Final = (S3, GCS, HTTP)
 _ARRAY_SCHEMES: Final = frozenset(("zarr2", "zarr3", "zarr1", "bcolz", "json", "n5", "auto"))
 
 
@@ -78,7 +64,7 @@ class KvStoreSpec:
 
     __slots__ = ("__weakref__", "_base", "_bindings", "_kind", "_options", "_path")
 
-    _kind: _Kind
+    _kind: Kind
     _path: str
     _options: dict[str, Any]
     _bindings: Bindings
@@ -98,9 +84,9 @@ class KvStoreSpec:
     def _read(self, members: dict[str, Any]) -> None:
         with member("driver"):
             name = string(members.pop("driver", MISSING))
-            if name not in _KINDS:
+            if name not in KINDS:
                 raise invalid(f'"{name}" is not a registered KvStore driver')
-            self._kind = _KINDS[name]
+            self._kind = KINDS[name]
         self._bindings = Bindings(_RESOURCES[name])
         self._bindings.take(members)
         with member("path"):
@@ -111,6 +97,8 @@ class KvStoreSpec:
                 value = read(members.pop(name, default))
             if value != default:
                 self._options[name] = value
+        if self._kind in _REMOTE:
+            self._path = settled(self._kind, self._options, self._path)
         self._base = None
         if self._kind.adapter:
             with member("base"):
@@ -119,7 +107,7 @@ class KvStoreSpec:
                     raise expected("object", base)
                 self._base = KvStoreSpec(base)
         known_only(members)
-        if self._kind is _FILE:
+        if self._kind is FILE:
             check_file_path(self._path)
 
     # --- properties
@@ -152,8 +140,10 @@ class KvStoreSpec:
         ValueError
             If there is none, as for relative paths of files.
         """
-        if self._kind is _FILE and not self._path.startswith("/"):
+        if self._kind is FILE and not self._path.startswith("/"):
             raise invalid(f"file: URIs do not support relative paths: {quoted(self._path)}")
+        if self._kind in _REMOTE:
+            return url_of(self._kind, self._options, self._path)
         before = "" if self._base is None else f"{self._base.url}|"
         return f"{before}{self._kind.scheme}{encode_url_path(self._path)}"
 
@@ -184,8 +174,9 @@ class KvStoreSpec:
             json["base"] = self._base._build(builder, include_defaults)
         self._bindings.write(json, builder, include_defaults)
         for name, (_, default) in self._kind.members.items():
-            if name in self._options or include_defaults:
-                json[name] = self._options.get(name, default)
+            value = self._options.get(name, default)
+            if name in self._options or (include_defaults and value is not None):
+                json[name] = value
         if self._path or include_defaults:
             json["path"] = self._path
         return dict(sorted(json.items()))
@@ -288,7 +279,7 @@ class KvStoreSpec:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         name, self._path, self._options, self._bindings, self._base = state
-        self._kind = _KINDS[name]
+        self._kind = KINDS[name]
 
 
 def join_paths(path: str, component: str) -> str:
@@ -328,11 +319,14 @@ def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
         part += ":"
     if scheme not in (ROOTS if base is None else ADAPTERS):
         raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}{_hint(scheme)}')
-    kind = _KINDS[scheme]
+    kind = SCHEMES[scheme]
     made: KvStoreSpec = object.__new__(KvStoreSpec)
-    made._kind, made._base, made._options, made._bindings = kind, base, {}, Bindings(_RESOURCES[scheme])
+    made._kind, made._base, made._options, made._bindings = kind, base, {}, Bindings(_RESOURCES[kind.name])
     try:
-        made._path = _url_path(kind, split_url(part, kind.scheme))
+        if kind in _REMOTE:
+            made._options, made._path = place_of_url(kind, part)
+        else:
+            made._path = _url_path(kind, split_url(part, kind.scheme))
     except StatusError as error:
         raise annotate(error, f"Invalid kvstore URL component {quoted(part)}") from None
     return made
@@ -346,10 +340,10 @@ def _hint(scheme: str) -> str:
     return "" if known is None else f': "{scheme}" is a {known} URL scheme'
 
 
-def _url_path(kind: _Kind, text: str) -> str:
-    if kind is _ZIP and text.startswith("//"):
+def _url_path(kind: Kind, text: str) -> str:
+    if kind is ZIP and text.startswith("//"):
         raise invalid('Scheme "zip:" not present in url')
-    if kind is not _FILE:
+    if kind is not FILE:
         return decode_url_path(text)
     authority, slash, rest = text.partition("/")
     if authority not in ("", "localhost"):

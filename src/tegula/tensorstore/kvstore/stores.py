@@ -1,4 +1,4 @@
-"""The stores below key-value stores: values in memory, directories and zip archives."""
+"""The stores below key-value stores: values in memory, directories, zip archives, and storage elsewhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tegula.stores.zip_keys import ZipKeys
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.kvstore.errors import NotDirectoryError
 from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
+from tegula.tensorstore.kvstore.remote import remote_store
 from tegula.tensorstore.kvstore.specs import KvStoreSpec
 
 __all__ = ["store_of"]
@@ -36,6 +37,8 @@ def store_of(spec: KvStoreSpec) -> Store:
     if driver == "memory":
         memory: MemoryKeys = spec._setting("memory_key_value_store")
         return memory
+    if driver in ("s3", "gcs", "http"):
+        return remote_store(spec)
     if driver == "zip":
         return _archive_of(spec)
     root = split_directory(spec._path)[0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import time as clock
+from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from tegula.stores import ABSENT, Generation
+from tegula.stores.object_generations import ObjectGeneration
 from tegula.tensorstore.errors import type_error
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
 
 State: TypeAlias = Literal["unspecified", "missing", "value"]
 
+_OBJECT: Final = b"\5"
 NO_VALUE: Final = b"\2"
 """The generation of a key that has no value; as a condition: there must be none."""
 UNKNOWN: Final = b""
@@ -65,6 +69,9 @@ def encode_generation(generation: Generation) -> bytes:
         return generation
     if generation == ABSENT:
         return NO_VALUE
+    if isinstance(generation, ObjectGeneration):
+        parts = [generation.token, generation.e_tag, generation.version, generation.history]
+        return _OBJECT + json.dumps(parts).encode()
     numbers = generation if isinstance(generation, tuple) else (cast(int, generation),)
     return b"\0" + struct.pack(f"<{len(numbers)}Q", *(number & 0xFFFFFFFFFFFFFFFF for number in numbers))
 
@@ -73,6 +80,10 @@ def decode_generation(token: bytes) -> Generation:
     """Return the generation for bytes; bytes that no store has returned never match a key."""
     if token == NO_VALUE:
         return ABSENT
+    if token[:1] == _OBJECT:
+        with suppress(ValueError, TypeError):
+            found, e_tag, version, history = json.loads(token[1:])
+            return ObjectGeneration(tuple(found) if isinstance(found, list) else found, e_tag, version, history)
     if token[:1] != b"\0" or len(token) % 8 != 1 or len(token) == 1:
         return token
     numbers = struct.unpack(f"<{len(token) // 8}Q", token[1:])

@@ -1,0 +1,80 @@
+"""Key-value stores elsewhere, ``s3``, ``gcs`` and ``http``, as stores of tegula."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from tegula.stores import Store
+from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.kvstore.kinds import GCS, HTTP, S3
+from tegula.tensorstore.kvstore.specs import KvStoreSpec
+
+__all__ = ["remote_store"]
+
+_URLS: Final = {"s3": "s3://{bucket}", "gcs": "gs://{bucket}"}
+_stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
+
+
+def remote_store(spec: KvStoreSpec) -> Store:
+    """Return the store of a bound spec; handles of the same bucket or server with the same settings share one.
+
+    Raises
+    ------
+    NotImplementedError
+        If a member or a kind of credentials is not supported.
+    """
+    kind = spec._kind
+    url = spec._option("base_url") if kind is HTTP else _URLS[kind.name].format(bucket=spec._option("bucket"))
+    options = _requests(spec)
+    if kind is S3:
+        options |= _s3_options(spec)
+    elif kind is GCS and (project := spec._setting("gcs_user_project").get("project_id")):
+        options["default_headers"] = {"x-goog-user-project": project}
+    elif kind is HTTP and (headers := spec._option("headers")):
+        options["default_headers"] = dict(_header(text) for text in headers)
+    name = json.dumps([url, options], sort_keys=True, default=repr)
+    found = _stores.get(name)
+    if found is None:
+        if (profile := options.pop("profile", None)) is not None:
+            library = import_module("tegula.stores.object_options")
+            options["credential_provider"] = library.ProfileCredentials(profile)
+        # imported when it is used: most programs need no storage elsewhere
+        found = _stores[name] = import_module("tegula.stores.object_urls").open_url(url, options)
+    return found
+
+
+def _requests(spec: KvStoreSpec) -> dict[str, Any]:
+    """Return the options for how many requests there are, and how often they are repeated."""
+    options: dict[str, Any] = {"retries": spec._setting(f"{spec._driver}_request_retries")["max_retries"]}
+    limit = spec._setting(f"{spec._driver}_request_concurrency")["limit"]
+    if limit != "shared":
+        options["concurrency"] = limit
+    return options
+
+
+def _s3_options(spec: KvStoreSpec) -> dict[str, Any]:
+    if spec._option("host_header") is not None:
+        raise status("UNIMPLEMENTED", '"host_header" is not supported')
+    if spec._option("use_conditional_write") is False:
+        raise status("UNIMPLEMENTED", '"use_conditional_write": false is not supported: it is found out by a test')
+    given = {"endpoint": spec._option("endpoint"), "region": spec._option("aws_region")}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if spec._option("requester_pays"):
+        options["request_payer"] = True
+    credentials = spec._setting("aws_credentials")
+    kind = credentials.get("type", "default")
+    if kind == "anonymous":
+        options["anonymous"] = True
+    elif kind == "profile":
+        options["profile"] = credentials.get("profile") or "default"
+    elif kind not in ("default", "environment", "imds", "ecs"):
+        raise invalid(f'Error parsing object member "aws_credentials": unknown type {kind!r}')
+    return options
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, _, value = text.partition(":")
+    return name.strip(), value.strip()
