@@ -251,3 +251,42 @@ def test_completion_through_the_script(place: Any) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "::y" in result.stdout.replace("\\", ""), result.stderr
+
+
+# --- other URLs
+
+
+def test_an_archive_in_a_bucket(place: Any, tmp_path: Path) -> None:
+    tegula.save(tmp_path / "x.zip", depth=np.arange(3))
+    tegula.store_of(place.url, storage_options=place.storage_options).set("x.zip", (tmp_path / "x.zip").read_bytes())
+    for name, arguments in (
+        ("info", ["::depth"]), ("cat", ["::depth[1:]"]), ("ls", [""]), ("doctor", [""]), ("check", [""]),
+        ("stats", [""]),
+    ):  # fmt: skip
+        for url in (f"{place.url}/x.zip", f"zip::{place.url}/x.zip"):
+            result = CliRunner().invoke(app, [name, f"{url}{arguments[0]}", *words(place.storage_options)])
+            assert (result.exit_code, result.stderr) == (0, ""), (name, url, result.stdout)
+    url = f"{place.url}/x.zip::depth"
+    assert complete_target(url[:-3], _Context(storage_option=[*place.storage_options.items()])) == [url]
+
+
+def test_a_web_server(http_server: Any) -> None:
+    bucket = http_server.bucket()
+    tegula.save(http_server.directory(bucket) / "x.zarr", np.arange(3))
+    url = f"{bucket.url}/x.zarr"
+    result = CliRunner().invoke(app, ["cat", url, "--storage-option", "timeout=20"])
+    assert result.stdout.split() == ["0", "1", "2"]
+    for more in ([], ["--write"]):
+        result = CliRunner().invoke(app, ["doctor", url, *more])
+        assert result.exit_code == 0
+        rows = dict(line.split("  ", 1) for line in result.stdout.splitlines())
+        assert "can't be listed" in rows["Listing"]
+        assert rows["Holds"].strip() == "array of the format zarr3"
+    assert rows["Writing"].strip() == "the store is read-only"
+
+
+def test_a_file_system_of_fsspec() -> None:
+    result = CliRunner().invoke(app, ["doctor", "memory://examined", "--write"])
+    assert result.exit_code == 0
+    assert "through fsspec" in result.stdout
+    assert "one process at a time may write" in result.stdout

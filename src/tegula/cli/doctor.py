@@ -15,7 +15,9 @@ from tegula.cli.probing import examine, sentences
 from tegula.cli.reporting import AsJson, columns, one_line, print_json
 from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
+from tegula.errors import UnsupportedError
 from tegula.optional import HOW_TO_BUILD, import_failure
+from tegula.stores import Store
 from tegula.targets.paths import is_remote
 from tegula.targets.stores import store_of
 
@@ -71,8 +73,7 @@ def doctor(
 
 def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -> None:
     path, inner = split_target(target)
-    # a local archive that is opened for writing would be created; a bucket is not
-    with store_of(path, read_only=not (write or is_remote(path)), storage_options=options) as store:
+    with _store(path, write, options) as store:
         facts = examine(store, path, inner, options, write=write)
     if as_json:
         print_json(facts)
@@ -80,6 +81,14 @@ def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -
         typer.echo(columns([(title, one_line(text)) for title, text in sentences(facts)]))
     if facts["reading"] is not None:
         raise typer.Exit(1)
+
+
+def _store(path: str, write: bool, options: dict[str, Any]) -> Store:
+    """Open the store to examine, for writing where that changes nothing: a local archive would be created."""
+    try:
+        return store_of(path, read_only=not (write or is_remote(path)), storage_options=options)
+    except UnsupportedError:  # an archive in a bucket can only be read
+        return store_of(path, read_only=True, storage_options=options)
 
 
 def _facts() -> dict[str, Any]:
