@@ -1,4 +1,10 @@
-"""``rclone serve s3``: S3 in Go, with checked signatures and conditional PUT under a lock."""
+"""``rclone serve s3``: S3 in Go, with checked signatures and conditional PUT under a lock.
+
+It opens a value after it has sent the headers. Where a write comes between, it notices at the end that the bytes do not
+have the MD5 of the ETag, and closes the connection before the end of the body: no wrong value, but a failed request that
+a client has to repeat. With a cache (``--vfs-cache-mode``) it sends the wrong bytes instead, and updates get lost.
+Without remembered directories (``--dir-cache-time 0``) each write takes longer than the one before.
+"""
 
 import tempfile
 from pathlib import Path

@@ -156,18 +156,23 @@ def test_racing_creations_have_one_winner(bucket: Bucket) -> None:
             assert winners == [obs.get(store, key).bytes()]
 
 
-def test_no_increment_is_lost_under_conditions(bucket: Bucket) -> None:
+def test_no_increment_is_lost_under_conditions(server: Server, bucket: Bucket) -> None:
     """Each thread reads, adds one and writes until nothing has come between."""
     store = bucket.store()
-    obs.put(store, "count", b"00")  # of one length: a value that changes while rclone sends it is cut off
+    obs.put(store, "count", b"0")
+
+    cut_off = GenericError if isinstance(server, Rclone) else ()  # see there
 
     def increment(_: int) -> int:
         refused = 0
         while True:
             read = obs.get(store, "count")
-            number = int(bytes(read.bytes())) + 1
             try:
-                obs.put(store, "count", b"%02d" % number, mode=generation(read.meta))
+                number = int(bytes(read.bytes())) + 1
+            except cut_off:
+                continue
+            try:
+                obs.put(store, "count", b"%d" % number, mode=generation(read.meta))
             except PreconditionError:
                 refused += 1
             else:
