@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.servers.faults import Rule
+from tests.servers.process import ANSWER_MARK
 from tests.servers.wire import (
     LONGEST_HEAD,
     Closed,
@@ -290,7 +291,11 @@ async def main(address: str) -> None:
 
     def obey(line: bytes) -> None:
         name, argument = json.loads(line)
-        print(json.dumps(getattr(commands, name)(argument)), flush=True)
+        try:
+            answer = [getattr(commands, name)(argument), None]
+        except (ValueError, KeyError, TypeError) as error:
+            answer = [None, repr(error)]
+        print(ANSWER_MARK + json.dumps(answer), flush=True)
 
     def watch() -> None:
         for line in sys.stdin.buffer:

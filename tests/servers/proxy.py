@@ -154,4 +154,7 @@ class Proxy(Server):
         """Let the proxy carry out a command of `forwarding.Commands`, and return the answer."""
         with self._lock:
             self.process.send(json.dumps([name, argument]))
-            return json.loads(self.process.line(time.monotonic() + timeout))
+            answer, error = json.loads(self.process.answer(time.monotonic() + timeout))
+        if error:
+            raise ValueError(f"the proxy refuses {name}: {error}")
+        return answer

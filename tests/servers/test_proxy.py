@@ -221,6 +221,12 @@ def test_a_rule_has_one_fault() -> None:
         Rule(status=503, reset="after")
 
 
+def test_what_the_proxy_does_not_know_is_refused_and_it_goes_on(proxy: Proxy) -> None:
+    with pytest.raises(ValueError, match="has no setting 'lateness'"):
+        proxy.set(lateness=1.0)
+    assert proxy.count == 0
+
+
 def test_an_unreachable_server_is_a_bad_gateway(proxied: Callable[..., Proxy]) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
