@@ -31,7 +31,7 @@ class Seen:
     fault : str
         The fault of the rule that the request met, or ``""``.
     started, seconds : float
-        When the request arrived, on the clock of `time.time`, and how long it took.
+        When the request arrived, on the clock of `time.time`, and how long it took until the answer began.
     sent, received : int
         Bytes of the bodies, as sent to the client and as received from it.
     """
