@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests.stores.crude_s3 import CrudeS3, crude_s3
 
+import tegula
+from tegula import config
 from tegula.errors import MetadataError, StoreError, TegulaError
 from tegula.stores import ABSENT, ObjectStore
 from tegula.stores.object_failures import failure_of
@@ -105,6 +107,22 @@ def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> N
         store.set("a", b"1")
     with pytest.raises(StoreError, match="no such"):
         store.set("a", b"1", if_generation=ABSENT)
+
+
+@pytest.mark.parametrize("executor", ["reference", "auto"])
+def test_chunks_and_shards_that_can_not_be_read_are_errors_and_no_fill_values(crude: CrudeS3, executor: str) -> None:
+    with config.configure(executor=executor):
+        for shards in (None, (4,)):
+            store = open_url(f"s3://bucket/{shards}", {**crude.options, **QUICK, "retries": 1})
+            array = tegula.create_array(store, shape=8, chunks=2, shards=shards, dtype="u1", fill_value=9)
+            array[:] = range(8)
+            crude.seen.clear()
+            crude.answers = [500] * 1000
+            with pytest.raises(StoreError, match="500"):
+                array[:3]
+            assert len(crude.seen) < 10
+            crude.answers = []
+            assert array[:].tolist() == [*range(8)]
 
 
 def test_an_answer_that_is_too_short_is_no_value(crude: CrudeS3, store: ObjectStore) -> None:
