@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import islice
 from typing import Any, Final
@@ -184,13 +184,13 @@ class ObjectStore(ObjectReader):
         while batch := [*islice(keys, _BATCH)]:
             self._delete_all(batch)
 
-    def _delete_all(self, keys: Iterable[str]) -> None:
+    def _delete_all(self, keys: Sequence[str]) -> None:
         paths = [self.path_of(key) for key in keys]
         answer = self.requests.bulk(lambda library, store: library.delete(store, paths))
-        if isinstance(
-            answer, Failure
-        ):  # perhaps another writer has deleted one of them: then it has to be said of which
-            for key in keys:
+        if isinstance(answer, Failure):
+            if answer.kind != "missing":
+                self.fail("delete", keys[0], answer)
+            for key in keys:  # another writer has deleted one of them, and perhaps the others are still there
                 self.delete(key)
 
     def _check_writable(self, key: str) -> None:
