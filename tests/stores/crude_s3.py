@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 
 class CrudeS3(ThreadingHTTPServer):
@@ -88,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.respond(200, headers={"ETag": etag(body)})
 
     def on_get(self, key: str, _: bytes) -> None:
+        if "list-type=2" in self.path:
+            return self.list(key.rstrip("/") + "/", parse_qs(urlsplit(self.path).query).get("prefix", [""])[0])
         if key not in self.server.values:
             return self.respond(404)
         value, metadata = self.server.values[key]
@@ -105,6 +107,15 @@ class _Handler(BaseHTTPRequestHandler):
         return self.respond(206, part, headers)
 
     on_head = on_get
+
+    def list(self, bucket: str, prefix: str) -> None:
+        found = "".join(
+            f"<Contents><Key>{key[len(bucket) :]}</Key><Size>{len(value)}</Size><ETag>{etag(value)}</ETag>"
+            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+            for key, (value, _) in sorted(self.server.values.items())
+            if key.startswith(bucket + prefix)
+        )
+        self.respond(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>".encode())
 
     def on_delete(self, key: str, _: bytes) -> None:
         self.server.values.pop(key, None)

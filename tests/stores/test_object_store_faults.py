@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests.stores.crude_s3 import CrudeS3, crude_s3
 
+import tegula
+from tegula import config
 from tegula.errors import MetadataError, StoreError, TegulaError
 from tegula.stores import ABSENT, ObjectStore
 from tegula.stores.object_failures import failure_of
@@ -105,6 +107,46 @@ def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> N
         store.set("a", b"1")
     with pytest.raises(StoreError, match="no such"):
         store.set("a", b"1", if_generation=ABSENT)
+
+
+@pytest.mark.parametrize("executor", ["reference", "auto"])
+def test_chunks_and_shards_that_can_not_be_read_are_errors_and_no_fill_values(crude: CrudeS3, executor: str) -> None:
+    with config.configure(executor=executor):
+        for shards in (None, (4,)):
+            store = open_url(f"s3://bucket/{shards}", {**crude.options, **QUICK, "retries": 1})
+            array = tegula.create_array(store, shape=8, chunks=2, shards=shards, dtype="u1", fill_value=9)
+            array[:] = range(8)
+            crude.seen.clear()
+            crude.answers = [500] * 1000
+            with pytest.raises(StoreError, match="500"):
+                array[:3]
+            assert len(crude.seen) < 10
+            crude.answers = []
+            assert array[:].tolist() == [*range(8)]
+
+
+def test_listings_and_deletions_of_many_are_repeated(crude: CrudeS3, store: ObjectStore) -> None:
+    for action, expected in [
+        (lambda: [*store.list()], ["a"]),
+        (lambda: store.list_dir(""), (["a"], [])),
+        (lambda: store.delete_prefix(""), None),
+    ]:
+        crude.answers = [503, 500]
+        assert action() == expected
+        assert not crude.answers
+    for action in (lambda: [*store.list()], lambda: store.list_dir(""), lambda: store.delete_prefix("")):
+        for status in (403, 500):
+            crude.answers = [status] * 20
+            with pytest.raises(StoreError, match=str(status)):
+                action()
+
+
+def test_retries_are_those_of_the_store_unless_others_are_given(crude: CrudeS3) -> None:
+    settings = {"config": crude.options, "client_options": {"allow_http": True}}
+    few = obstore.store.S3Store("bucket", retry_config={"max_retries": 1}, **settings)
+    assert ObjectStore(few).requests.retries == Retries(count=1)
+    assert ObjectStore(few, retries=Retries(count=2)).requests.retries.count == 2
+    assert ObjectStore(obstore.store.S3Store("bucket", **settings)).requests.retries == Retries()
 
 
 def test_an_answer_that_is_too_short_is_no_value(crude: CrudeS3, store: ObjectStore) -> None:

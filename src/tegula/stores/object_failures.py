@@ -53,6 +53,9 @@ _NO_CREDENTIALS: Final = (
     "no credentials were found; pass them as options, or skip_signature=True for public data; profiles in ~/.aws are "
     "read if boto3 is installed"
 )
+_TOO_LATE: Final = (
+    "the server did not answer in time; the option timeout says how long a request may take, such as '5m'"
+)
 _PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("StartTooLarge", "range", "the byte range begins after the end"),
@@ -62,8 +65,8 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("ertificate", "fatal", "the certificate of the server is not valid"),
     ("ConnectionRefused", "transient", "the connection was refused"),
     ("dns error", "transient", "the name of the server can't be resolved"),
-    ("kind: Timeout", "transient", "the server did not answer in time"),
-    ("TimedOut", "transient", "the server did not answer in time"),
+    ("kind: Timeout", "transient", _TOO_LATE),
+    ("TimedOut", "transient", _TOO_LATE),
     ("kind: Connect", "transient", "the server can't be reached"),
     ("UnexpectedEof", "transient", "the answer ended too early"),
     ("IncompleteMessage", "transient", "the answer ended too early"),
