@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
@@ -19,7 +18,6 @@ from tegula.stores.file_systems import (
     has_directories,
     has_renames,
     is_absence,
-    is_file_system,
     overrides,
     takes,
     unwrapped,
@@ -40,14 +38,8 @@ class FileCalls(CheckedRanges):
     `StoreError` without secrets, unless a file does not exist.
     """
 
-    def __init__(
-        self, fs: Any, root: str | os.PathLike[str] = "", *, read_only: bool = False, url: str | None = None
-    ) -> None:
-        if not is_file_system(fs):
-            raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
-        if not isinstance(root, (str, os.PathLike)):
-            raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
-        inner, root = unwrapped(fs, os.fspath(root))
+    def __init__(self, fs: Any, root: str, *, read_only: bool, url: str | None) -> None:
+        inner, root = unwrapped(fs, root)
         self._handle = Handle(inner)
         fs = self._handle.get()
         self.root: str = fs._strip_protocol(root)

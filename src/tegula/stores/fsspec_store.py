@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from tegula.errors import ReadOnlyError, StoreError, UnsupportedError
 from tegula.stores.arguments import ByteRange, check_key, check_prefix
@@ -13,7 +13,7 @@ from tegula.stores.capabilities import BlockedKeys
 from tegula.stores.checked_ranges import Limits
 from tegula.stores.file_calls import FileCalls
 from tegula.stores.file_listing import below, children, files
-from tegula.stores.file_systems import MISSING, overrides
+from tegula.stores.file_systems import MISSING, is_file_system, overrides
 from tegula.stores.names import HIDDEN
 
 __all__ = ["FsspecStore"]
@@ -67,6 +67,15 @@ class FsspecStore(BlockedKeys, FileCalls):
     ((['c/0'], []), True)
     >>> store.delete_prefix("")
     """
+
+    def __init__(
+        self, fs: Any, root: str | os.PathLike[str] = "", *, read_only: bool = False, url: str | None = None
+    ) -> None:
+        if not is_file_system(fs):
+            raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
+        if not isinstance(root, (str, os.PathLike)):
+            raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
+        super().__init__(fs, os.fspath(root), read_only=read_only, url=url)
 
     # --- values
 
