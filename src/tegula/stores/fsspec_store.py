@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 from tegula.errors import ReadOnlyError, StoreError, UnsupportedError
 from tegula.stores.arguments import ByteRange, check_key, check_prefix
 from tegula.stores.capabilities import BlockedKeys
-from tegula.stores.checked_ranges import CheckedRanges, Limits
-from tegula.stores.file_listing import FileNames, below, children, files
-from tegula.stores.file_systems import (
-    MISSING,
-    Handle,
-    cached,
-    can_write,
-    has_directories,
-    has_renames,
-    is_absence,
-    is_file_system,
-    overrides,
-    takes,
-    unwrapped,
-)
+from tegula.stores.checked_ranges import Limits
+from tegula.stores.file_calls import FileCalls
+from tegula.stores.file_listing import below, children, files
+from tegula.stores.file_systems import MISSING, is_file_system, overrides
 from tegula.stores.names import HIDDEN
-from tegula.stores.secrets import plain_url, redacted
-from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
 __all__ = ["FsspecStore"]
 
-_CONCURRENCY: Final = 64
+_ATTEMPTS: Final = 5
 _MAGIC: Final = frozenset("*?[")
-_locks = KeyLocks(1024)
 
 
-class FsspecStore(BlockedKeys, CheckedRanges):
+class FsspecStore(BlockedKeys, FileCalls):
     """Files below a directory of any file system of fsspec, such as ``hf``, ``sftp``, ``github``, ``memory``, ``s3``.
 
     One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
@@ -89,39 +75,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
             raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
         if not isinstance(root, (str, os.PathLike)):
             raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
-        inner, root = unwrapped(fs, os.fspath(root))
-        self._handle = Handle(inner)
-        fs = self._handle.get()
-        self.root: str = fs._strip_protocol(root)
-        self._names = FileNames(fs, self.root)
-        self._url = url
-        self._directories, self._renames = has_directories(fs), has_renames(fs)
-        self._caches = cached(fs) is not fs
-        below = cached(fs)
-        self._finds = overrides(below, "find", "_find")  # in one request, and not by a walk that leaves out errors
-        self._refresh = {name: {"refresh": True} if takes(below, name, "refresh") else {} for name in ("info", "ls")}
-        self._batch = {"batch_size": _CONCURRENCY} if takes(fs, "cat_ranges", "batch_size") else {}
-        self.may_ignore_ranges = self._names.is_web
-        if self._names.scheme in ("s3", "s3a"):
-            self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
-        self.listable = not self._names.is_web
-        self.concurrency = _CONCURRENCY if fs.async_impl and not self._caches else 0
-        super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
-
-    @property
-    def fs(self) -> Any:
-        """The file system, for blocking calls in this process."""
-        return self._handle.get()
-
-    @property
-    def base(self) -> str:
-        """What stands before each key in the paths of the file system."""
-        return self._names.base
-
-    @property
-    def storage(self) -> object:
-        """What is equal for stores over the same storage, whatever their roots."""
-        return id(self.fs.store) if self._names.scheme == "memory" else self.fs
+        super().__init__(fs, os.fspath(root), read_only=read_only, url=url)
 
     # --- values
 
@@ -178,29 +132,24 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         except MISSING:
             return None
 
-    def info(self, key: str) -> dict[str, Any] | None:
-        """Return what the file system says of a file, such as its ETag or time of change; ``None`` if there is none."""
-        try:
-            with self._asking("look up", check_key(key)):
-                found: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
-                return found
-        except MISSING:
-            return None
-
     def write(self, key: str, value: bytes) -> None:
         """Store a value as a file; see the class for what a reader may see meanwhile."""
         path = self._names.path(key)
         if HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/")):
             raise StoreError(f"names that begin with {HIDDEN!r} are the store's own", key=key)
         with self._asking("write", key, missing=True):
-            try:
-                self._put(path, value)
-            except Exception:
-                parent = path.rpartition("/")[0]
-                if not self._directories or self._call("isdir", parent):
-                    raise
-                self._call("makedirs", parent, exist_ok=True)
-                self._put(path, value)
+            for _ in range(_ATTEMPTS):  # another thread may remove the directory when it falls empty
+                try:
+                    self._put(path, value)
+                    return
+                except Exception as error:
+                    parent = path.rpartition("/")[0]
+                    # a directory that is there now may have been made a moment ago
+                    gone = isinstance(error, FileNotFoundError)
+                    if not self._directories or (not gone and self._call("isdir", parent)):
+                        raise
+                    self._call("makedirs", parent, exist_ok=True)
+            self._put(path, value)
 
     def remove(self, key: str) -> None:
         """Remove a file if it exists."""
@@ -263,44 +212,7 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         prefixes = below((f"{key}/" for key in self._names.keys(directories)), prefix)
         return sorted({*keys}), sorted({*prefixes})
 
-    @property
-    def url(self) -> str:
-        """The URL of the root, without secrets; `tegula.open` opens it, given the same storage options."""
-        return plain_url(self._names.url if self._url is None else self._url)
-
     # --- how it is done
-
-    def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of the file system, alone if it can't serve several threads.
-
-        Only contents are asked of a cache: it answers other questions in ways of its own.
-        """
-        fs = self._handle.get()
-        fs = fs if name.startswith("cat_") else cached(fs)
-        with self._handle.lock or nullcontext():
-            return getattr(fs, name)(*arguments, **named)
-
-    @contextmanager
-    def _asking(self, action: str, key: str, *, missing: bool = False) -> Iterator[None]:
-        """Turn whatever the file system raises into a `StoreError`, but for what it raises where nothing is stored.
-
-        With `missing` that becomes a `StoreError` as well.
-        """
-        try:
-            yield
-        except StoreError as error:
-            error.within(key=key)
-            raise
-        except Exception as error:
-            if not missing and is_absence(error):
-                raise
-            raise self.failure(action, key, error) from None
-
-    def failure(self, action: str, key: str, error: Exception) -> StoreError:
-        """Return the error for what the file system raised, without secrets."""
-        secrets = {"settings": getattr(self.fs, "storage_options", {}), "key": self._names.query}
-        text = redacted(f"{type(error).__name__}: {error}", secrets)
-        return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
 
     def _put(self, path: str, value: bytes) -> None:
         if not self._renames:
@@ -319,19 +231,6 @@ class FsspecStore(BlockedKeys, CheckedRanges):
                 self._call("rm_file", temporary)
             raise
 
-    def _confirmed(self, path: str, error: Exception) -> Exception:
-        """Return what the storage below a cache raises for a file that the cache says does not exist.
-
-        A cache says so whatever went wrong when it looked for the file.
-        """
-        if not isinstance(error, MISSING):
-            return error
-        try:
-            cached(self.fs).cat_file(path, start=0, end=1)
-        except Exception as told:  # noqa: BLE001 - as above
-            return told
-        return OSError("the cache has no such file, and the storage below it has")
-
     def _listed(self, prefix: str) -> str:
         path = self._names.directory(check_prefix(prefix))
         if not self.listable:  # pages of links leave out names, and a missing page is no empty directory
@@ -340,12 +239,6 @@ class FsspecStore(BlockedKeys, CheckedRanges):
                 "or name the member"
             )
         return path
-
-    def _entries(self, path: str) -> list[dict[str, Any]]:
-        """Return what is in a directory now."""
-        self._call("invalidate_cache")
-        found: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
-        return found
 
     def _remove_directories(self, prefix: str) -> None:
         """Remove the empty directories below a prefix; one that is filled again meanwhile stays."""
@@ -362,19 +255,3 @@ class FsspecStore(BlockedKeys, CheckedRanges):
         for path in [*reversed(found), *([root] if prefix else [])]:
             with suppress(Exception):  # it is not empty, or gone
                 self._call("rmdir", path)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, FsspecStore):
-            return NotImplemented
-        same = type(self) is type(other) and self.root == other.root and self.read_only == other.read_only
-        return same and bool(self.fs == other.fs)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.root))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.fs, self.root, self.read_only, None if self._url is None else self.url)
-
-
-def _reopen(kind: type[FsspecStore], fs: Any, root: str, read_only: bool, url: str | None) -> FsspecStore:
-    return kind(fs, root, read_only=read_only, url=url)

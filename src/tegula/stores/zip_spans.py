@@ -48,7 +48,7 @@ class Source:
     size : int
         The length of the archive.
     has_failed : bool
-        Whether it is known that the archive has changed.
+        Whether it is known that the archive has changed; then it can't be read any more.
     """
 
     def __init__(self, store: Store, key: str) -> None:
@@ -77,6 +77,8 @@ class Source:
         StoreError
             If the archive has changed since it was opened, or can't be read.
         """
+        if self.has_failed:
+            raise self._changed()
         ranges = [(start, stop - start) for start, stop in spans]
         found: Any
         if isinstance(self._store, Ranged):

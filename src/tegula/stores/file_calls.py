@@ -1,0 +1,155 @@
+"""Calls of a file system of fsspec on behalf of a store: of which file, and what becomes of what it raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
+
+from tegula.errors import StoreError
+from tegula.stores.arguments import check_key
+from tegula.stores.checked_ranges import CheckedRanges
+from tegula.stores.file_listing import FileNames
+from tegula.stores.file_systems import (
+    MISSING,
+    Handle,
+    cached,
+    can_write,
+    has_directories,
+    has_renames,
+    is_absence,
+    overrides,
+    takes,
+    unwrapped,
+)
+from tegula.stores.secrets import plain_url, redacted
+from tegula.stores.single_writer import KeyLocks, PrefixedLocks
+
+__all__ = ["FileCalls"]
+
+_CONCURRENCY: Final = 64
+_locks = KeyLocks(1024)
+
+
+class FileCalls(CheckedRanges):
+    """A file system and a root in it; `FsspecStore` has the operations of a store, and their arguments.
+
+    Every call goes to the file system as it is in this process, alone if it can't serve several threads, and ends in a
+    `StoreError` without secrets, unless a file does not exist.
+    """
+
+    def __init__(self, fs: Any, root: str, *, read_only: bool, url: str | None) -> None:
+        inner, root = unwrapped(fs, root)
+        self._handle = Handle(inner)
+        fs = self._handle.get()
+        self.root: str = fs._strip_protocol(root)
+        self._names = FileNames(fs, self.root)
+        self._url = url
+        self._directories, self._renames = has_directories(fs), has_renames(fs)
+        self._caches = cached(fs) is not fs
+        storage = cached(fs)
+        self._finds = overrides(storage, "find", "_find")  # in one request, and not by a walk that leaves out errors
+        self._refresh = {name: {"refresh": True} if takes(storage, name, "refresh") else {} for name in ("info", "ls")}
+        self._batch = {"batch_size": _CONCURRENCY} if takes(fs, "cat_ranges", "batch_size") else {}
+        self.may_ignore_ranges = self._names.is_web
+        if self._names.scheme in ("s3", "s3a"):
+            self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
+        self.listable = not self._names.is_web
+        self.concurrency = _CONCURRENCY if fs.async_impl and not self._caches else 0
+        super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
+
+    @property
+    def fs(self) -> Any:
+        """The file system, for blocking calls in this process."""
+        return self._handle.get()
+
+    @property
+    def base(self) -> str:
+        """What stands before each key in the paths of the file system."""
+        return self._names.base
+
+    @property
+    def storage(self) -> object:
+        """What is equal for stores over the same storage, whatever their roots."""
+        return id(self.fs.store) if self._names.scheme == "memory" else self.fs
+
+    @property
+    def url(self) -> str:
+        """The URL of the root, without secrets; `tegula.open` opens it, given the same storage options."""
+        return plain_url(self._names.url if self._url is None else self._url)
+
+    def info(self, key: str) -> dict[str, Any] | None:
+        """Return what the file system says of a file, such as its ETag or time of change; ``None`` if there is none."""
+        try:
+            with self._asking("look up", check_key(key)):
+                found: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
+                return found
+        except MISSING:
+            return None
+
+    def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """Call a method of the file system, alone if it can't serve several threads.
+
+        Only contents are asked of a cache: it answers other questions in ways of its own.
+        """
+        fs = self._handle.get()
+        fs = fs if name.startswith("cat_") else cached(fs)
+        with self._handle.lock or nullcontext():
+            return getattr(fs, name)(*arguments, **named)
+
+    def _entries(self, path: str) -> list[dict[str, Any]]:
+        """Return what is in a directory now."""
+        self._call("invalidate_cache")
+        found: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
+        return found
+
+    def _confirmed(self, path: str, error: Exception) -> Exception:
+        """Return what the storage below a cache raises for a file that the cache says does not exist.
+
+        A cache says so whatever went wrong when it looked for the file.
+        """
+        if not isinstance(error, MISSING):
+            return error
+        try:
+            cached(self.fs).cat_file(path, start=0, end=1)
+        except Exception as told:  # noqa: BLE001 - as above
+            return told
+        return OSError("the cache has no such file, and the storage below it has")
+
+    @contextmanager
+    def _asking(self, action: str, key: str, *, missing: bool = False) -> Iterator[None]:
+        """Turn whatever the file system raises into a `StoreError`, but for what it raises where nothing is stored.
+
+        With `missing` that becomes a `StoreError` as well.
+        """
+        try:
+            yield
+        except StoreError as error:
+            error.within(key=key)
+            raise
+        except Exception as error:
+            if not missing and is_absence(error):
+                raise
+            raise self.failure(action, key, error) from None
+
+    def failure(self, action: str, key: str, error: Exception) -> StoreError:
+        """Return the error for what the file system raised, without secrets."""
+        secrets = {"settings": getattr(self.fs, "storage_options", {}), "key": self._names.query}
+        text = redacted(f"{type(error).__name__}: {error}", secrets)
+        return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FileCalls):
+            return NotImplemented
+        same = type(self) is type(other) and self.root == other.root and self.read_only == other.read_only
+        return same and self.storage == other.storage
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.root))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self.fs, self.root, self.read_only, None if self._url is None else self.url)
+
+
+def _reopen(kind: type[FileCalls], fs: Any, root: str, read_only: bool, url: str | None) -> FileCalls:
+    return kind(fs, root, read_only=read_only, url=url)
