@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula.engine.caches import forget
 from tegula.engine.documents import back_off
 from tegula.engine.lengths import current_length
 from tegula.engine.pool import for_each
@@ -63,7 +64,7 @@ class _Length:
         store = self.array.store
         if not store.fresh_generations and not find_format(self.array.metadata.format).is_draft(self.raw):
             self.raw = _renewed(self.raw)
-        self.generation = store.set(self.key, self.raw, if_generation=self.generation)
+        self.generation = self._set(self.raw)
         return self
 
     def holds(self) -> bool:
@@ -79,12 +80,18 @@ class _Length:
             return _Length(replace(self.array, metadata=new), self.path, self.key, self.raw, self.generation)
         return self.write(new)
 
+    def _set(self, raw: bytes) -> Generation:
+        try:
+            return self.array.store.set(self.key, raw, if_generation=self.generation)
+        finally:
+            forget(self.array.store, self.key)
+
     def write(self, new: ArrayMetadata) -> _Length:
         """Write the document that holds the length."""
         old = self.array.metadata
         item = find_format(old.format)
         raw = item.serialize(new)[item.shape_key]
-        generation = self.array.store.set(self.key, raw, if_generation=self.generation)
+        generation = self._set(raw)
         new = replace(new, documents={**old.documents, item.shape_key: raw})
         return _Length(replace(self.array, metadata=new), self.path, self.key, raw, generation)
 
@@ -263,6 +270,8 @@ class _Writer:
         except TegulaError as error:
             array.locate(error, key)
             raise
+        finally:
+            forget(array.store, key)
 
     def _encoded(self, coords: tuple[int, ...], selection: Any, values: Array, old: bytes | None) -> Any:
         """Encode a chunk with new rows, even if it equals the fill value: other writers must see a new generation."""

@@ -14,6 +14,7 @@ capability            operations                           stores that have it
 `Anchoring`           `anchored`                           local files
 `Renaming`            `move_prefix`                        local files
 `UnreachableNames`    `unreachable`                        zip archives
+`Revalidating`        `get_if_changed`                     object storage
 ====================  ===================================  ========================
 """
 
@@ -35,10 +36,12 @@ __all__ = [
     "Locking",
     "Reclaiming",
     "Renaming",
+    "Revalidating",
     "UnreachableNames",
     "blocked_by",
     "delete_if",
     "lock",
+    "unchanged",
 ]
 
 
@@ -199,6 +202,27 @@ class UnreachableNames(ABC):
         """
 
 
+class Revalidating(ABC):
+    """A store that can be asked for a value on condition that it has changed, at the cost of one request."""
+
+    @abstractmethod
+    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
+        """Return the value of `key` and its generation, or ``None`` if the generation still is the one given.
+
+        Parameters
+        ----------
+        key : str
+            The key to read.
+        generation : Generation
+            The generation of a value that the caller still has, or ``ABSENT`` if the caller found none.
+
+        Raises
+        ------
+        StoreError
+            As for `Readable.get`.
+        """
+
+
 def lock(store: object, key: str) -> AbstractContextManager[bool]:
     """Lock a key if the store has locks; see `Locking.lock`.
 
@@ -229,6 +253,20 @@ def blocked_by(store: object, key: str) -> str | None:
     return store.blocked_by(key) if isinstance(store, BlockedKeys) else None
 
 
+def unchanged(store: Any, key: str, generation: Generation) -> bool:
+    """Return whether a key still has a generation, without reading the value.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> unchanged(store, "a", store.set("a", b"1")), unchanged(store, "b", "absent")
+    (True, True)
+    """
+    found: bool = store.get(key, (0, 0), with_generation=True)[1] == generation
+    return found
+
+
 def delete_if(store: Any, key: str, generation: Generation) -> None:
     """Delete a key on condition that its state is still `generation`.
 
@@ -251,6 +289,6 @@ def delete_if(store: Any, key: str, generation: Generation) -> None:
     if store.conditional_delete:
         store.delete(key, if_generation=generation)
         return
-    if store.get(key, (0, 0), with_generation=True)[1] != generation:
+    if not unchanged(store, key, generation):
         raise ConflictError("the value has changed since it was read", key=key)
     store.delete(key)
