@@ -120,8 +120,7 @@ def test_a_changed_chunk_takes_one_request_where_the_store_compares(store: FarSt
     array = filled(store, PLAIN)
     array[...]
     other = FarStore({key: store.get(key) for key in store.list()})
-    with config.configure(cache_bytes=0):
-        tegula.open_array(other, mode="r+")[0, 0, 0] = -1
+    tegula.open_array(other, mode="r+")[0, 0, 0] = -1
     store.set("c/0/0/0", other.get("c/0/0/0"))
     again = tegula.open_array(store, mode="r")
     store.requests()
@@ -167,7 +166,7 @@ def test_stores_over_one_directory_share_what_is_kept(tmp_path: Any, rule: Any) 
         assert reader[:].tolist() == [1] * 4
         tegula.open_array(tmp_path / "link" / "a b", mode="r+")[0] = 2
         assert reader[:].tolist() == [2, 1, 1, 1]
-        tegula.move(root, root, path="b") if False else tegula.delete(root, path="a b")
+        tegula.delete(root, path="a b")
         with pytest.raises((NotFoundError, StoreError)):
             reader[:]
 
@@ -245,7 +244,7 @@ def test_fields_and_scalars_and_dense_arrays() -> None:
     kind = np.dtype([("x", "i4"), ("y", "f8", (2,))])
     records = np.zeros(10, kind)
     records["x"] = range(10)
-    array = tegula.create_array(FarStore(), data=records, chunks=3)
+    array = tegula.create_array(FarStore(), data=records, chunks=3, format="zarr2")
     for _ in range(2):
         assert array["x"].tolist() == [*range(10)]
         assert array["x", 4:6].tolist() == [4, 5]
@@ -337,10 +336,9 @@ def test_a_shard_is_never_mixed_of_two_generations() -> None:
     reader = tegula.open_array(store, mode="r")
 
     def replace(operation: str, key: str) -> None:
-        with config.configure(cache_bytes=0):
-            other = tegula.create_array(FarStore(), shape=64, chunks=4, shards=64, dtype="i4", codecs="none")
-            other[:] = 2
-            store.store.set("c/0", other.store.get("c/0"))
+        other = tegula.create_array(FarStore(), shape=64, chunks=4, shards=64, dtype="i4", codecs="none")
+        other[:] = 2
+        store.store.set("c/0", other.store.get("c/0"))
 
     store.arm(Fault(replace, on="get", keys="^c/0$", done=True))
     assert {*reader[:].tolist()} in ({1}, {2})
