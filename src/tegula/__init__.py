@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.measuring.statistics import Statistics, statistics
     from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+    from tegula.stores.cached import CachedStore
     from tegula.tables.table import Table
     from tegula.targets.stores import store_of
 
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyExistsError",
     "Array",
+    "CachedStore",
     "CheckReport",
     "CodecError",
     "Comparison",
@@ -119,7 +121,7 @@ _NUMPY_NAMES = (
     "array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
 )  # fmt: skip
 _HOMES = {
-    "Array": "arrays.array", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
+    "Array": "arrays.array", "CachedStore": "stores.cached", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
     **dict.fromkeys(("CheckReport", "Finding", "check"), "jobs.checking.check"),
     **dict.fromkeys(("Comparison", "Difference"), "jobs.comparing.comparison"),
     "compare": "jobs.comparing.compare",
