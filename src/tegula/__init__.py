@@ -121,7 +121,8 @@ _NUMPY_NAMES = (
     "array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
 )  # fmt: skip
 _HOMES = {
-    "Array": "arrays.array", "CachedStore": "stores.cached", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
+    "Array": "arrays.array", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
+    "CachedStore": "stores.cached",
     **dict.fromkeys(("CheckReport", "Finding", "check"), "jobs.checking.check"),
     **dict.fromkeys(("Comparison", "Difference"), "jobs.comparing.comparison"),
     "compare": "jobs.comparing.compare",

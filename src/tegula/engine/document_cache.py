@@ -74,6 +74,10 @@ def fetch(store: Any, keys: list[str], limit: int) -> list[bytes | None]:
         _keep(location(store.identity, key), (found[key], generation, moment), changes)
 
     for_each(ask, stale, len(stale) > 1, (), store.concurrency)
+    if not any(value is not None for value in found.values()):  # no node: look again the next time
+        with _lock:
+            for key in keys:
+                _remove(location(store.identity, key))
     return [found[key] for key in keys]
 
 

@@ -251,7 +251,8 @@ class CachedStore(WrappingStore):
         """Store `value` under `key` in the other store, and return its generation; see `Store.set`."""
         check_key(key)
         try:
-            return self.store.set(key, value, if_generation=if_generation)
+            generation: Generation = self.store.set(key, value, if_generation=if_generation)
+            return generation
         finally:
             self._forget([key])
 
