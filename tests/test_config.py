@@ -25,6 +25,12 @@ from tegula.errors import MetadataError, TegulaError
         ("executor", "fast", "executor must be one of auto, kernel, reference, not 'fast'"),
         ("executor", None, "executor must be one of auto, kernel, reference, not None"),
         ("executor", "", "executor must be one of auto, kernel, reference, not ''"),
+        ("cache_bytes", -1, "cache_bytes must be at least 0, not -1"),
+        ("cache_bytes", 1.5, "cache_bytes must be a whole number, not 1.5"),
+        ("recheck", "now", "recheck must be one of open, always, never, or seconds, not 'now'"),
+        ("recheck", -1, "recheck must be one of open, always, never, or seconds, not -1"),
+        ("recheck", True, "recheck must be one of open"),
+        ("recheck", float("nan"), "recheck must be one of open"),
         ("thread", 1, "no such setting: 'thread'"),
     ],
 )
@@ -68,18 +74,20 @@ def test_invalid_environment_variables(monkeypatch, variable, value, message):
 
 
 def test_environment_variables_set_the_initial_values(monkeypatch):
-    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "CONCURRENCY", "WRITE_EMPTY", "EXECUTOR"):
+    names = ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "CONCURRENCY", "WRITE_EMPTY", "EXECUTOR", "CACHE_BYTES", "RECHECK")
+    for name in names:
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
     assert (plain.max_chunk_bytes, plain.max_chunks, plain.concurrency) == (2**31, 10**7, 64)
     assert (plain.write_empty_chunks, plain.executor) == (False, "auto")
+    assert (plain.cache_bytes, plain.recheck) == (0, "open")
     values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "CONCURRENCY": "9"}
-    values |= {"WRITE_EMPTY": "Yes", "EXECUTOR": "reference"}
+    values |= {"WRITE_EMPTY": "Yes", "EXECUTOR": "reference", "CACHE_BYTES": "500", "RECHECK": "1.5"}
     for name, value in values.items():
         monkeypatch.setenv(f"TEGULA_{name}", value)
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, concurrency=9, write_empty_chunks=True"
-    settings += ", executor='reference'"
+    settings += ", executor='reference', cache_bytes=500, recheck=1.5"
     assert done.stdout.strip() == f"Config({settings})"

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.measuring.statistics import Statistics, statistics
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
+    from tegula.stores.cached import CachedStore
     from tegula.tables.table import Table
     from tegula.targets.stores import store_of
 
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyExistsError",
     "Array",
+    "CachedStore",
     "CheckReport",
     "CodecError",
     "Comparison",
@@ -122,6 +124,7 @@ _NUMPY_NAMES = (
 )  # fmt: skip
 _HOMES = {
     "Array": "arrays.array", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
+    "CachedStore": "stores.cached",
     **dict.fromkeys(("CheckReport", "Finding", "check"), "jobs.checking.check"),
     **dict.fromkeys(("Comparison", "Difference"), "jobs.comparing.comparison"),
     "compare": "jobs.comparing.compare",

@@ -13,11 +13,17 @@ setting                    environment variable     meaning
 ``executor``               ``TEGULA_EXECUTOR``      implementation that reads and writes chunks: ``kernel`` (an error
                                                     if it is not built), ``reference``, or ``auto``, the kernel where
                                                     it is available (default)
+``cache_bytes``            ``TEGULA_CACHE_BYTES``   bytes of decoded chunks that are kept for later reads (default 0:
+                                                    none)
+``recheck``                ``TEGULA_RECHECK``       when what is kept is compared with the store: at the first read
+                                                    after opening an array (``open``, default), at each read
+                                                    (``always``), after so many seconds, or ``never``
 =========================  =======================  ============================================================
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +33,9 @@ from typing import Any
 from tegula import executors
 from tegula.errors import MetadataError
 
-__all__ = ["Config", "configure", "current"]
+__all__ = ["Config", "check_recheck", "configure", "current"]
+
+_RECHECKS = ("open", "always", "never")
 
 
 def _usable_cores() -> int:
@@ -61,14 +69,17 @@ class Config:
     concurrency: int = 64
     write_empty_chunks: bool = False
     executor: str = "auto"
+    cache_bytes: int = 0
+    recheck: str | float = "open"
 
     def __post_init__(self) -> None:
-        for name in ("threads", "max_chunk_bytes", "max_chunks", "concurrency"):
+        numbers = ("threads", 1), ("max_chunk_bytes", 1), ("max_chunks", 1), ("concurrency", 1), ("cache_bytes", 0)
+        for name, least in numbers:
             value: object = getattr(self, name)
             if type(value) is not int:
                 raise MetadataError(f"{name} must be a whole number, not {value!r:.80}", field=name)
-            if value < 1:
-                raise MetadataError(f"{name} must be at least 1, not {value}", field=name)
+            if value < least:
+                raise MetadataError(f"{name} must be at least {least}, not {value}", field=name)
         if type(self.write_empty_chunks) is not bool:
             raise MetadataError(
                 f"write_empty_chunks must be True or False, not {self.write_empty_chunks!r:.80}",
@@ -79,6 +90,35 @@ class Config:
             raise MetadataError(f"executor must be one of {names}, not {self.executor!r:.80}", field="executor")
         if self.executor == "kernel":
             executors.choose(self.executor)  # raises if the kernel can't be loaded
+        check_recheck(self.recheck)
+
+
+def check_recheck(value: object) -> str | float:
+    """Return when cached values are to be compared with the store, if that is valid.
+
+    Parameters
+    ----------
+    value : "open", "always", "never" or number
+        At the first use after opening, at each use, never, or after so many seconds.
+
+    Raises
+    ------
+    MetadataError
+        If it is something else.
+
+    Examples
+    --------
+    >>> check_recheck("open"), check_recheck(60)
+    ('open', 60)
+    """
+    if isinstance(value, str) and value in _RECHECKS:
+        return value
+    if type(value) in (int, float):
+        seconds: Any = value
+        if 0 <= seconds < math.inf:
+            return float(seconds) if type(seconds) is float else int(seconds)
+    names = ", ".join(_RECHECKS)
+    raise MetadataError(f"recheck must be one of {names}, or seconds, not {value!r:.80}", field="recheck")
 
 
 def _from_environment() -> Config:
@@ -89,7 +129,17 @@ def _from_environment() -> Config:
         concurrency=_number("TEGULA_CONCURRENCY", 64),
         write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
         executor=os.environ.get("TEGULA_EXECUTOR", "auto"),
+        cache_bytes=_number("TEGULA_CACHE_BYTES", 0),
+        recheck=_recheck(os.environ.get("TEGULA_RECHECK", "open")),
     )
+
+
+def _recheck(text: str) -> str | float:
+    """Return the number in a text, or else the text, which `Config` checks."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _number(variable: str, default: int) -> int:
@@ -169,8 +219,8 @@ def _put(**changes: Any) -> Config:
     return before
 
 
-def _activate(settings: Config, notify: Callable[[str], None] = executors.notify) -> None:
+def _activate(settings: Config, notify: Callable[[str, int], None] = executors.notify) -> None:
     """Make `settings` the current ones and notify the listeners; `notify` is bound early, as in `configure`."""
     global _current
     _current = settings
-    notify(settings.executor)
+    notify(settings.executor, settings.cache_bytes)

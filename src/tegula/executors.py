@@ -22,7 +22,7 @@ EXECUTORS: Final = ("auto", "kernel", "reference")
 
 _MODULE: Final = "tegula._kernel"
 _log: Final = logging.getLogger("tegula")
-_listeners: Final[list[Callable[[str], None]]] = []
+_listeners: Final[list[Callable[[str, int], None]]] = []
 
 
 @cache
@@ -85,15 +85,15 @@ def choose(executor: str) -> ModuleType | None:
     return None
 
 
-def subscribe(listener: Callable[[str], None]) -> None:
-    """Call `listener` with the value of the setting each time it is set, until the process ends."""
+def subscribe(listener: Callable[[str, int], None]) -> None:
+    """Call `listener` each time settings are set, until the process ends, with ``executor`` and ``cache_bytes``."""
     _listeners.append(listener)
 
 
-def notify(setting: str, listeners: Sequence[Callable[[str], None]] = _listeners) -> None:
-    """Pass the new value of the setting to all listeners."""
+def notify(setting: str, cache_bytes: int, listeners: Sequence[Callable[[str, int], None]] = _listeners) -> None:
+    """Pass the new values of the settings to all listeners."""
     for listener in listeners:
-        listener(setting)
+        listener(setting, cache_bytes)
 
 
 @cache  # once per process

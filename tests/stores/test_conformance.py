@@ -6,9 +6,12 @@ from functools import partial
 from types import MappingProxyType
 
 import pytest
+from far_stores import RevalidatingStore
 
+from tegula import CachedStore
 from tegula.errors import ConflictError, StoreError
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, SingleWriterStore, Store, ZipStore
+from tegula.stores.capabilities import Revalidating
 from tegula.stores.interface import check_key, check_prefix
 from tegula.stores.memory_keys import MemoryKeys
 from tegula.stores.staging import Stage, StagedStore
@@ -202,6 +205,56 @@ class TestFaultyStoreOverBatches(TestFaultyStoreWithoutFaults):
         store = FaultyStore(_Batching())
         assert type(store).get_many is not Store.get_many
         return store
+
+
+class TestCachedStore(InFolder):
+    """Over memory, which does not last."""
+
+    recheck = "open"
+
+    def make(self) -> Store:
+        return CachedStore(MemoryStore(), self.place("cache"), 10**6, recheck=self.recheck)
+
+    def reopen_read_only(self, store: Store) -> Store:
+        values = {key: store.get(key) for key in store.list()}
+        return CachedStore(MemoryStore(values, read_only=True), store.directory, 10**6, recheck=self.recheck)
+
+
+class TestCachedStoreThatNeverRechecks(TestCachedStore):
+    recheck = "never"
+
+
+class TestCachedStoreOverFiles(TestLocalStore):
+    recheck = 0
+
+    def cached(self, store: Store) -> Store:
+        return CachedStore(store, self.folder / "cache", 10**6, recheck=self.recheck)
+
+    def make(self) -> Store:
+        return self.cached(super().make())
+
+    def reopen_read_only(self, store: Store) -> Store:
+        return self.cached(super().reopen_read_only(store.store))
+
+    def reopen(self, store: Store) -> Store:
+        return self.cached(super().reopen(store.store))
+
+
+class TestCachedStoreWithoutRoom(TestCachedStoreOverFiles):
+    def cached(self, store: Store) -> Store:
+        return CachedStore(store, self.folder / "cache", 700)
+
+
+class TestCachedStoreOverRevalidation(TestCachedStore):
+    def make(self) -> Store:
+        store = CachedStore(RevalidatingStore(), self.place("cache"), 10**6)
+        assert isinstance(store, Revalidating)
+        return store
+
+
+class TestRevalidatingStore(StoreConformance):
+    def make(self) -> Store:
+        return RevalidatingStore()
 
 
 class _Committing(ZipStore):

@@ -388,6 +388,7 @@ class Array(ArrayProtocols):
             raise MetadataError("the array has been deleted or replaced", path=self._place)
         with self._metadata_lock():
             self._stored = self._restored(found)
+            self._stored.shared.pop("opened", None)  # chunks that are kept are compared with the store again
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
         """Return the array for some metadata, with its present codec chain if that still fits."""
@@ -450,7 +451,7 @@ def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, 
 
 
 def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict[str, Any]) -> Array:
-    metadata = engine.read_metadata(store, path, format)
+    metadata = engine.read_metadata(store, path, format, kept=True)
     if not isinstance(metadata, ArrayMetadata):
         raise MetadataError("the array no longer exists", path=path or store.url)
     stored = engine.stored_array(store, path, metadata, **options)

@@ -2,6 +2,7 @@
 
 from tegula.engine.appending import append
 from tegula.engine.atomic_append import append_rows, level_rows, resize_rows
+from tegula.engine.caches import forget
 from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks, part_of
 from tegula.engine.creating import complete_array, create_array, create_node, discard_array, is_draft
 from tegula.engine.documents import (
@@ -38,6 +39,7 @@ __all__ = [
     "discard_array",
     "empty",
     "fetch_documents",
+    "forget",
     "grown",
     "has_node",
     "implicit_group",

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula.engine.caches import forget
 from tegula.engine.documents import back_off
 from tegula.engine.lengths import current_length
 from tegula.engine.pool import for_each
@@ -83,7 +84,7 @@ class _Length:
                 raise ConflictError("another writer has reserved the length")
             self.reservation = reservation
             self.raw = reservation.renew(self.raw)
-        self.generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
+        self.generation = self._set(self.raw)
         return self
 
     def holds(self) -> bool:
@@ -100,7 +101,7 @@ class _Length:
         """End the reservation: write the document as it is without one."""
         if self.reservation is not None and self.reservation.marks(self.raw):
             self.raw = unmarked(self.raw)
-            self.generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
+            self.generation = self._set(self.raw)
 
     def change(self, rows: int, added: int = 0, *, hold: bool = False) -> _Length:
         """Write another length and number of stored bytes; of an array under creation, remember them only.
@@ -114,6 +115,12 @@ class _Length:
             return replace(self, array=replace(self.array, metadata=new))
         return self.write(new, hold=hold)
 
+    def _set(self, raw: bytes) -> Generation:
+        try:
+            return self.array.store.set(self.key, raw, if_generation=self.generation)
+        finally:
+            forget(self.array.store, self.key)
+
     def write(self, new: ArrayMetadata, *, hold: bool = False) -> _Length:
         """Write the document that holds the length."""
         old = self.array.metadata
@@ -122,7 +129,7 @@ class _Length:
         new = replace(new, documents={**old.documents, item.shape_key: raw})
         if hold and self.reservation is not None:
             raw = self.reservation.renew(raw)
-        generation = self.array.store.set(self.key, raw, if_generation=self.generation)
+        generation = self._set(raw)
         return replace(self, array=replace(self.array, metadata=new), raw=raw, generation=generation)
 
 
@@ -311,6 +318,8 @@ class _Writer:
         except TegulaError as error:
             array.locate(error, key)
             raise
+        finally:
+            forget(array.store, key)
 
     def _encoded(self, coords: tuple[int, ...], selection: Any, values: Array, old: bytes | None) -> Any:
         """Encode a chunk with new rows, even if it equals the fill value: other writers must see a new generation."""

@@ -21,7 +21,7 @@ from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import ByteRange
 
-__all__ = ["copy_out", "fill_out", "merge_chunk", "read_inner_chunks"]
+__all__ = ["copy_out", "fill_out", "join_runs", "merge_chunk", "read_inner_chunks"]
 
 Array = npt.NDArray[Any]
 Selection = tuple[Any, ...]
@@ -221,7 +221,8 @@ def read_inner_chunks(
             else:
                 wanted.append((offset, nbytes, inner_selection, work))
         wanted.sort(key=lambda item: item[0])
-        for run in _runs(wanted, nested=sharding.inner.sharding is not None):
+        nested = sharding.inner.sharding is not None
+        for run in [[item] for item in wanted] if nested else join_runs(wanted):
             _read_run(sharding, get, run, out, fill, field)
     return True
 
@@ -242,14 +243,19 @@ def _read_run(sharding: Sharding, get: GetRange, run: list[Any], out: Array, fil
         copy_out(out, work, chunk, inner_selection, field)
 
 
-def _runs(wanted: list[Any], nested: bool) -> list[list[Any]]:
-    """Join chunks that lie close together in the shard, so that each run is one request."""
+def join_runs(wanted: list[Any]) -> list[list[Any]]:
+    """Join chunks that lie close together in the shard, so that each run is one request.
+
+    Parameters
+    ----------
+    wanted : list of (offset, length, ...)
+        The chunks, in order of their offsets.
+    """
     runs: list[list[Any]] = []
     stop = 0
     for item in wanted:
         offset, nbytes = item[0], item[1]
-        joins = runs and not nested and offset <= stop + _GAP and offset + nbytes - runs[-1][0][0] <= _SPAN
-        if joins:
+        if runs and offset <= stop + _GAP and offset + nbytes - runs[-1][0][0] <= _SPAN:
             runs[-1].append(item)
         else:
             runs.append([item])

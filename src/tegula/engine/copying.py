@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
+from tegula.engine.caches import forget
 from tegula.engine.executors import read, write
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
@@ -194,6 +195,8 @@ class _Mover:
         except TegulaError as error:
             self.target.locate(error, key)
             raise
+        finally:
+            forget(self.target.store, key)
 
     def _overhangs(self, coords: Coords) -> bool:
         grid, shape = self.source.metadata.grid, self.source.metadata.shape

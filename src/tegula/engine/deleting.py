@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tegula.engine.caches import forgets
 from tegula.engine.documents import fetch_documents, implicit_group, read_metadata
 from tegula.engine.stored import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
@@ -16,6 +17,7 @@ __all__ = ["clear_place", "delete_node", "is_chunk_key", "remove_array"]
 _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__[0-9]+\.blp")
 
 
+@forgets
 def remove_array(array: StoredArray, path: str) -> None:
     """Delete an array, but no other file beside it."""
     prefix = f"{path}/" if path else ""
@@ -28,6 +30,7 @@ def remove_array(array: StoredArray, path: str) -> None:
         array.store.delete(key)
 
 
+@forgets
 def clear_place(store: Store, path: str) -> None:
     """Delete the node at a path, or the documents and chunks that are left of one; other files without a node stay."""
     try:
@@ -54,6 +57,7 @@ def is_chunk_key(key: str) -> bool:
     return _CHUNK_KEY.fullmatch(key) is not None
 
 
+@forgets
 def delete_node(store: Store, path: str) -> None:
     """Delete a node and everything below it, but nothing beside it.
 

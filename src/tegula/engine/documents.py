@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tegula.engine import document_cache
+from tegula.engine.caches import forgets
 from tegula.engine.reservations import keep_mark
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
@@ -42,11 +44,13 @@ class _Documents(Mapping[str, bytes]):
     A store that has a `get_many` of its own is asked once for all of them.
     """
 
-    def __init__(self, store: Store, path: str, keys: Iterable[str] = _ALL_KEYS) -> None:
+    def __init__(self, store: Store, path: str, keys: Iterable[str] = _ALL_KEYS, *, kept: bool = False) -> None:
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._found: dict[str, bytes | None] = {}
-        if type(store).get_many is not Store.get_many:  # a store with a long latency
+        if kept and document_cache.applies(store):
+            self._fetch_kept([*keys])
+        elif type(store).get_many is not Store.get_many:  # a store with a long latency
             self._fetch_all(keys)
 
     def _fetch_all(self, keys: Iterable[str]) -> None:
@@ -55,6 +59,12 @@ class _Documents(Mapping[str, bytes]):
         with suppress(StoreError):
             answers = self._store.get_many([(self._prefix + key, (0, MAX_BYTES + 1)) for key in wanted])
             self._found = dict(zip(wanted, answers))
+
+    def _fetch_kept(self, keys: list[str]) -> None:
+        """Take documents that are kept, and fetch the others, as `_fetch_all` does."""
+        with suppress(StoreError):
+            answers = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
+            self._found = dict(zip(keys, answers))
 
     def _fetch(self, key: str) -> bytes | None:
         if key not in self._found:
@@ -83,15 +93,20 @@ class _Documents(Mapping[str, bytes]):
         return sum(1 for _ in self)
 
 
-def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:
-    """Return the documents that exist under a node's path, by key relative to it."""
+def fetch_documents(store: Store, path: str, keys: Iterable[str], *, kept: bool = False) -> dict[str, bytes]:
+    """Return the documents that exist under a node's path, by key relative to it.
+
+    With `kept` they may be those that this process keeps, as the setting ``recheck`` allows.
+    """
     keys = [*keys]
-    documents = _Documents(store, path, keys)
+    documents = _Documents(store, path, keys, kept=kept)
     return {key: documents[key] for key in keys if key in documents}
 
 
-def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMetadata | None:
+def read_metadata(store: Store, path: str, format: str | None = None, *, kept: bool = False) -> NodeMetadata | None:
     """Read the metadata of the node at a path; return ``None`` if there is none. The format is detected if not given.
+
+    With `kept`, for opening a node, the documents may be those that this process keeps.
 
     Raises
     ------
@@ -100,9 +115,9 @@ def read_metadata(store: Store, path: str, format: str | None = None) -> NodeMet
     """
     try:
         if format is None:
-            return parse(_Documents(store, path))
+            return parse(_Documents(store, path, kept=kept))
         item = find_format(format)
-        return item.parse(fetch_documents(store, path, item.keys))
+        return item.parse(fetch_documents(store, path, item.keys, kept=kept))
     except TegulaError as error:
         prefix = f"{path}/" if path else ""
         if error.key is not None and not error.key.startswith(prefix):
@@ -186,6 +201,7 @@ def _has_document(store: Store, prefix: str, key: str) -> bool:
         return False
 
 
+@forgets
 def create_documents(
     store: Store,
     path: str,
@@ -322,6 +338,9 @@ def update_documents(
         except ConflictError:
             back_off(attempt)
             continue
+        finally:
+            for key in new:
+                document_cache.forget(store, prefix + key)
         return final
     raise ConflictError("the metadata kept changing under the update", path=path or store.url)
 

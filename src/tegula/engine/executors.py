@@ -11,46 +11,41 @@ import numpy.typing as npt
 from tegula import config, executors
 from tegula.codecs import equals_fill
 from tegula.engine import kernel, reference
+from tegula.engine.cached import Cached
+from tegula.engine.chunk_cache import CHUNKS
 from tegula.engine.lengths import retry_with_current_length
 from tegula.engine.pool import for_each
-from tegula.engine.stored import Box, Executor, StoredArray
+from tegula.engine.preferred import FALLBACK, PREFERRED, Preferred
+from tegula.engine.stored import Executor, StoredArray
 from tegula.engine.visiting import batches, check_number
 from tegula.errors import CodecError, StoreError
 from tegula.indexing import Plan
 
-__all__ = ["PREFERRED", "empty", "read", "write"]
+__all__ = ["empty", "read", "read_anew", "write"]
 
 Array = npt.NDArray[Any]
 _FEW = 2**12  # chunks up to which a write visits each, without listing the stored ones
 
 
-class Preferred:
-    """The executor that the setting asks for: its functions are those of `kernel` or of `reference`.
+def _follow(
+    setting: str,
+    cache_bytes: int,
+    followers: tuple[Preferred, Preferred] = (PREFERRED, FALLBACK),
+    by_kernel: tuple[Executor, Executor] = (kernel, Cached(kernel)),
+    by_reference: tuple[Executor, Executor] = (reference, Cached(reference)),
+    limit: Callable[[int], None] = CHUNKS.limit,
+) -> None:
+    """Let arrays use the executor that the setting asks for, through the cache of decoded chunks if there is one.
 
-    Arrays refer to this object. Its functions are replaced when the setting changes, so that no operation has to look
-    the setting up. `Executor` describes the functions.
+    What this needs is bound early, since a setting may also change while the interpreter exits.
     """
-
-    __slots__ = ("delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
-
-    get: Callable[[StoredArray, Any], Any]
-    read: Callable[[StoredArray, Plan, Array], None]
-    write: Callable[[StoredArray, Plan, Array], None]
-    empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
-    load: Callable[[StoredArray], None]
-    may_hold_chunks: Callable[[StoredArray, Box], bool]
-    delete_chunks: Callable[[StoredArray, Box, Callable[[], bool]], bool]
-
-    def follow(self, setting: str, by_kernel: Executor = kernel, by_reference: Executor = reference) -> None:
-        """Take over the functions of the executor that the setting asks for."""
-        executor = by_reference if setting == "reference" else by_kernel
-        for name in self.__slots__:
-            setattr(self, name, getattr(executor, name))
+    limit(cache_bytes)
+    for follower, choice in zip(followers, (by_reference if setting == "reference" else by_kernel, by_reference)):
+        follower.follow(choice[cache_bytes > 0])
 
 
-PREFERRED = Preferred()
-PREFERRED.follow(config.current().executor)
-executors.subscribe(PREFERRED.follow)
+_follow(config.current().executor, config.current().cache_bytes)
+executors.subscribe(_follow)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -72,6 +67,12 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
         _recover(lambda now: now.executor.read(now, plan, out), array, plan, error)
 
 
+def read_anew(array: StoredArray, plan: Plan, out: Array) -> None:
+    """Do what `read` does with chunks as they are stored now, for operations that examine or change what is stored."""
+    CHUNKS.forget_chunks(array, plan)
+    read(array, plan, out)
+
+
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
     """Store `values`, an array of the plan's ``work_shape``, where the plan says; see `reference.write`.
 
@@ -87,6 +88,8 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         _write(array, plan, values)
     except (MemoryError, CodecError, StoreError) as error:
         _recover(lambda now: _write(now, plan, values), array, plan, error)
+    finally:
+        CHUNKS.forget_chunks(array, plan)
 
 
 def _recover(

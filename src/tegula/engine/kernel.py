@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tegula import config, executors
 from tegula.engine import reference
+from tegula.engine.preferred import FALLBACK
 from tegula.engine.stored import Box, StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
@@ -70,7 +71,7 @@ def _described(array: StoredArray) -> KernelArray | None:
 
 def _use_reference(array: StoredArray) -> None:
     """Let the reference executor carry out all further operations on an array."""
-    object.__setattr__(array, "executor", reference)
+    object.__setattr__(array, "executor", FALLBACK)
 
 
 def _kernel_store(library: ModuleType, array: StoredArray) -> Any:

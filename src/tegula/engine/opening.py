@@ -9,7 +9,7 @@ from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
 from tegula.engine import reference
 from tegula.engine.chains import chain_of
-from tegula.engine.executors import PREFERRED
+from tegula.engine.preferred import PREFERRED
 from tegula.engine.stored import Executor, StoredArray
 from tegula.engine.strings import StringChain
 from tegula.errors import MetadataError, TegulaError

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tegula import config
 from tegula.codecs import CodecChain
@@ -17,6 +17,7 @@ from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
 __all__ = ["for_each", "in_background"]
 
 T = TypeVar("T")
+_REQUESTS: Final = 256  # most threads that wait for stores
 _lock = threading.Lock()
 _pools: dict[str, tuple[int, ThreadPoolExecutor]] = {}
 
@@ -59,14 +60,20 @@ def in_background(run: Callable[[], object]) -> None:
 
 
 def for_each(
-    work: Callable[[T], None], items: Iterable[T], parallel: bool, chains: Iterable[CodecChain | InnerChain] = ()
+    work: Callable[[T], None],
+    items: Iterable[T],
+    parallel: bool,
+    chains: Iterable[CodecChain | InnerChain] = (),
+    requests: int = 0,
 ) -> None:
     """Call `work` on each item; in parallel, the calling thread and those of the pool take items from one iterator.
+
+    These are as many as the setting ``threads`` says, or `requests` where items mostly wait for a store.
 
     The codecs of `chains` are imported before, so that no thread of the pool imports anything. After the first
     exception no further item is taken, and it is raised when the running calls have ended.
     """
-    threads = config.current().threads
+    threads = min(requests, _REQUESTS) or config.current().threads
     if not parallel or threads == 1:
         for item in items:
             work(item)
@@ -106,7 +113,8 @@ def for_each(
     # the calling thread works, too; it does all the work where no thread can be started, as while the interpreter ends
     helpers: list[Future[None]] = []
     with suppress(RuntimeError):
-        helpers += [_pool("chunk", threads - 1).submit(run) for _ in range(threads - 1)]
+        pool = _pool("request", _REQUESTS) if requests else _pool("chunk", threads - 1)
+        helpers += [pool.submit(run) for _ in range(threads - 1)]
     try:
         run()
     finally:

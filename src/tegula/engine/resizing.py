@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from tegula.codecs import equals_fill
+from tegula.engine.caches import forget
 from tegula.engine.chunks import merge_chunk
 from tegula.engine.documents import back_off, read_metadata
-from tegula.engine.executors import empty, read
+from tegula.engine.executors import empty, read_anew
 from tegula.engine.pool import for_each
 from tegula.engine.stored import Box, StoredArray
 from tegula.engine.visiting import batches, cells
@@ -146,8 +147,11 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
     number = _number(outside)
     listed = number > _MANY and array.is_sparse(number)
     still_holds = partial(_shape_holds, array, path, holds)
-    if not listed and all(array.executor.delete_chunks(array, part, still_holds) for part in outside):
-        outside = []
+    try:
+        if not listed and all(array.executor.delete_chunks(array, part, still_holds) for part in outside):
+            outside = []
+    finally:
+        forget(array.store, array.prefix)
     edges = [_chunks(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
     parts = [*outside, *edges]
     if listed or _is_listed(array, parts, grid.counts(shape)):
@@ -204,7 +208,7 @@ def _is_blank(array: StoredArray, box: Box) -> bool:
     plan = basic(tuple(slice(*bounds) for bounds in box), array.metadata.shape, array.metadata.grid)
     work = empty(plan.work_shape, array.dtype)
     try:
-        read(array, plan, work)
+        read_anew(array, plan, work)
     except (CodecError, StoreError):
         return False
     return equals_fill(work, array.fill)
@@ -265,6 +269,8 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
     except TegulaError as error:
         array.locate(error, key)
         raise
+    finally:
+        forget(array.store, key)
 
 
 def _outside(array: StoredArray, coords: Coords) -> Any | None:

@@ -15,7 +15,7 @@ from tegula.codecs import EMPTY, CodecChain, Sharding
 from tegula.codecs.sharding import InnerChain
 from tegula.engine.copying import part_of
 from tegula.engine.documents import back_off
-from tegula.engine.executors import read
+from tegula.engine.executors import read_anew
 from tegula.engine.stored import StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import basic
@@ -100,7 +100,7 @@ def _is_read(array: StoredArray, coords: Shape) -> bool:
     """Return whether the executor in use reads the chunk: the kernel decodes frames that Python's codecs do not."""
     plan = basic(part_of(array, coords), array.metadata.shape, array.metadata.grid)
     try:
-        read(array, plan, np.empty(plan.work_shape, array.dtype))
+        read_anew(array, plan, np.empty(plan.work_shape, array.dtype))
     except TegulaError:
         return False
     return True

@@ -208,7 +208,12 @@ def move_node(
         raise ReadOnlyError("the store was opened for reading", path=store.url)
     _refuse_column(store, old)
     _prepare(store, old, new_store, new, overwrite)
-    if isinstance(store, Renaming) and store.move_prefix(_prefix(old), new_store, _prefix(new)):
+    try:
+        renamed = isinstance(store, Renaming) and store.move_prefix(_prefix(old), new_store, _prefix(new))
+    finally:
+        engine.forget(store, _prefix(old))
+        engine.forget(new_store, _prefix(new))
+    if renamed:
         return CopyReport(renamed=True)
     report = _copied(store, old, new_store, new, progress)
     new_store.flush()  # the source is deleted next
@@ -434,6 +439,8 @@ def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyPr
         with suppress(TegulaError):
             copier.undo()
         raise
+    finally:
+        engine.forget(new_store, _prefix(new))
     if not copier.values:
         raise NotFoundError("the source was deleted during the copy", path=place(store, old))
     return CopyReport(copier.arrays, copier.groups, copier.values, copier.nbytes)

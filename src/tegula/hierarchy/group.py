@@ -49,7 +49,7 @@ def open_node(
     store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
 ) -> Array | Group | Table | None:
     """Open the node at a path, also an implicit group; return ``None`` if there is none."""
-    metadata = engine.read_metadata(store, path, format)
+    metadata = engine.read_metadata(store, path, format, kept=True)
     if metadata is None:
         metadata = engine.implicit_group(store, path, format, deep=True)
     return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
@@ -383,6 +383,8 @@ class Group(Members):
             except ConflictError:  # the group's document has changed
                 engine.back_off(attempt)
                 continue
+            finally:
+                engine.forget(self._store, prefix + item.consolidated_key)
             self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
             return
         raise ConflictError("the metadata kept changing under the copy", path=self._place)
@@ -495,7 +497,8 @@ def _reopen(
     known: Documents | None,
     copy: str | None,
 ) -> Group:
-    metadata = engine.read_metadata(store, path, format) or engine.implicit_group(store, path, format, deep=True)
+    metadata = engine.read_metadata(store, path, format, kept=True)
+    metadata = metadata or engine.implicit_group(store, path, format, deep=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the group no longer exists", path=path or store.url)
     return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known, copy=copy)

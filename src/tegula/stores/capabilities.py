@@ -45,6 +45,7 @@ __all__ = [
     "capabilities_of",
     "delete_if",
     "lock",
+    "unchanged",
 ]
 
 
@@ -363,6 +364,20 @@ def blocked_by(store: object, key: str) -> str | None:
     return store.blocked_by(key) if isinstance(store, BlockedKeys) else None
 
 
+def unchanged(store: Any, key: str, generation: Generation) -> bool:
+    """Return whether a key still has a generation, without reading the value.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> unchanged(store, "a", store.set("a", b"1")), unchanged(store, "b", "absent")
+    (True, True)
+    """
+    found: bool = store.get(key, (0, 0), with_generation=True)[1] == generation
+    return found
+
+
 def delete_if(store: Any, key: str, generation: Generation) -> None:
     """Delete a key on condition that its state is still `generation`.
 
@@ -385,6 +400,6 @@ def delete_if(store: Any, key: str, generation: Generation) -> None:
     if store.conditional_delete:
         store.delete(key, if_generation=generation)
         return
-    if store.get(key, (0, 0), with_generation=True)[1] != generation:
+    if not unchanged(store, key, generation):
         raise ConflictError("the value has changed since it was read", key=key)
     store.delete(key)

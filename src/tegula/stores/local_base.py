@@ -38,6 +38,7 @@ class LocalBase(Anchoring, Store):
         self.durability = durability
         self._sync = durability == "fsync"
         self._anchor: str | None = None
+        self._identity: str | None = None
         self._root = Root(root, follow_symlinks=follow_symlinks)
 
     @classmethod
@@ -78,6 +79,13 @@ class LocalBase(Anchoring, Store):
     def url(self) -> str:
         """The ``file:`` URL of the base directory."""
         return file_url(self._root.name)
+
+    @property
+    def identity(self) -> object:
+        """The real path of the base directory, so that stores share it which reach it by symbolic links."""
+        if self._identity is None:
+            self._identity = "file://" + os.path.realpath(self._root.name).replace(os.sep, "/")
+        return self._identity
 
     def prepare(self, parent: str) -> bool:
         """Make the directory of keys that start with `parent` and a slash, and remove what dead writers left in it.

@@ -142,6 +142,11 @@ class MappingStore(Locking, SingleWriterStore):
         """A name for messages; it says which mapping this is and can't be opened."""
         return f"mapping://{type(self.mapping).__name__}-{id(self.mapping):x}"
 
+    @property
+    def identity(self) -> object:
+        """What all stores over the mapping share."""
+        return self._shared
+
     def _value(self, key: str) -> bytes | None:
         try:
             value = self.mapping[key]

@@ -67,6 +67,17 @@ class Readable(ABC):
     def url(self) -> str:
         """A name for messages, and what `tegula.open` would open it by where that is possible."""
 
+    @property
+    def identity(self) -> object:
+        """What tells this storage from any other: equal for stores in which each key has the same value and generation.
+
+        By default a store is like no other but itself. A store of storage that lasts returns text here, which
+        continued by ``/`` and a key says where a value is, in every process; with an object (which must allow weak
+        references) stores of one process say that they share it. Caches know stores by it, so it must never be
+        the same for different storage: an endpoint belongs to it, as well as an account where names depend on that.
+        """
+        return self
+
 
 class Writable(ABC):
     """Storing and deleting values, on condition that nothing has changed if the caller asks for that.

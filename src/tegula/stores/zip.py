@@ -203,6 +203,11 @@ class ZipStore(UnreachableNames, Store):
         """The ``file:`` URL of the archive."""
         return file_url(self.path)
 
+    @property
+    def identity(self) -> object:
+        """The open archive, which stores may share."""
+        return self._session or self
+
     def _held(self) -> Session:
         session = self._session
         if session is None:

@@ -193,6 +193,7 @@ def new_table(
             delete_node(store, below)
         for key in engine.fetch_documents(store, path, item.keys):
             store.delete(f"{path}/{key}" if path else key)
+        engine.forget(store, f"{path}/" if path else "")
         raise
 
 

@@ -474,7 +474,7 @@ class Table(TableProperties):
 
 
 def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Table:
-    metadata = engine.read_metadata(store, path, format)
+    metadata = engine.read_metadata(store, path, format, kept=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the table no longer exists", path=path or store.url)
     return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)

@@ -172,6 +172,20 @@ class CapabilityTests(Suite):
                 with reader, raises(ReadOnlyError):
                     reader.reclaim()
 
+    def test_a_value_is_sent_if_it_has_changed(self) -> None:
+        with self.store(Revalidating) as store:
+            assert store.get_if_changed("a/b", ABSENT) is None
+            old = store.set("a/b", b"1")
+            assert store.get_if_changed("a/b", old) is None
+            assert store.get_if_changed("a/b", ABSENT) == (b"1", old)
+            new = store.set("a/b", b"2")
+            assert store.get_if_changed("a/b", old) == (b"2", new) == store.get("a/b", with_generation=True)
+            store.delete("a/b")
+            assert store.get_if_changed("a/b", new) == (None, ABSENT)
+            for key in BAD_KEYS:
+                with raises(StoreError):
+                    store.get_if_changed(key, new)
+
     def test_every_name_of_a_new_store_can_be_reached(self) -> None:
         with self.store(UnreachableNames) as store:
             store.set("a/b", b"1")

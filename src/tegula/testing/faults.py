@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 from tegula.errors import ConflictError, MetadataError, StoreError
 from tegula.stores import ByteRange, Generation, Store
 from tegula.stores.arguments import BytesLike
-from tegula.stores.capabilities import (
-    BlockedKeys,
-    EmptyDirectories,
-    Locking,
-    Ranged,
-    Revalidating,
-    UnreachableNames,
-)
+from tegula.stores.wrapping import WrappingStore
 
 __all__ = ["Crash", "Fault", "FaultyStore"]
 
@@ -31,8 +21,8 @@ T = TypeVar("T")
 _OPERATIONS = frozenset(
     (
         *("get", "get_many", "size", "exists", "blocked_by", "list_prefix", "list_dir", "prefixes_with"),
-        *("set", "delete", "delete_prefix", "make_prefix", "has_prefix", "lock", "unreachable"),
-        *("get_ranges", "get_if_changed"),
+        *("get_ranges", "get_if_changed", "set", "delete", "delete_prefix", "make_prefix", "has_prefix", "lock"),
+        "unreachable",
     )
 )
 _FORMER_NAMES = {"turn": "lock", "obstruction": "blocked_by"}
@@ -108,7 +98,7 @@ class Fault:
         return (not names or operation in names) and re.search(self.keys, key) is not None
 
 
-class FaultyStore(Store):
+class FaultyStore(WrappingStore):
     """A wrapper around another store, which passes all operations on and lets some of them fail.
 
     Generations, ranges and locks are those of the other store. ``delete_prefix`` deletes one key after the other, so
@@ -145,16 +135,8 @@ class FaultyStore(Store):
     (array([1, 1, 9, 9, 9, 9], dtype=uint8), 1)
     """
 
-    def __new__(cls, store: Store, *_: Fault) -> FaultyStore:
-        """Make a store that declares the capabilities of the other one, as far as there are classes for them below."""
-        bases = tuple(wrapper for has, wrapper in _WRAPPERS if has(store))
-        return super().__new__(_with_bases(bases) if cls is FaultyStore and bases else cls)
-
     def __init__(self, store: Store, *faults: Fault) -> None:
-        self.store = store
-        self.read_only, self.concurrency = store.read_only, store.concurrency
-        self.single_writer, self.listable = store.single_writer, store.listable
-        self.conditional_delete, self.fresh_generations = store.conditional_delete, store.fresh_generations
+        super().__init__(store)
         self._lock = threading.Lock()
         self.arm(*faults)
 
@@ -174,11 +156,6 @@ class FaultyStore(Store):
             self._armed = [(fault, itertools.count().__next__) for fault in faults]
             self._dead = False
             self.struck = 0
-
-    @property
-    def url(self) -> str:
-        """The name of the other store."""
-        return self.store.url
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Do what the other store does, or fail; see `Store.get`."""
@@ -201,31 +178,11 @@ class FaultyStore(Store):
         fault = self._next("delete", key, if_generation is not None)
         self._act(fault, "delete", key, lambda: self.store.delete(key, if_generation=if_generation))
 
-    def size(self, key: str) -> int | None:
-        """Do what the other store does, or fail; see `Store.size`."""
-        return self._do("size", key, lambda: self.store.size(key))
-
-    def exists(self, key: str) -> bool:
-        """Do what the other store does, or fail; see `Store.exists`."""
-        return self._do("exists", key, lambda: self.store.exists(key))
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Do what the other store does, or fail; see `Store.list_prefix`."""
-        return self._do("list_prefix", prefix, lambda: self.store.list_prefix(prefix))
-
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Do what the other store does, or fail; see `Store.list_dir`."""
-        return self._do("list_dir", prefix, lambda: self.store.list_dir(prefix))
-
-    def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
-        """Do what the other store does, or fail; see `Store.prefixes_with`."""
-        return self._do("prefixes_with", prefix, lambda: self.store.prefixes_with(prefix, names))
-
     def delete_prefix(self, prefix: str) -> None:
         """Delete key after key, then anything else that the other store has there; see `Store.delete_prefix`."""
         if not self.read_only:
-            super().delete_prefix(prefix)
-        self._do("delete_prefix", prefix, lambda: self.store.delete_prefix(prefix))
+            Store.delete_prefix(self, prefix)
+        self.act("delete_prefix", prefix, lambda: self.store.delete_prefix(prefix))
 
     def flush(self) -> None:
         """Do what the other store does; after a crash nothing happens."""
@@ -237,7 +194,8 @@ class FaultyStore(Store):
         if not self._dead:
             self.store.close()
 
-    def _do(self, operation: str, key: str, work: Callable[[], T]) -> T:
+    def act(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        """Carry out an operation of the other store, or fail."""
         return self._act(self._next(operation, key), operation, key, work)
 
     def _next(self, operation: str, key: str, conditional: bool = False) -> Fault | None:
@@ -275,105 +233,3 @@ class FaultyStore(Store):
         elif isinstance(fault.what, int):
             cause = OSError(fault.what, os.strerror(fault.what))
             raise StoreError(f"can't {operation}: {cause.strerror}", key=key) from cause
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FaultyStore, (self.store,)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.store!r})"
-
-
-class _Batching(FaultyStore):
-    """A faulty store over one that answers many requests at once."""
-
-    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        wanted = [*requests]
-        return self._do("get_many", wanted[0][0] if wanted else "", lambda: self.store.get_many(wanted))
-
-
-class _Ranged(Ranged, FaultyStore):
-    """A faulty store over one that reads many ranges at once."""
-
-    store: Any
-
-    def get_ranges(
-        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
-    ) -> tuple[list[bytes] | None, Generation]:
-        work = partial(self.store.get_ranges, key, ranges, generation)
-        found: tuple[list[bytes] | None, Generation] = self._do("get_ranges", key, work)
-        return found
-
-
-class _Revalidating(Revalidating, FaultyStore):
-    """A faulty store over one that says whether a value has changed."""
-
-    store: Any
-
-    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
-        work = partial(self.store.get_if_changed, key, generation)
-        found: tuple[bytes | None, Generation] | None = self._do("get_if_changed", key, work)
-        return found
-
-
-class _Locking(Locking, FaultyStore):
-    """A faulty store over one with locks."""
-
-    store: Any
-
-    def lock(self, key: str) -> AbstractContextManager[bool]:
-        found: AbstractContextManager[bool] = self._do("lock", key, lambda: self.store.lock(key))
-        return found
-
-
-class _BlockedKeys(BlockedKeys, FaultyStore):
-    """A faulty store over one in which keys can be blocked."""
-
-    store: Any
-
-    def blocked_by(self, key: str) -> str | None:
-        found: str | None = self._do("blocked_by", key, lambda: self.store.blocked_by(key))
-        return found
-
-
-class _EmptyDirectories(EmptyDirectories, FaultyStore):
-    """A faulty store over one with directories."""
-
-    store: Any
-
-    def make_prefix(self, prefix: str) -> None:
-        self._do("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
-
-    def has_prefix(self, prefix: str) -> bool:
-        found: bool = self._do("has_prefix", prefix, lambda: self.store.has_prefix(prefix))
-        return found
-
-
-class _UnreachableNames(UnreachableNames, FaultyStore):
-    """A faulty store over one that may hold names which can't be keys."""
-
-    store: Any
-
-    def unreachable(self, prefix: str = "") -> Iterator[str]:
-        found: Iterator[str] = self._do("unreachable", prefix, lambda: self.store.unreachable(prefix))
-        return found
-
-
-_WRAPPERS: list[tuple[Callable[[Store], bool], type[FaultyStore]]] = [
-    (lambda store: type(store).get_many is not Store.get_many, _Batching),
-    (lambda store: isinstance(store, Locking), _Locking),
-    (lambda store: isinstance(store, BlockedKeys), _BlockedKeys),
-    (lambda store: isinstance(store, EmptyDirectories), _EmptyDirectories),
-    (lambda store: isinstance(store, UnreachableNames), _UnreachableNames),
-    (lambda store: isinstance(store, Ranged), _Ranged),
-    (lambda store: isinstance(store, Revalidating), _Revalidating),
-]
-"""Wrappers of the operations that only some stores have, and whether a store has them.
-
-A faulty store is neither `Anchoring` nor `Renaming`: chunks are written through it, and moved key by key, so that each
-step can fail.
-"""
-
-
-@functools.cache
-def _with_bases(bases: tuple[type[FaultyStore], ...]) -> type[FaultyStore]:
-    return type("FaultyStore", bases, {"__module__": __name__})

@@ -69,7 +69,10 @@ def check_counts(
     text = " and ".join(f"{name} is {found!r:.40}, not {true}" for name, (found, true) in wrong.items())
 
     def act() -> None:
-        exam.store.set(key, new, if_generation=generation)
+        try:
+            exam.store.set(key, new, if_generation=generation)
+        finally:
+            engine.forget(exam.store, key)
 
     repair = Repair("write the correct numbers", act) if sure else None
     exam.find("wrong-counts", place.path, key, text, severity=None if "nbytes" in wrong else "note", repair=repair)

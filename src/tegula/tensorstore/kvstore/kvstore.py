@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
+from tegula.engine.caches import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
@@ -323,13 +324,16 @@ class KvStore:
             store, key = self._located(name)
             if isinstance(store, StagedStore):
                 return stamp(encode_generation(store.change_if(key, value, expected)))
-            if value is None:
+            try:
+                if value is not None:
+                    return stamp(encode_generation(store.set(key, value, if_generation=expected)))
                 if expected is None:
                     store.delete(key)
                 else:
                     delete_if(store, key, expected)
                 return stamp(encode_generation(ABSENT))
-            return stamp(encode_generation(store.set(key, value, if_generation=expected)))
+            finally:
+                forget(store, key)
         except ConflictError:
             return stamp(UNKNOWN)
         except StatusError:
@@ -362,10 +366,14 @@ class KvStore:
         with self._listing():
             prefix = prefix_of_range(self._path, range)
             if prefix is not None and not isinstance(self._found, MemoryKeys):
-                self._store.delete_prefix(prefix)
+                try:
+                    self._store.delete_prefix(prefix)
+                finally:
+                    forget(self._store, prefix)
                 return
             for _, key in [*self._names(range)]:
                 self._store.delete(key)
+                forget(self._store, key)
 
     def experimental_copy_range_to(
         self, target: KvStore, source_range: _KeyRange | None = None, source_staleness_bound: float | None = None

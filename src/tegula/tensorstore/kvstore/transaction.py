@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, TypeVar
 
+from tegula.engine.caches import forget
 from tegula.engine.pool import for_each
 from tegula.errors import ConflictError, TegulaError
 from tegula.stores import LocalStore, Store
@@ -237,6 +238,9 @@ class Transaction:
             store.change({entry.key: (entry.value, entry.expected) for _, entry in group})
         except ConflictError as error:
             return next(item for item in group if item[1].key == error.key)
+        finally:
+            for _, entry in group:
+                forget(store, entry.key)
         self._stage.settled.update(place for place, _ in group)
         return None
 
@@ -253,6 +257,8 @@ class Transaction:
             raise _failure(entry, error) from error
         else:
             self._stage.settled.add(place)
+        finally:
+            forget(entry.store, entry.key)
 
     def _start_over(self, place: Place, entry: Entry) -> None:
         """Apply the changes that are not stored again, after the value that one was based on has changed."""

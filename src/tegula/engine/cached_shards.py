@@ -1,0 +1,225 @@
+"""Reading shards through the cache of decoded chunks: what is kept of a shard are its decoded inner chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.codecs import EMPTY, Sharding
+from tegula.engine import shard_indexes
+from tegula.engine.chunk_cache import CHUNKS, Absent, Entry, Held, now
+from tegula.engine.chunks import copy_out, fill_out, join_runs
+from tegula.engine.documents import back_off
+from tegula.engine.pool import for_each
+from tegula.engine.stored import StoredArray
+from tegula.engine.visiting import batches
+from tegula.errors import CodecError, ConflictError
+from tegula.indexing import Projection, refine
+from tegula.metadata.chunk_grids import regular_grid
+from tegula.stores.arguments import ABSENT, ByteRange, Generation
+from tegula.stores.capabilities import unchanged
+
+__all__ = ["ShardReader"]
+
+Array = npt.NDArray[Any]
+Coords = tuple[int, ...]
+_RETRIES: Final = 10_000
+_AT_ONCE: Final = 2**26  # bytes of inner chunks that are decoded before they are copied to their places
+_MOST: Final = 2**14  # inner chunks of that
+
+
+class _Changed(Exception):
+    """Another writer has replaced the shard, so that what is known of it does not belong together."""
+
+
+class ShardReader:
+    """Reads parts of the shards of an array.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array.
+    held : Held
+        What is kept of it.
+    sharding : Sharding
+        The inner codecs and the index of its shards; inner chunks are no shards.
+    threads : int
+        How many ranges of a shard are requested at once.
+    """
+
+    def __init__(self, array: StoredArray, held: Held, sharding: Sharding, threads: int) -> None:
+        self.array, self.held, self.sharding, self.threads = array, held, sharding, threads
+        self._grid = regular_grid(sharding.inner_shape)
+        inner = max(1, prod(sharding.inner_shape) * array.fill.dtype.itemsize)
+        self._batch = min(_MOST, max(threads, _AT_ONCE // inner))
+        self._fill = array.fill if array.field is None else array.fill[array.field]
+
+    def copy(self, name: str, item: Projection, out: Array) -> bool:
+        """Copy the selected part of a shard to its place, if all of it is kept."""
+        target = _target(out, item[2])
+        if CHUNKS.find(self.held, name, ()) is Absent:
+            fill_out(target, (), self._fill)
+        else:
+            for coords, selection, place, _ in self._inner(item):
+                entry = CHUNKS.find(self.held, name, coords)
+                if entry is None:
+                    return False
+                self._place(target, place, entry, selection)
+        _put_back(target, item[2], out)
+        return True
+
+    def load(self, name: str, item: Projection, out: Array) -> bool:
+        """Copy the selected part of a shard as it is stored now; return ``False`` if there is no shard."""
+        array, target = self.array, _target(out, item[2])
+        key = array.prefix + name
+        for attempt in range(_RETRIES):
+            state = _State(self, name, key, array.metadata.grid.chunk_shape(item[0]))
+            try:
+                found = self._load(state, item, target)
+            except _Changed:
+                shard_indexes.drop(array.store, key)
+                CHUNKS.discard(self.held, name)
+                back_off(attempt)
+                continue
+            _put_back(target, item[2], out)
+            return found
+        raise ConflictError("the shard kept changing while it was read")
+
+    def _load(self, state: _State, item: Projection, target: Array) -> bool:
+        for batch in batches(self._inner(item), self._batch):
+            kept = {part[0]: CHUNKS.find(self.held, state.name, part[0]) for part in batch} if state.is_kept else {}
+            missing = [part[0] for part in batch if kept.get(part[0]) is None]
+            if missing:
+                loaded = state.load(missing)
+                if loaded is None:
+                    fill_out(target, (), self._fill)
+                    return False
+                kept |= loaded
+            for coords, selection, place, _ in batch:
+                entry = kept[coords]
+                assert entry is not None
+                self._place(target, place, entry, selection)
+        state.confirm()
+        return True
+
+    def _inner(self, item: Projection) -> Iterator[Projection]:
+        return iter(refine(item[1], self.array.metadata.grid.chunk_shape(item[0]), self._grid))
+
+    def _place(self, target: Array, place: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]) -> None:
+        if isinstance(entry, type):
+            fill_out(target, place, self._fill)
+        else:
+            copy_out(target, place, entry, selection, self.array.field)
+
+
+class _State:
+    """One state of a shard: every answer of the store must have its generation."""
+
+    def __init__(self, reader: ShardReader, name: str, key: str, shape: tuple[int, ...]) -> None:
+        self._reader, self.name, self._key, self._shape = reader, name, key, shape
+        self._store, self._sharding = reader.array.store, reader.sharding
+        self._changes, self._moment = reader.held.changes, now()
+        record = reader.held.records.get(name)
+        self._generation: Generation | None = None
+        self.is_kept = record is not None and record.generation != ABSENT
+        if record is not None and self.is_kept:
+            self._generation = record.generation
+        self._index: Array | None = None
+        self._is_confirmed = False
+
+    def load(self, wanted: list[Coords]) -> dict[Coords, Entry] | None:
+        """Read, decode and keep inner chunks; return ``None`` if there is no shard."""
+        index = self._load_index()
+        if index is None:
+            found = ABSENT, self._moment, self._changes
+            CHUNKS.put(self._reader.held, self.name, found, {(): Absent})
+            return None
+        entries: dict[Coords, Entry] = {}
+        ranges = []
+        for coords in wanted:
+            offset, nbytes = (int(value) for value in index[coords])
+            if offset == EMPTY:
+                entries[coords] = Absent
+            else:
+                ranges.append((offset, nbytes, coords))
+        ranges.sort()
+        runs = join_runs(ranges)
+        chain = self._sharding.inner
+        for_each(lambda run: entries.update(self._decoded(run)), runs, len(runs) > 1, [chain], self._reader.threads)
+        if not self._is_confirmed:  # nothing had to be read
+            self.confirm()
+        found = self._generation, self._moment, self._changes
+        CHUNKS.put(self._reader.held, self.name, found, entries)
+        return entries
+
+    def confirm(self) -> None:
+        """Make sure that the shard is the one that was read before, by a request unless there was one."""
+        if self._is_confirmed:
+            return
+        if not unchanged(self._store, self._key, self._generation):
+            raise _Changed
+        self._is_confirmed = True
+        CHUNKS.confirm(self._reader.held, self.name, (self._generation, self._moment, self._changes))
+
+    def _load_index(self) -> Array | None:
+        if self._index is not None:
+            return self._index
+        sharding, shape = self._sharding, self._shape
+        known = shard_indexes.get(self._store, self._key)
+        if known is not None and known[0].shape == (*sharding.grid_shape(shape), 2):
+            index, generation = known
+            if self._generation not in (None, generation):
+                raise _Changed
+            self._generation = generation
+        else:
+            size = sharding.index_nbytes(shape)
+            raw = self._get((0, size) if sharding.index_at_start else (-size, None))
+            if raw is None:
+                return None
+            if len(raw) != size:
+                raise CodecError(
+                    f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed"
+                )
+            index = sharding.decode_index(raw, shape, None)
+            shard_indexes.put(self._store, self._key, index, self._generation)
+        self._index = index
+        return index
+
+    def _decoded(self, run: list[tuple[int, int, Coords]]) -> dict[Coords, Entry]:
+        """Read inner chunks that lie close together by one request, and decode them."""
+        start, stop = run[0][0], max(offset + nbytes for offset, nbytes, _ in run)
+        data = self._get((start, stop - start))
+        if data is None or len(data) != stop - start:
+            raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
+        view, bytes_read = memoryview(data), np.frombuffer(data, "u1")
+        inner, shape = self._sharding.inner, self._sharding.inner_shape
+        entries: dict[Coords, Entry] = {}
+        for offset, nbytes, coords in run:
+            chunk = inner.decode(view[offset - start : offset - start + nbytes], shape)
+            if np.may_share_memory(chunk, bytes_read):  # it would keep all bytes of the run in memory
+                chunk = chunk.copy()
+            chunk.flags.writeable = False
+            entries[coords] = chunk
+        return entries
+
+    def _get(self, byte_range: ByteRange) -> bytes | None:
+        data: bytes | None
+        data, generation = self._store.get(self._key, byte_range, with_generation=True)
+        if self._generation not in (None, generation):
+            raise _Changed
+        self._generation, self._is_confirmed = generation, True
+        return data
+
+
+def _target(out: Array, place: tuple[Any, ...]) -> Array:
+    """Return the part of the result that a shard fills; a copy where index arrays select it."""
+    return out[place] if place else out  # selecting () from a 0-d array would give a scalar
+
+
+def _put_back(target: Array, place: tuple[Any, ...], out: Array) -> None:
+    if place and target.size and not np.may_share_memory(target, out):
+        out[place] = target

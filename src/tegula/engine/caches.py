@@ -1,0 +1,52 @@
+"""All that this process keeps of stores: decoded chunks, indexes of shards, documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from tegula.engine import document_cache, shard_indexes
+from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.stored import StoredArray
+from tegula.stores import Store
+
+__all__ = ["forget", "forgets"]
+
+P = ParamSpec("P")
+Where = TypeVar("Where", Store, StoredArray)
+T = TypeVar("T")
+
+
+def forget(store: Store, name: str) -> None:
+    """Forget what is kept of a key, or of all keys of a prefix, since they have been written or deleted.
+
+    Operations that change a store by other means than `tegula.engine.write` call this after the change, and after an
+    error that leaves open what has been changed. A read that is under way keeps nothing then.
+
+    Parameters
+    ----------
+    store : Store
+        The store that has been changed.
+    name : str
+        A key, or a prefix that ends in ``/`` or is empty.
+    """
+    CHUNKS.forget(store, name)
+    shard_indexes.forget(store, name)
+    document_cache.forget(store, name)
+
+
+def forgets(act: Callable[Concatenate[Where, str, P], T]) -> Callable[Concatenate[Where, str, P], T]:
+    """Decorate a function that creates or deletes a node, so that nothing is kept of the node that was there.
+
+    Its first arguments are the store, or the stored array, and the path of the node.
+    """
+
+    @wraps(act)
+    def acting(where: Where, path: str, /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return act(where, path, *args, **options)
+        finally:
+            forget(where.store if isinstance(where, StoredArray) else where, f"{path}/" if path else "")
+
+    return acting

@@ -1,0 +1,130 @@
+"""Documents of nodes in storage that is far away, kept with their generations for the next time a node is opened.
+
+The setting ``recheck`` says when they are compared with the store. Opening is the moment to do so; ``"open"`` and
+``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Any, Final
+
+from tegula import config
+from tegula.engine.chunk_cache import Moment, clock, now
+from tegula.engine.pool import for_each
+from tegula.stores import Generation, Store
+from tegula.stores.capabilities import Revalidating
+from tegula.stores.identity import location
+
+__all__ = ["BUDGET", "applies", "fetch", "forget"]
+
+BUDGET: Final = 2**24
+"""Bytes that all documents may take."""
+_OVERHEAD: Final = 512  # bytes of an entry beside the document
+
+_lock = threading.Lock()
+_kept: OrderedDict[str, tuple[bytes | None, Generation, Moment]] = OrderedDict()
+_nbytes = 0
+_changes = 0  # how often documents were forgotten; what was requested before that is not kept after it
+
+
+def applies(store: Store) -> bool:
+    """Return whether keeping documents saves anything: the store is far, and need not send all bytes again."""
+    return store.concurrency > 0 and (
+        isinstance(store, Revalidating) or config.current().recheck not in ("open", "always")
+    )
+
+
+def fetch(store: Any, keys: list[str], limit: int) -> list[bytes | None]:
+    """Return the values of documents, of which those that are kept are at most confirmed by the store.
+
+    Parameters
+    ----------
+    store : Store
+        A store to which this `applies`.
+    keys : list of str
+        Their keys.
+    limit : int
+        The most bytes to read of a document that is not kept.
+    """
+    rule, moment, changes = config.current().recheck, now(), _changes
+    found: dict[str, bytes | None] = {}
+    stale: list[tuple[str, Generation | None]] = []
+    for key in keys:
+        with _lock:
+            place = location(store.identity, key)
+            known = _kept.get(place)
+            if known is not None:
+                _kept.move_to_end(place)
+        if known is not None:
+            found[key] = known[0]
+        if known is None or not (rule == "never" or (not isinstance(rule, str) and known[2][1] > clock() - rule)):
+            stale.append((key, None if known is None else known[1]))
+
+    def ask(item: tuple[str, Generation | None]) -> None:
+        key, generation = item
+        if generation is not None and isinstance(store, Revalidating):
+            answer = store.get_if_changed(key, generation)
+            if answer is not None:
+                found[key], generation = answer
+        else:
+            found[key], generation = store.get(key, (0, limit), with_generation=True)
+        _keep(location(store.identity, key), (found[key], generation, moment), changes)
+
+    for_each(ask, stale, len(stale) > 1, (), store.concurrency)
+    if not any(value is not None for value in found.values()):  # no node: look again the next time
+        with _lock:
+            for key in keys:
+                _remove(location(store.identity, key))
+    return [found[key] for key in keys]
+
+
+def _keep(place: str, entry: tuple[bytes | None, Generation, Moment], changes: int) -> None:
+    global _nbytes
+    size = len(entry[0] or b"") + _OVERHEAD
+    with _lock:
+        if changes != _changes:
+            return
+        _remove(place)
+        if size > BUDGET // 4:
+            return
+        _kept[place] = entry
+        _nbytes += size
+        while _nbytes > BUDGET:
+            _remove(next(iter(_kept)))
+
+
+def forget(store: Store, name: str) -> None:
+    """Drop the document of a key, or those of all keys of a prefix, which ends in ``/`` or is empty."""
+    global _changes
+    if store.concurrency <= 0:
+        return
+    place = location(store.identity, name)
+    with _lock:
+        _changes += 1
+        if not place.endswith("/"):
+            _remove(place)
+            return
+        for known in [known for known in _kept if known.startswith(place)]:
+            _remove(known)
+
+
+def _remove(place: str) -> None:
+    global _nbytes
+    entry = _kept.pop(place, None)
+    if entry is not None:
+        _nbytes -= len(entry[0] or b"") + _OVERHEAD
+
+
+def _clear() -> None:
+    """In a forked child, drop all documents, and the lock that a thread of the parent may have held."""
+    global _lock, _nbytes
+    _lock = threading.Lock()
+    _kept.clear()
+    _nbytes = 0
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_clear)

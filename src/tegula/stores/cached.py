@@ -1,0 +1,308 @@
+"""A store that keeps what it reads from another one in files."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from ast import literal_eval
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from tegula import config
+from tegula.errors import MetadataError
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, clip_range
+from tegula.stores.capabilities import Revalidating, unchanged
+from tegula.stores.disk_cache import DiskCache
+from tegula.stores.identity import location
+from tegula.stores.interface import Store
+from tegula.stores.wrapping import WrappingStore
+
+__all__ = ["CachedStore"]
+
+_MOST: Final = 2**16  # keys whose generation one store remembers
+_PLAIN: Final = (str, bytes, int, float, bool, type(None))
+
+
+class CachedStore(WrappingStore):
+    """A store that keeps the encoded bytes which it reads from another one in a directory of this machine.
+
+    Several processes may share the directory, and any of them may be killed. Entries belong to one generation of a key
+    of one storage: when a value changes, the old entries are no longer used, and make room sooner or later. A damaged
+    file counts as missing, and on a full disk nothing more is kept; neither is an error. Names of files are digests,
+    so that URLs and keys are not written to disk.
+
+    Writes go to the other store, whose conditions and capabilities this one has. A key that was written through this
+    object, or could not be written because its value had changed, is compared with the store at each use from then on,
+    whatever `recheck` says; so programs that change arrays together work as without a cache. Listings, sizes and locks
+    are those of the other store.
+
+    Parameters
+    ----------
+    store : Store
+        The other store. Processes share what is kept of storage that lasts, such as object storage and directories; of
+        other storage (memory, mappings, zip archives) only this object uses it.
+    directory : str or path
+        Where to keep files.
+    max_bytes : int
+        How many bytes they may take; what was not used for the longest time is deleted first.
+    recheck : {"open", "always", "never"} or number
+        When a request compares what is kept with the store: at the first use after this object was made, at each use,
+        never, or if the last comparison by any process is so many seconds ago.
+
+    Raises
+    ------
+    MetadataError
+        If `max_bytes` or `recheck` is not valid.
+
+    Examples
+    --------
+    >>> import tempfile, tegula
+    >>> remote = tegula.MemoryStore({"a": b"123"})
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     store = tegula.CachedStore(remote, directory, 10**6, recheck="never")
+    ...     before = store.get("a")
+    ...     generation = remote.set("a", b"456")
+    ...     print(before, store.get("a"))
+    b'123' b'123'
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        directory: str | os.PathLike[str],
+        max_bytes: int,
+        *,
+        recheck: str | float = "open",
+    ) -> None:
+        super().__init__(store)
+        if type(max_bytes) is not int or max_bytes < 0:
+            raise MetadataError(f"max_bytes must be a whole number, not {max_bytes!r:.80}", field="max_bytes")
+        self.store: Any = store
+        self.recheck = config.check_recheck(recheck)
+        self._disk = DiskCache(os.path.abspath(os.fspath(directory)), max_bytes)
+        self._lasts = isinstance(store.identity, str)
+        # of storage that does not last, files of another process or object must never be taken for those of this one
+        self._root = location(store.identity, "") if self._lasts else f"unique:{os.urandom(16).hex()}/"
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[Generation, float]] = OrderedDict()  # generation, time of its confirmation
+        self._written: set[str] | None = set()  # what is always confirmed; `None` for everything
+        _stores.add(self)
+
+    @property
+    def directory(self) -> str:
+        """The absolute path of the directory that holds the files."""
+        return self._disk.directory
+
+    @property
+    def max_bytes(self) -> int:
+        """How many bytes the files may take."""
+        return self._disk.max_bytes
+
+    @property
+    def identity(self) -> object:
+        """Another one than that of the other store, which may have newer values."""
+        return f"cached:{self.recheck}:{self.directory}:{self._root}" if self._lasts else self
+
+    # --- reading
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        value, generation = self._get(key, byte_range)
+        return (value, generation) if with_generation else value
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        """Return the answers of `get` for each ``(key, byte_range)``, in order; as many at once as the store allows."""
+        wanted = [*requests]
+        if self.concurrency <= 1 or len(wanted) < 2:
+            return [self._get(*request)[0] for request in wanted]
+        with ThreadPoolExecutor(min(self.concurrency, len(wanted))) as pool:
+            return [value for value, _ in pool.map(lambda request: self._get(*request), wanted)]
+
+    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
+        """Return the value of `key` and its generation, or ``None`` if it is the one given; see `Revalidating`."""
+        check_key(key)
+        known = self._fresh(key)
+        if known is not None:
+            return None if known == generation else self._get(key, None)
+        answer: tuple[bytes | None, Generation] | None = self.store.get_if_changed(key, generation)
+        if answer is None:
+            self._note(key, generation)
+            return None
+        return self._fetched(key, None, answer)
+
+    def _get(self, key: str, byte_range: ByteRange | None) -> tuple[bytes | None, Generation]:
+        check_key(key)
+        if byte_range is not None:
+            clip_range(byte_range, 0)  # raises if it is not valid
+        generation, is_fresh = None, False
+        if byte_range != (0, 0):  # a question for the present generation, which only the store can answer
+            fresh = self._fresh(key)
+            generation = self._noted(key) if fresh is None else fresh
+            is_fresh = fresh is not None
+        if generation is not None:
+            kept = None if generation == ABSENT else self._kept(key, byte_range, generation)
+            if is_fresh and (kept is not None or generation == ABSENT):
+                return kept, generation
+            # one request compares it with the store, and with some stores also brings the new value
+            if kept is not None or generation == ABSENT:
+                if byte_range is None and isinstance(self.store, Revalidating):
+                    answer = self.store.get_if_changed(key, generation)
+                    if answer is not None:
+                        return self._fetched(key, None, answer)
+                    self._note(key, generation)
+                    return kept, generation
+                if unchanged(self.store, key, generation):
+                    self._note(key, generation)
+                    return kept, generation
+        return self._fetched(key, byte_range, self.store.get(key, byte_range, with_generation=True))
+
+    def _fetched(
+        self, key: str, byte_range: ByteRange | None, found: tuple[bytes | None, Generation]
+    ) -> tuple[bytes | None, Generation]:
+        """Keep what the store has answered."""
+        value, generation = found
+        text = _text_of(generation)
+        if value is not None and text is not None and byte_range != (0, 0):
+            self._disk.put(self._name(key, text, byte_range), bytes(value))
+        self._note(key, generation)
+        return found
+
+    # --- values on disk
+
+    def _kept(self, key: str, byte_range: ByteRange | None, generation: Generation) -> bytes | None:
+        text = _text_of(generation)
+        if text is None:
+            return None
+        kept = self._disk.get(self._name(key, text, byte_range))
+        if kept is None and byte_range is not None:
+            whole = self._disk.get(self._name(key, text, None))
+            if whole is not None:
+                start, stop = clip_range(byte_range, len(whole))
+                kept = whole[start:stop]
+        return kept
+
+    def _name(self, key: str, generation: str, byte_range: ByteRange | None) -> str:
+        place = None if byte_range is None else tuple(None if n is None else int(n) for n in byte_range)
+        return f"{self._root}{key}\0{generation}\0{place}"
+
+    # --- states of keys
+
+    def _fresh(self, key: str) -> Generation | None:
+        """Return the generation of a key if no request has to confirm it."""
+        if self.recheck == "always" or self._written is None or key in self._written:
+            return None
+        known = self._known.get(key)
+        if self.recheck == "open":
+            return None if known is None else known[0]
+        known = self._read_state(key) if known is None else known
+        if known is None or self.recheck == "never":
+            return None if known is None else known[0]
+        # a time in the future is of a clock that has been set back
+        return known[0] if 0 <= time.time() - known[1] < float(self.recheck) else None
+
+    def _noted(self, key: str) -> Generation | None:
+        """Return the generation that a key had last, as far as this object knows, or else any process."""
+        known = self._known.get(key) or self._read_state(key)
+        return None if known is None else known[0]
+
+    def _read_state(self, key: str) -> tuple[Generation, float] | None:
+        raw = self._disk.get(self._state(key))
+        try:
+            found: Any = None if raw is None else literal_eval(raw.decode())
+            return None if found is None else (found[0], float(found[1]))
+        except (ValueError, SyntaxError, TypeError, LookupError):
+            return None
+
+    def _note(self, key: str, generation: Generation) -> None:
+        """Note that a key has a generation now; other processes are told, too, where that is of use to them."""
+        if not _is_plain(generation):
+            return
+        moment = time.time()
+        with self._lock:
+            before = self._known.get(key)
+            self._known[key] = generation, moment
+            self._known.move_to_end(key)
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        if before is None or before[0] != generation or not isinstance(self.recheck, str):
+            self._disk.put(self._state(key), repr((generation, moment)).encode())
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        """Forget the state of keys that may have been written."""
+        for key in keys:
+            with self._lock:
+                self._known.pop(key, None)
+                if self._written is not None:
+                    self._written.add(key)
+                    if len(self._written) > _MOST:
+                        self._written = None
+            self._disk.remove(self._state(key))
+
+    def _state(self, key: str) -> str:
+        return f"{self._root}{key}\0state"
+
+    # --- writing
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Store `value` under `key` in the other store, and return its generation; see `Store.set`."""
+        check_key(key)
+        try:
+            generation: Generation = self.store.set(key, value, if_generation=if_generation)
+            return generation
+        finally:
+            self._forget([key])
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Remove `key` from the other store if it exists; raises as `set` does."""
+        check_key(key)
+        try:
+            self.store.delete(key, if_generation=if_generation)
+        finally:
+            self._forget([key])
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix` from the other store."""
+        keys = {*self.store.list_prefix(prefix)}
+        try:
+            self.store.delete_prefix(prefix)
+        finally:
+            with self._lock:
+                keys |= {key for key in self._known if key.startswith(prefix)}
+            self._forget(keys)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.store, self.directory, self.max_bytes, self.recheck)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r}, {self.directory!r})"
+
+
+def _reopen(store: Store, directory: str, max_bytes: int, recheck: str | float) -> CachedStore:
+    return CachedStore(store, directory, max_bytes, recheck=recheck)
+
+
+def _text_of(generation: Generation) -> str | None:
+    """Return a generation as text that stands for it in every process, or ``None`` if it is of some other type."""
+    return repr(generation) if _is_plain(generation) else None
+
+
+def _is_plain(value: object) -> bool:
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+_stores: weakref.WeakSet[CachedStore] = weakref.WeakSet()
+
+
+def _free_locks() -> None:
+    """In a forked child, free the locks that threads of the parent held: they do not exist here."""
+    for store in _stores:
+        store._lock = threading.Lock()
+        store._disk.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_free_locks)

@@ -1,0 +1,162 @@
+"""Values in files of a directory, for `tegula.stores.CachedStore`: several processes use it at once, any may be killed.
+
+Each entry is a file of its own, written under a temporary name and renamed. It begins with a digest of its name and its
+content, so that a file which is torn, damaged or in the wrong place counts as missing. Names are digests of what they
+stand for; neither keys nor URLs, which may hold secrets, are written to disk. A directory that can't be written to, or
+is full, is not an error: then nothing is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Final
+
+__all__ = ["DiskCache"]
+
+_MAGIC: Final = b"tegula-1"
+_HEADER: Final = len(_MAGIC) + 16
+_ABANDONED: Final = 3600.0  # seconds after which the temporary file of a killed process is deleted
+_USED: Final = 60.0  # seconds after which a use is noted again in the time of a file
+_SLACK: Final = 16  # a process looks at the whole directory each time it has added this part of the limit
+_FILE: Final = 512  # bytes that a file takes beside its content
+
+
+class DiskCache:
+    """Entries below a directory, which together take about so many bytes.
+
+    Each process counts what it adds and looks at the directory from time to time, so several processes together may
+    exceed the limit by a sixteenth of it each.
+
+    Parameters
+    ----------
+    directory : str
+        The directory; it is created, for this user only, when something is kept.
+    max_bytes : int
+        The most bytes that all files may take.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     cache = DiskCache(directory, 10_000)
+    ...     cache.put("a", b"123")
+    ...     cache.get("a"), cache.get("b")
+    (b'123', None)
+    """
+
+    def __init__(self, directory: str, max_bytes: int) -> None:
+        self.directory, self.max_bytes = directory, max_bytes
+        self._counting = threading.Lock()
+        self._room = 0  # bytes that may be added before the directory is looked at
+
+    def get(self, name: str) -> bytes | None:
+        """Return an entry, or ``None`` if there is none that is whole."""
+        path, digest = self._path(name)
+        try:
+            with open(path, "rb") as file:
+                raw = file.read()
+                last_used = os.fstat(file.fileno()).st_mtime
+        except OSError:
+            return None
+        content = raw[_HEADER:]
+        if raw[:_HEADER] != _header(digest, content):
+            self._unlink(path)
+            return None
+        if abs(time.time() - last_used) > _USED:
+            with suppress(OSError):
+                os.utime(path)
+        return content
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keep an entry in place of an older one, if there is room for it."""
+        size = len(content) + _HEADER + _FILE
+        if size > self.max_bytes or not self._make_room(size):
+            return
+        path, digest = self._path(name)
+        temporary = f"{os.path.dirname(path)}/tmp-{os.getpid()}-{threading.get_ident()}-{os.urandom(4).hex()}"
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(_header(digest, content))
+                file.write(content)
+            os.replace(temporary, path)
+        except OSError:  # a full disk, or a directory that can't be written to
+            self._unlink(temporary)
+        except BaseException:  # Ctrl-C, too
+            self._unlink(temporary)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove an entry if there is one, and if files can be removed here."""
+        self._unlink(self._path(name)[0])
+
+    def _path(self, name: str) -> tuple[str, bytes]:
+        digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=20, person=b"tegula-name").digest()
+        text = digest.hex()
+        return f"{self.directory}/{text[:2]}/{text[2:]}", digest
+
+    # --- room
+
+    def _make_room(self, size: int) -> bool:
+        with self._counting:
+            if size > self._room:
+                self._room = self._evict(size)
+            if size > self._room:
+                return False
+            self._room -= size
+            return True
+
+    def _evict(self, size: int) -> int:
+        """Delete the entries that were not used for the longest time; return how much may be added to what is left."""
+        files = sorted(self._files())
+        total = sum(taken for _, taken, _ in files)
+        share = max(size, self.max_bytes // _SLACK)
+        for _, taken, path in files:
+            if total + share <= self.max_bytes:
+                break
+            self._unlink(path)  # another process may have been faster
+            total -= taken
+        return share if total + share <= self.max_bytes else 0
+
+    def _files(self) -> Iterator[tuple[float, int, str]]:
+        """Yield the last use, the bytes and the path of each entry; delete what killed processes have left."""
+        now = time.time()
+        for folder in self._entries(self.directory):
+            if len(folder.name) != 2:
+                continue
+            for entry in self._entries(folder.path):
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if entry.name.startswith("tmp-") and now - status.st_mtime > _ABANDONED:
+                        self._unlink(entry.path)
+                    else:
+                        yield status.st_mtime, status.st_size + _FILE, entry.path
+
+    @staticmethod
+    def _entries(directory: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as found:
+                return [*found]
+        except OSError:
+            return []
+
+    @staticmethod
+    def _unlink(path: str) -> None:
+        with suppress(OSError):
+            os.unlink(path)
+
+    def __reduce__(self) -> tuple[type[DiskCache], tuple[str, int]]:
+        return DiskCache, (self.directory, self.max_bytes)
+
+    def after_fork(self) -> None:
+        """In a forked child, free the lock that a thread of the parent may have held."""
+        self._counting = threading.Lock()
+
+
+def _header(name: bytes, content: bytes) -> bytes:
+    return _MAGIC + blake2b(content, digest_size=16, key=name).digest()

@@ -1,0 +1,64 @@
+"""Names of storage: equal for two stores exactly if a key below them stands for the same value."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+
+__all__ = ["location"]
+
+_numbers = itertools.count(1)
+_known: dict[int, tuple[weakref.ref[object], str]] = {}
+_lock = threading.Lock()
+
+
+def location(identity: object, key: str) -> str:
+    """Return the place of a key, or of a prefix, in the storage of this identity, as text.
+
+    Parameters
+    ----------
+    identity : object
+        `Store.identity`: text that keys continue, or an object that stands for the storage while it lives.
+    key : str
+        A key, or a prefix that is empty or ends in ``/``.
+
+    Examples
+    --------
+    >>> location("s3://bucket/a", "b/c") == location("s3://bucket", "a/b/c")
+    True
+    >>> from tegula.stores import MemoryStore
+    >>> one, other = MemoryStore(), MemoryStore()
+    >>> location(one.identity, "a") == location(other.identity, "a")
+    False
+    """
+    name = identity.rstrip("/") if isinstance(identity, str) else _name(identity)
+    return f"{name}/{key}"
+
+
+def _name(identity: object) -> str:
+    """Return a name that no other object of this process gets, not even a later one at the same address."""
+    known = _known.get(id(identity))
+    if known is not None and known[0]() is identity:
+        return known[1]
+    with _lock:
+        known = _known.get(id(identity))
+        if known is not None and known[0]() is identity:
+            return known[1]
+        name = f"object:{next(_numbers)}"
+        if len(_known) >= 256:
+            for number in [number for number, (held, _) in _known.items() if held() is None]:
+                del _known[number]
+        _known[id(identity)] = weakref.ref(identity), name
+        return name
+
+
+def _renew_lock() -> None:
+    """In a forked child, free the lock that a thread of the parent may have held."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_lock)
