@@ -131,9 +131,10 @@ def failure_of(error: Exception) -> Failure:
         return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
-    if type(error).__name__ == "NotSupportedError" and "range" in text.lower():
+    name = type(error).__name__
+    if (name == "GenericError" and "NotPartial" in text) or (name == "NotSupportedError" and "range" in text.lower()):
         return Failure("whole", "the server does not return byte ranges")
-    named = _NAMED.get(type(error).__name__)
+    named = _NAMED.get(name)
     if named is not None:
         return Failure(*named, status)
     if status is not None:
