@@ -14,18 +14,19 @@ capability            operations                           stores that have it
 `Anchoring`           `anchored`                           local files
 `Renaming`            `move_prefix`                        local files
 `UnreachableNames`    `unreachable`                        zip archives
+`Ranged`              `get_ranges`                         object stores
 ====================  ===================================  ========================
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 from tegula.errors import ConflictError
-from tegula.stores.arguments import Generation
+from tegula.stores.arguments import ByteRange, Generation
 from tegula.stores.operations import Writable
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "BlockedKeys",
     "EmptyDirectories",
     "Locking",
+    "Ranged",
     "Reclaiming",
     "Renaming",
     "UnreachableNames",
@@ -196,6 +198,33 @@ class UnreachableNames(ABC):
         ------
         StoreError
             If `prefix` is not valid, or looking fails.
+        """
+
+
+class Ranged(ABC):
+    """A store that can read several ranges of a value at once, all of one state."""
+
+    @abstractmethod
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes], Generation]:
+        """Return ranges of a value, in order, and the generation that they are of.
+
+        Parameters
+        ----------
+        key : str
+            The key to read.
+        ranges : sequence of (start, length)
+            Bytes to read, as for `Store.get`.
+        generation : optional
+            The state to read, as an earlier call returned it; by default the present one.
+
+        Raises
+        ------
+        ConflictError
+            If the key has no value, or its state is another one, or it changes during the call.
+        StoreError
+            If the key is not valid or reading fails.
         """
 
 
