@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any, Final
 
 from tegula import config
-from tegula.engine.pool import gather
+from tegula.engine.pool import for_each, gather
 from tegula.errors import ConflictError
 from tegula.stores import ByteRange, Generation, Store
 from tegula.stores.capabilities import Ranged
 
-__all__ = ["IN_FLIGHT", "InFlight", "ShardReader", "get_many", "parts_of", "runs"]
+__all__ = ["IN_FLIGHT", "InFlight", "ShardReader", "delete_keys", "delete_prefix", "get_many", "parts_of", "runs"]
 
 Request = tuple[str, ByteRange | None]
 Run = tuple[int, int, list[int]]
@@ -78,6 +78,19 @@ def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:
     if type(store).get_many is not Store.get_many or not store.concurrency:
         return store.get_many(requests)
     return gather(lambda request: store.get(*request), requests, store.concurrency)
+
+
+def delete_keys(store: Store, keys: Iterable[str]) -> None:
+    """Delete keys that need not exist, in any order, all at once if the store is far away."""
+    for_each(store.delete, keys, parallel=False, requests=store.concurrency)
+
+
+def delete_prefix(store: Store, prefix: str) -> None:
+    """Delete every key that starts with a prefix, as `Store.delete_prefix` does, also where that deletes one by one."""
+    if type(store).delete_prefix is not Store.delete_prefix or not store.concurrency:
+        store.delete_prefix(prefix)
+    else:
+        delete_keys(store, [*store.list_prefix(prefix)])
 
 
 class ShardReader:

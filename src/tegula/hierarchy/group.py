@@ -148,6 +148,9 @@ class Group(Members):
             node._known, node._copy = self._known, self._copy
         return node
 
+    def _made(self, path: str, metadata: NodeMetadata) -> Array | Group | Table:
+        return _node(self._store, path, metadata, self._read_only, self._allow_pickle)
+
     def __setitem__(self, name: str, values: Any) -> None:
         if isinstance(values, Mapping):
             raise MetadataError(
