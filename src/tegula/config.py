@@ -9,6 +9,8 @@ setting                    environment variable     meaning
                                                     are not stored (default 10,000,000)
 ``buffer_bytes``           ``TEGULA_BUFFER_BYTES``  bytes of chunks that operations on storage far away have under way
                                                     at once (default 256 MiB)
+``concurrency``            ``TEGULA_CONCURRENCY``   requests to object storage that one store has under way at once
+                                                    (default 64)
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that equal the fill value (default no)
 ``executor``               ``TEGULA_EXECUTOR``      implementation that reads and writes chunks: ``kernel`` (an error
                                                     if it is not built), ``reference``, or ``auto``, the kernel where
@@ -59,11 +61,12 @@ class Config:
     max_chunk_bytes: int = 2**31
     max_chunks: int = 10**7
     buffer_bytes: int = 2**28
+    concurrency: int = 64
     write_empty_chunks: bool = False
     executor: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("threads", "max_chunk_bytes", "max_chunks", "buffer_bytes"):
+        for name in ("threads", "max_chunk_bytes", "max_chunks", "buffer_bytes", "concurrency"):
             value: object = getattr(self, name)
             if type(value) is not int:
                 raise MetadataError(f"{name} must be a whole number, not {value!r:.80}", field=name)
@@ -87,6 +90,7 @@ def _from_environment() -> Config:
         max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
         max_chunks=_number("TEGULA_MAX_CHUNKS", 10**7),
         buffer_bytes=_number("TEGULA_BUFFER_BYTES", 2**28),
+        concurrency=_number("TEGULA_CONCURRENCY", 64),
         write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
         executor=os.environ.get("TEGULA_EXECUTOR", "auto"),
     )

@@ -139,12 +139,15 @@ class ShardReader:
             If the shard's generation is another one.
         """
         if isinstance(self.store, Ranged):
-            return self.store.get_ranges(key, ranges, generation)[0]
+            found, _ = self.store.get_ranges(key, ranges, generation)
+            if found is None:
+                raise ConflictError("the shard has been deleted while it was read", key=key)
+            return found
         get: Any = partial(self.store.get, key, with_generation=True)
         answers = gather(get, ranges, self.store.concurrency)
         if any(found is None or state != generation for found, state in answers):
             raise ConflictError("the shard has changed while it was read", key=key)
-        return [found for found, _ in answers]
+        return [data for data, _ in answers]
 
     def fetch(self, key: str, generation: Generation, ranges: Sequence[tuple[int, int]]) -> Generator[Part]:
         """Yield the bytes of ranges with their positions; ranges that lie close together are one request.

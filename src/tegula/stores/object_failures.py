@@ -1,0 +1,152 @@
+"""Failures of requests to object storage: what kind they are, and how to report them without a secret.
+
+The texts of obstore's errors hold URLs, which may be signed, and answers of servers, which may repeat what was sent.
+No part of them gets into a message: a text is searched for a status code, and for a few words that tell the kind.
+"""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from tegula.errors import TegulaError
+
+__all__ = ["Failure", "FailureKind", "ShortBody", "failure_of"]
+
+FailureKind: TypeAlias = Literal[
+    "missing",  # there is no such object
+    "conflict",  # a condition does not hold
+    "unchanged",  # the object still has the generation that was named
+    "range",  # a byte range begins at or after the end of the object
+    "whole",  # the server returns the whole object where a range was asked for
+    "throttled",  # too many requests
+    "transient",  # may succeed if it is sent again
+    "expired",  # may succeed with new credentials
+    "unsupported",  # the storage has no such operation
+    "fatal",
+]
+
+_status = re.compile(r"non-2xx status code: (\d{3})").search
+_token_request = re.compile(r"Error performing (?:token request|\w+ http://169\.254\.)").search
+_expired_token = re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<").search
+
+_THROTTLED: Final = (429, 503)
+_TRANSIENT: Final = (408, 425, 500, 502, 504)
+_UNSUPPORTED: Final = (405, 501)
+_NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
+    "FileNotFoundError": ("missing", "there is no such object"),
+    "AlreadyExistsError": ("conflict", "the condition does not hold"),
+    "PreconditionError": ("conflict", "the condition does not hold"),
+    "NotModifiedError": ("unchanged", "the object is unchanged"),
+    "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
+    "NotSupportedError": ("unsupported", "the storage has no such operation"),
+}
+_NO_CREDENTIALS: Final = (
+    "no credentials were found; pass them as options, or skip_signature=True for public data; profiles in ~/.aws are "
+    "read if boto3 is installed"
+)
+_PROVIDER_FAILED: Final = "the credential provider failed"
+_WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
+    ("StartTooLarge", "range", "the byte range begins after the end"),
+    ("Received non-partial response", "whole", "the server does not return byte ranges"),
+    ("Could not parse path", "fatal", "the names of objects can't hold control characters"),
+    ("BareRedirect", "fatal", "the server redirects without saying where; check the region"),
+    ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
+    ("ertificate", "fatal", "the certificate of the server is not valid"),
+    ("ConnectionRefused", "transient", "the connection was refused"),
+    ("dns error", "transient", "the name of the server can't be resolved"),
+    ("kind: Timeout", "transient", "the server did not answer in time"),
+    ("TimedOut", "transient", "the server did not answer in time"),
+    ("kind: Connect", "transient", "the server can't be reached"),
+    ("UnexpectedEof", "transient", "the answer ended too early"),
+    ("IncompleteMessage", "transient", "the answer ended too early"),
+    ("kind: Interrupted", "transient", "the connection was lost"),
+    ("kind: Request", "transient", "the connection failed"),
+    ("kind: Decode", "transient", "the answer can't be decoded"),
+    ("kind: Unknown", "transient", "the request failed"),
+    ("Content-Range", "transient", "the answer has another byte range than was asked for"),
+)
+
+
+class ShortBody(Exception):
+    """An answer that is shorter than it announces, which obstore does not notice for byte ranges."""
+
+
+class Failure(NamedTuple):
+    """The outcome of a request that failed.
+
+    Attributes
+    ----------
+    kind : FailureKind
+        What to do about it.
+    reason : str
+        What to report; it holds no secret.
+    status : int or None
+        The status code of the answer, if there was one.
+    """
+
+    kind: FailureKind
+    reason: str
+    status: int | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether the storage certainly did not do what was asked."""
+        return self.kind in ("fatal", "unsupported", "expired")
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return what kind of failure an exception of obstore stands for.
+
+    Raises
+    ------
+    TegulaError
+        If it is one, since it says what is wrong by itself.
+
+    Examples
+    --------
+    >>> failure_of(FileNotFoundError("Object at location a/secret not found")).kind
+    'missing'
+    >>> failure_of(OSError("Server returned non-2xx status code: 503 Service Unavailable: secret"))
+    Failure(kind='throttled', reason='the server answers 503 Service Unavailable', status=503)
+    """
+    if isinstance(error, ShortBody):
+        return Failure("transient", "the answer is shorter than it announces")
+    if isinstance(error, TegulaError):
+        raise error
+    text = str(error)
+    found = _status(text)
+    status = None if found is None else int(found[1])
+    if _token_request(text):  # of the service that gives out credentials: says nothing about the object
+        return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
+    if "credential provider" in text and status is None:
+        return Failure("expired", _PROVIDER_FAILED)
+    named = _NAMED.get(type(error).__name__)
+    if named is not None:
+        return Failure(*named, status)
+    if status is not None:
+        return Failure(_kind_of_status(status, text), f"the server answers {_phrase(status)}", status)
+    for words, kind, reason in _WORDS:
+        if words in text:
+            return Failure(kind, reason)
+    return Failure("fatal", f"obstore raises {type(error).__name__}")
+
+
+def _kind_of_status(status: int, text: str) -> FailureKind:
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return "range"
+    if status == HTTPStatus.UNAUTHORIZED or (status in (400, 403) and _expired_token(text)):
+        return "expired"
+    if status in _THROTTLED:
+        return "throttled"
+    if status == HTTPStatus.BAD_REQUEST and "RequestTimeout" in text:  # S3 did not get the body in time
+        return "transient"
+    return "transient" if status in _TRANSIENT else "unsupported" if status in _UNSUPPORTED else "fatal"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:  # a code that no standard has
+        return str(status)

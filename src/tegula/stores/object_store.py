@@ -1,0 +1,259 @@
+"""A store whose values are objects of a bucket: S3, Google Cloud Storage, Azure, or what a web server offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from tegula import config
+from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
+from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
+from tegula.stores.capabilities import Capabilities
+from tegula.stores.object_failures import Failure
+from tegula.stores.object_generations import ObjectGeneration, generation_from
+from tegula.stores.object_library import Settings, class_of, kind_of, make_store
+from tegula.stores.object_probing import conditions_of, known_conditions, storage_of
+from tegula.stores.object_reading import ObjectReader
+from tegula.stores.object_requests import Requests
+from tegula.stores.object_retries import Retries
+from tegula.stores.object_writes import put_if, put_if_alone
+from tegula.stores.single_writer import KeyLocks
+
+__all__ = ["ObjectStore", "redacted"]
+
+_PART: Final = 16 << 20  # a longer value is uploaded in parts, unless it is written on condition
+_BATCH: Final = 1000  # keys that are deleted at once
+_locks = KeyLocks(1024)  # for buckets without conditional writes; all stores of the process share them
+
+
+class ObjectStore(ObjectReader):
+    """Objects of a bucket or container, through a store of the package obstore.
+
+    Conditional writes are those of the service: several writers, also on different machines, never lose each other's
+    changes. Before the first one it is tested, with an object of its own, whether the service really has them; where
+    it has not, `single_writer` becomes true, and conditions hold between the threads of this process only.
+
+    Requests that fail for a passing reason are repeated, then a `StoreError` is raised; a value that can't be read
+    never counts as missing.
+
+    Parameters
+    ----------
+    store : obstore store
+        Where the objects are: a ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or
+        ``MemoryStore`` of ``obstore.store``. Its retries are replaced by `retries`.
+    prefix : str
+        What the names of the objects begin with, ``""`` or a path.
+    read_only : bool
+        Whether `set` and `delete` raise `ReadOnlyError`. What a web server offers is always read-only.
+    missing : sequence of int
+        Status codes that mean that there is no object, besides 404. A bucket that may not be listed answers 403.
+    retries : Retries, optional
+        How often, and for how long, a request is repeated.
+    concurrency : int, optional
+        How many requests are under way at once, at most; the setting ``concurrency`` if it is not given. After the
+        server has asked for fewer, there are half as many, and then one more for each round that goes well.
+    url : str, optional
+        The name of the store, if it should be another one.
+
+    Raises
+    ------
+    UnsupportedError
+        If obstore is not installed.
+    MetadataError
+        If `store` is no store of obstore, or another argument is not valid.
+
+    Examples
+    --------
+    >>> from obstore.store import MemoryStore
+    >>> store = ObjectStore(MemoryStore(), "data")
+    >>> old = store.set("a", b"abc")
+    >>> store.get("a", (1, None)), [*store.list()]
+    (b'bc', ['a'])
+    """
+
+    conditional_delete = False
+
+    def __init__(
+        self,
+        store: Any,
+        prefix: str = "",
+        *,
+        read_only: bool = False,
+        missing: Sequence[int] = (404,),
+        retries: Retries | None = None,
+        concurrency: int | None = None,
+        url: str | None = None,
+    ) -> None:
+        name = class_of(store)
+        self.kind = kind_of(name)
+        self.prefix = f"{check_key(prefix.strip('/'))}/" if prefix.strip("/") else ""
+        self.read_only = read_only or self.kind == "http"
+        self.listable = self.kind != "http"
+        self.fresh_generations = self.kind not in ("s3", "http")
+        self.missing = _statuses(missing)
+        self.concurrency = config.current().concurrency if concurrency is None else concurrency
+        if type(self.concurrency) is not int or self.concurrency < 1:
+            raise MetadataError(f"concurrency must be a whole number of at least 1, not {concurrency!r:.40}")
+        self.requests = Requests(store, retries or Retries(), self.concurrency)
+        self._url = _url_of(self.kind, store, self.prefix) if url is None else url
+        self._storage = storage_of(self.kind, self.requests.single.settings)
+        known = known_conditions(self._storage)
+        self.single_writer = known is not None and not known.hold
+
+    @property
+    def url(self) -> str:
+        """The URL of the store, without secrets."""
+        return self._url
+
+    def probe(self) -> Capabilities:
+        """Test now what conditional writes are worth, as the first of them would do, and return the capabilities.
+
+        A read-only store is not tested.
+
+        Raises
+        ------
+        StoreError
+            If the bucket can't be written.
+
+        Examples
+        --------
+        >>> from obstore.store import MemoryStore
+        >>> ObjectStore(MemoryStore()).probe().single_writer
+        False
+        """
+        if not self.read_only:
+            self.single_writer = not conditions_of(self._storage, self.requests, self.prefix, repr(self)).hold
+        return self.capabilities
+
+    # -- writing
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Store `value` under `key`, replacing the old value in one step, and return its generation."""
+        path = self.path_of(key)
+        self._check_writable(key)
+        view = flat_view(value, key)
+        data = bytes(view) if self.kind == "memory" else view  # which would keep the buffer itself
+        if if_generation is not None:
+            answer = self._set_if(key, data, if_generation)
+        elif self.single_writer:
+            with _locks.of(f"{self._url}/{key}"):
+                answer = self._put(path, data)
+        else:
+            answer = self._put(path, data)
+        if isinstance(answer, Failure):
+            self.fail("write", key, answer)
+        return answer
+
+    def _put(self, path: str, data: memoryview | bytes) -> ObjectGeneration | Failure:
+        parts = len(data) > _PART
+        send = self.requests.bulk if parts else self.requests.send
+        options = {"use_multipart": parts, "chunk_size": _PART}
+        answer: Any = send(lambda library, store: library.put(store, path, data, **options))
+        return answer if isinstance(answer, Failure) else generation_from(self.kind, answer)
+
+    def _set_if(self, key: str, data: memoryview | bytes, before: Generation) -> ObjectGeneration | Failure:
+        if before != ABSENT and (not isinstance(before, ObjectGeneration) or before.superseded):
+            raise ConflictError("the value has changed since it was read", key=key)
+        conditions = conditions_of(self._storage, self.requests, self.prefix, repr(self))
+        self.single_writer = not conditions.hold
+        if conditions.hold:
+            return put_if(self, key, data, before, metadata=conditions.metadata)
+        with _locks.of(f"{self._url}/{key}"):
+            return put_if_alone(self, key, data, before)
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Remove `key` if it exists; raises as `set` does."""
+        path = self.path_of(key)
+        self._check_writable(key)
+        if if_generation is not None:
+            raise UnsupportedError(f"{self!r} can't delete on condition: object storage has no such request", key=key)
+        answer = self.requests.send(lambda library, store: library.delete(store, path))
+        if isinstance(answer, Failure) and answer.kind != "missing":
+            self.fail("delete", key, answer)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix`, many with one request."""
+        self._check_writable(check_prefix(prefix))
+        keys = iter(self.list_prefix(prefix))
+        while batch := [*islice(keys, _BATCH)]:
+            self._delete_all(batch)
+
+    def _delete_all(self, keys: Iterable[str]) -> None:
+        paths = [self.path_of(key) for key in keys]
+        answer = self.requests.bulk(lambda library, store: library.delete(store, paths))
+        if isinstance(
+            answer, Failure
+        ):  # perhaps another writer has deleted one of them: then it has to be said of which
+            for key in keys:
+                self.delete(key)
+
+    def _check_writable(self, key: str) -> None:
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=key)
+
+    # -- the store as an object
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        handle = self.requests.single
+        if handle.settings is None:
+            raise UnsupportedError(f"{self!r} can't be pickled: its values are in the memory of this process")
+        options = {
+            "read_only": self.read_only,
+            "missing": tuple(self.missing),
+            "retries": self.requests.retries,
+            "concurrency": self.concurrency,
+            "url": self._url,
+        }
+        return _reopen, (type(self), handle.name, handle.settings, self.prefix, options)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectStore):
+            return NotImplemented
+        return self._identity() == other._identity() and self.requests.single == other.requests.single
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        return self.kind, self._url, self.prefix, self.read_only, self.missing
+
+
+def _reopen(
+    kind: type[ObjectStore], class_name: str, settings: Settings, prefix: str, options: dict[str, Any]
+) -> ObjectStore:
+    return kind(make_store(class_name, settings), prefix, **options)
+
+
+def _statuses(missing: Sequence[int]) -> frozenset[int]:
+    try:
+        found = frozenset(missing)
+    except TypeError:
+        found = frozenset([missing])  # type: ignore[list-item]
+    if not all(type(status) is int and 400 <= status < 500 for status in found):
+        raise MetadataError(f"missing lists status codes from 400 to 499, not {missing!r:.40}", field="missing")
+    return found
+
+
+def _url_of(kind: str, store: Any, prefix: str) -> str:
+    """Return the URL of an obstore store and a prefix, without secrets."""
+    if kind == "http":
+        return f"{redacted(str(store.url))}/{prefix}".rstrip("/")
+    if kind in ("file", "memory"):
+        return f"{kind}://{id(store):x}/{prefix}".rstrip("/")
+    settings = store.config
+    inner = f"{store.prefix}/" if store.prefix else ""
+    return f"{kind}://{settings.get('bucket') or settings.get('container_name')}/{inner}{prefix}".rstrip("/")
+
+
+def redacted(url: str) -> str:
+    """Return a URL without user, password, query and fragment.
+
+    Examples
+    --------
+    >>> redacted("https://user:secret@example.org:8000/data/?signature=secret#x")
+    'https://example.org:8000/data'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
