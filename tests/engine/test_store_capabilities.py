@@ -1,12 +1,15 @@
 """Arrays on stores that lack something: the engine asks for no more than a store declares."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import tegula
 from tegula import config
+from tegula.engine import atomic_append, reservations
+from tegula.engine.reservations import Reservation
 from tegula.errors import UnsupportedError
 from tegula.stores import MemoryStore
 from tegula.stores.single_writer import digest
@@ -117,3 +120,135 @@ def test_a_length_that_is_reserved_where_generations_are_hashes_changes_the_docu
     assert len(lengths) == 2
     assert lengths[0].endswith((b" ", b"\t"))
     assert not lengths[1].endswith((b" ", b"\t"))
+
+
+@pytest.mark.parametrize("format", ["bcolz", "zarr3"])
+def test_a_reservation_keeps_other_writers_waiting_until_it_ends_or_is_too_old(format, monkeypatch):
+    store = Hashing()
+    tegula.create_table(store, {"x": np.arange(3)}, format=format)
+    key = "x/meta/sizes" if format == "bcolz" else "x/zarr.json"
+    plain = store.get(key)
+    dead = Reservation().renew(plain)
+    store.set(key, dead)
+    waits = []
+
+    def wait(attempt):
+        waits.append(store.get(key))
+        if len(waits) == 3:
+            store.set(key, plain)
+
+    monkeypatch.setattr(atomic_append, "back_off", wait)
+    tegula.open_table(store, "r+").append({"x": [3]})
+    assert waits == [dead] * 3
+
+    reserved = store.get(key)
+    store.set(key, Reservation().renew(reserved))
+    waits.clear()
+    monkeypatch.setattr(reservations, "PATIENCE", 0.02)
+    monkeypatch.setattr(atomic_append, "back_off", waits.append)
+    tegula.open_table(store, "r+").append({"x": [4]})
+    assert waits
+    assert tegula.open_table(store).read()["x"].tolist() == [0, 1, 2, 3, 4]
+    assert not store.get(key).endswith((b" ", b"\t"))
+
+
+@pytest.mark.parametrize("format", ["bcolz", "zarr3"])
+def test_a_failed_append_ends_its_reservation(format):
+    store = Hashing()
+    table = tegula.create_table(store, {"x": np.arange(3)}, format=format, chunks=2)
+    before = {key: store.get(key) for key in store.list()}
+    put = store.set
+
+    def fail(key, value, **condition):
+        if "/c/" in key or "data/" in key:
+            raise tegula.StoreError("the disk is full", key=key)
+        return put(key, value, **condition)
+
+    store.set = fail
+    with pytest.raises(tegula.StoreError, match="disk is full"):
+        table.append({"x": [3, 4, 5]})
+    assert {key: store.get(key) for key in store.list()} == before
+
+
+@pytest.mark.parametrize("format", ["bcolz", "zarr3"])
+def test_other_changes_of_the_document_keep_the_reservation(format):
+    store = Hashing()
+    table = tegula.create_table(store, {"x": np.arange(3)}, format=format)
+    key = "x/meta/sizes" if format == "bcolz" else "x/zarr.json"
+    mark = Reservation().renew(b"")
+    store.set(key, store.get(key) + mark)
+    table["x"].attrs["unit"] = "m"
+    assert store.get(key).endswith(mark)
+    table["x"].attrs.clear()
+    assert store.get(key).endswith(mark)
+
+
+def test_an_operation_that_takes_long_renews_its_reservation(monkeypatch):
+    store = Hashing()
+    table = tegula.create_table(store, {"x": np.arange(3)}, format="zarr3")
+    marks = []
+    put = store.set
+
+    def watch(key, value, **condition):
+        if key == "x/zarr.json":
+            marks.append(bytes(value)[-64:])
+        return put(key, value, **condition)
+
+    store.set = watch
+    monkeypatch.setattr(reservations, "PATIENCE", -1.0)
+    table.append({"x": [3]})
+    assert len(marks) == 3  # reserved, renewed before the chunk is written, ended
+    assert marks[0] != marks[1]
+    assert marks[2].strip()
+
+
+def test_a_shrink_is_reserved_until_the_rows_are_deleted():
+    store = Hashing()
+    table = tegula.create_table(store, {"x": np.arange(9)}, format="zarr3", chunks=2)
+    events = []
+    put = store.set
+
+    def watch(key, value, **condition):
+        events.append(bytes(value).endswith((b" ", b"\t")) if key == "x/zarr.json" else key)
+        return put(key, value, **condition)
+
+    store.set = watch
+    table.resize(3)
+    assert events[:2] == [True, True]
+    assert sorted(events[2:-1]) == ["x/c/1", "x/c/2", "x/c/3", "x/c/4"]
+    assert events[-1] is False
+
+
+def test_a_shrink_does_not_delete_what_another_process_stores_after_growing_the_array():
+    store = NoConditionalDelete()
+    array = tegula.create_array(store, shape=8, chunks=4, dtype="i4", fill_value=7)
+    array[...] = 1
+    pending = [True]
+
+    def grow_first(operation, key, *args, **condition):
+        """Carry out an operation of the shrink after another process has grown the array and written to it."""
+        if key == "c/1" and pending:
+            pending.clear()
+            other = tegula.open_array(store, "r+")
+            other.resize(8)
+            other[4:] = 2
+        return operation(key, *args, **condition)
+
+    store.set, store.delete = partial(grow_first, store.set), partial(grow_first, store.delete)
+    array.resize(4)
+    assert not pending
+    assert tegula.open_array(store)[...].tolist() == [1] * 4 + [2] * 4
+
+
+def test_an_array_that_shrinks_and_grows_reads_as_the_fill_value():
+    store = NoConditionalDelete()
+    for chunks, shards in ((4, None), (2, 4)):
+        array = tegula.create_array(
+            store, shape=(8, 6), chunks=chunks, shards=shards, dtype="i4", fill_value=7, overwrite=True
+        )
+        array[...] = 1
+        array.resize((3, 2))
+        array.resize((8, 6))
+        expected = np.full((8, 6), 7)
+        expected[:3, :2] = 1
+        np.testing.assert_array_equal(array[...], expected)

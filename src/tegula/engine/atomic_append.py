@@ -1,7 +1,8 @@
 """Atomic append: several arrays gain or lose rows together, the chunks first and the length last.
 
 1. The writer reads the length under a lock of the store. Where the store has no lock that holds, it *reserves* the
-   length: it writes the document of the length once more, which gives it a new generation.
+   length: it writes the document of the length once more, which gives it a new generation
+   (`tegula.engine.reservations`).
 2. It reads the generations of the chunks it will write.
 3. If the length still has the same generation, it writes each chunk on condition that its generation is the same,
 4. and finally the new length, on the same condition.
@@ -9,13 +10,17 @@
 Of several writers at once at most one passes step 4; the others start again. A writer that is killed leaves the old
 length. The rows behind it are never read, and the next append overwrites them.
 
+Step 3 needs new generations: where a generation is a hash, two attempts to add the same rows to a chunk leave the same
+generation, and a writer that has read it between them could overwrite rows that the second attempt has added. So on
+such stores a writer does not start until no other one has reserved the length.
+
 Of several arrays the first one leads: its length is read first, holds for all, and is written last.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.engine.documents import back_off
+from tegula.engine.far import IN_FLIGHT
 from tegula.engine.lengths import current_length
-from tegula.engine.pool import for_each
+from tegula.engine.pool import for_each, gather
+from tegula.engine.reservations import Reservation, needs_reservation, unmarked
 from tegula.engine.resizing import cut_off
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import batches, check_number
@@ -46,47 +53,78 @@ _BATCH = 2**12  # chunks whose generations are read before they are written
 
 @dataclass(slots=True)
 class _Length:
-    """The document that holds the length of an array, as it was read."""
+    """The document that holds the length of an array, as it was read, and a reservation if there is one."""
 
     array: StoredArray
     path: str
     key: str
     raw: bytes
     generation: Generation
+    reservation: Reservation | None = None
 
     @property
     def rows(self) -> int:
         return self.array.metadata.shape[0]
 
-    def reserve(self) -> _Length:
-        """Write the document again as it is, so that it gets a new generation, which other writers notice."""
-        store = self.array.store
-        if not store.fresh_generations and not find_format(self.array.metadata.format).is_draft(self.raw):
-            self.raw = _renewed(self.raw)
-        self.generation = store.set(self.key, self.raw, if_generation=self.generation)
+    @property
+    def is_draft(self) -> bool:
+        """``True`` while the array is under creation, and the document a placeholder."""
+        return find_format(self.array.metadata.format).is_draft(self.raw)
+
+    def reserve(self, reservation: Reservation | None) -> _Length:
+        """Write the document again, so that it gets a new generation, which other writers notice.
+
+        Raises
+        ------
+        ConflictError
+            If the document has changed since it was read, or bears the reservation of another writer.
+        """
+        if reservation is not None and not self.is_draft:
+            if not reservation.may_start(self.raw):
+                raise ConflictError("another writer has reserved the length")
+            self.reservation = reservation
+            self.raw = reservation.renew(self.raw)
+        self.generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
         return self
 
     def holds(self) -> bool:
-        """Return whether the document still is the one that was read."""
+        """Return whether the document still is the one that was read; renew a reservation that gets old."""
+        if self.reservation is not None and self.reservation.is_old:
+            try:
+                self.reserve(self.reservation)
+            except ConflictError:
+                return False
+            return True
         return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
 
-    def change(self, rows: int, added: int = 0) -> _Length:
-        """Write another length and number of stored bytes; of an array under creation, remember them only."""
+    def release(self) -> None:
+        """End the reservation: write the document as it is without one."""
+        if self.reservation is not None and self.reservation.marks(self.raw):
+            self.raw = unmarked(self.raw)
+            self.generation = self.array.store.set(self.key, self.raw, if_generation=self.generation)
+
+    def change(self, rows: int, added: int = 0, *, hold: bool = False) -> _Length:
+        """Write another length and number of stored bytes; of an array under creation, remember them only.
+
+        With `hold` the reservation stays.
+        """
         old = self.array.metadata
         nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
         new = replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
-        if find_format(old.format).is_draft(self.raw):
-            return _Length(replace(self.array, metadata=new), self.path, self.key, self.raw, self.generation)
-        return self.write(new)
+        if self.is_draft:
+            return replace(self, array=replace(self.array, metadata=new))
+        return self.write(new, hold=hold)
 
-    def write(self, new: ArrayMetadata) -> _Length:
+    def write(self, new: ArrayMetadata, *, hold: bool = False) -> _Length:
         """Write the document that holds the length."""
         old = self.array.metadata
         item = find_format(old.format)
-        raw = item.serialize(new)[item.shape_key]
-        generation = self.array.store.set(self.key, raw, if_generation=self.generation)
+        raw = unmarked(item.serialize(new)[item.shape_key])
         new = replace(new, documents={**old.documents, item.shape_key: raw})
-        return _Length(replace(self.array, metadata=new), self.path, self.key, raw, generation)
+        if hold and self.reservation is not None:
+            raw = self.reservation.renew(raw)
+        generation = self.array.store.set(self.key, raw, if_generation=self.generation)
+        return replace(self, array=replace(self.array, metadata=new), raw=raw, generation=generation)
 
 
 def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:
@@ -164,14 +202,19 @@ def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Le
     lead, path = columns[0]
     item = find_format(lead.metadata.format)
     key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
+    reservation = Reservation() if needs_reservation(lead.store) else None
     for attempt in range(_RETRIES):
         try:
             with lock(lead.store, key) as locked:
-                lengths = [_read_length(*columns[0])]
+                first = _read_length(*columns[0])
                 if not locked:
-                    lengths = [lengths[0].reserve()]
-                lengths += [_read_length(*column) for column in columns[1:]]
-                return [length.array.metadata for length in act(lengths)]
+                    first.reserve(reservation)
+                with _released_on_error(first):
+                    others = gather(lambda column: _read_length(*column), columns[1:], lead.store.concurrency)
+                    changed = act([first, *others])
+                    for length in changed:
+                        length.release()
+                return [length.array.metadata for length in changed]
         except ConflictError:
             back_off(attempt)
         except TegulaError as error:
@@ -180,10 +223,17 @@ def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Le
     raise ConflictError("the length kept changing under the update", path=f"{lead.store.url}/{path}".rstrip("/"))
 
 
-def _renewed(raw: bytes) -> bytes:
-    """Return a JSON document in other bytes, for stores whose generations are hashes: with random blanks and tabs."""
-    bits = f"{int.from_bytes(os.urandom(8), 'big'):064b}"
-    return raw.rstrip(b" \t") + bits.replace("0", " ").replace("1", "\t").encode()
+@contextmanager
+def _released_on_error(first: _Length) -> Iterator[None]:
+    """End the reservation after an error, so that other writers need not wait until it is old."""
+    try:
+        yield
+    except ConflictError:  # the next attempt goes on under the same reservation
+        raise
+    except BaseException:
+        with suppress(TegulaError):
+            first.release()
+        raise
 
 
 def _read_length(array: StoredArray, path: str) -> _Length:
@@ -201,18 +251,21 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     for writer in writers:
         check_number(writer.array, writer.plan.nchunks, "adding these rows")
     nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
-    chunks = ((writer, writer.fetch(item)) for writer in writers for item in writer.plan)
+    requests = lead.array.store.concurrency
+    chunks = ((writer, item) for writer in writers for item in writer.plan)
     # The generations of a batch of chunks are read, and the batch is written if the length still holds after that.
     # A writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
-    for work in batches(chunks, _BATCH):
+    for batch in batches(chunks, _BATCH):
+        work = gather(lambda pair: (pair[0], pair[0].fetch(pair[1])), batch, requests)
         if not lead.holds():
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
-        for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, [length.array.chain for length in lengths])
+        chains = [length.array.chain for length in lengths]
+        for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, chains, requests)
         for writer in writers:
             writer.count()
-    grown = [length.change(stop, writer.added) for length, writer in zip(lengths[1:], writers[1:])]
+    grown = gather(lambda pair: pair[0].change(stop, pair[1].added), [*zip(lengths, writers)][1:], requests)
     return [lead.change(stop, writers[0].added), *grown]
 
 
@@ -253,8 +306,9 @@ class _Writer:
         array = self.array
         key = array.key(coords)
         try:
-            new = self._encoded(coords, selection, self.values[place], old)
-            array.target.set(key, new, if_generation=generation)
+            with IN_FLIGHT.hold(array.chunk_nbytes if array.store.concurrency else 0):
+                new = self._encoded(coords, selection, self.values[place], old)
+                array.target.set(key, new, if_generation=generation)
             self._changes.append(len(new) - len(old or b""))
         except ConflictError:
             raise
@@ -300,7 +354,7 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
         if length.rows == rows:
             cut.append(length)
             continue
-        shorter = length.change(rows)
+        shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
         holder = shorter if not cut else cut[0]
         cut_off(shorter.array, length.path, holds=holder.holds)
         target = length.array.target

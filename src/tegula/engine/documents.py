@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tegula.engine.far import get_many
 from tegula.engine.pool import gather
+from tegula.engine.reservations import keep_mark
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
 from tegula.formats.documents import MAX_BYTES
@@ -132,7 +133,8 @@ def read_metadata(
         if format is None:
             return parse(documents_of(store, [path])[0] if documents is None else documents)
         item = find_format(format)
-        return item.parse(fetch_documents(store, path, item.keys) if documents is None else documents)
+        documents = documents_of(store, [path], item.keys)[0] if documents is None else documents
+        return item.parse({key: documents[key] for key in item.keys if key in documents})
     except TegulaError as error:
         prefix = f"{path}/" if path else ""
         if error.key is not None and not error.key.startswith(prefix):
@@ -422,7 +424,8 @@ def update_documents(
         if type(final) is not type(metadata):
             raise MetadataError("the documents could not be read back", path=path or store.url)
         try:
-            for key, raw in new.items():
+            for key, serialized in new.items():
+                raw = keep_mark(documents.get(key, b""), serialized)
                 if raw != documents.get(key):
                     store.set(prefix + key, raw, if_generation=found[key][1])
         except ConflictError:

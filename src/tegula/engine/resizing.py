@@ -115,7 +115,9 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
     small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
     if boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
         keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
-        _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
+        if not array.store.concurrency:  # far away, it takes as long to find out as to clear them
+            keys = ((coords, key) for coords, key in keys if array.store.exists(key))
+        _clear(array, path, holds, keys)
 
 
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
@@ -215,7 +217,8 @@ def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: Iterable[
     affected = (item for item in chunks if _reach(grid, item[0], shape) != "inside")
     for batch in batches(affected):
         changes = any(_reach(grid, coords, shape) == "across" for coords, _ in batch)
-        for_each(lambda item: _clear_chunk(array, path, holds, *item), batch, True, [array.chain] if changes else [])
+        chains = [array.chain] if changes else []
+        for_each(lambda item: _clear_chunk(array, path, holds, *item), batch, True, chains, array.store.concurrency)
 
 
 def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:
@@ -249,7 +252,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
                 continue  # and read all of its bytes
             # delete or rewrite it, unless another writer has changed it
             try:
-                new = None if reach == "outside" else _cleared(array, raw, coords, current.shape)
+                new = _outside(array, coords) if reach == "outside" else _cleared(array, raw, coords, current.shape)
                 if new is None:
                     delete_if(store, key, generation)
                 elif new != raw:
@@ -265,6 +268,21 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
     except TegulaError as error:
         array.locate(error, key)
         raise
+
+
+def _outside(array: StoredArray, coords: Coords) -> Any | None:
+    """Return the bytes that replace a chunk outside an array; ``None`` if it is to be deleted.
+
+    A delete that takes no condition could remove what another process stores there after growing the array. So the
+    fill value is stored instead, except in grids that have no chunk there. Rows of dense arrays are cut off under a
+    reservation.
+    """
+    grid = array.metadata.grid
+    if array.store.conditional_delete or array.metadata.dense or not grid.is_regular:
+        return None
+    shape = grid.chunk_shape(coords)
+    change = (tuple(slice(0, size) for size in shape), np.broadcast_to(array.fill, shape), True)
+    return merge_chunk(array.chain, None, shape, change, array.fill, None, True)
 
 
 def _cleared(array: StoredArray, raw: bytes, coords: Coords, shape: Shape) -> Any | None:

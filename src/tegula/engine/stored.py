@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs import CodecChain
+from tegula.engine.pool import gather
 from tegula.errors import CodecError, NotFoundError, StoreError, TegulaError, out_of_memory
 from tegula.indexing import Plan
 from tegula.metadata.nodes import ArrayMetadata
@@ -242,8 +243,9 @@ class StoredArray:
 
     def amount_stored(self) -> tuple[int, int]:
         """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""
+        keys = (key for _, key in self.stored_chunks())
         count = size = 0
-        for _, key in self.stored_chunks():
-            count += 1
-            size += self.store.size(key) or 0
+        while some := [*islice(keys, _FEW)]:
+            count += len(some)
+            size += sum(nbytes or 0 for nbytes in gather(self.store.size, some, self.store.concurrency))
         return count, size
