@@ -68,16 +68,18 @@ def test_invalid_environment_variables(monkeypatch, variable, value, message):
 
 
 def test_environment_variables_set_the_initial_values(monkeypatch):
-    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "WRITE_EMPTY", "EXECUTOR"):
+    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "BUFFER_BYTES", "WRITE_EMPTY", "EXECUTOR"):
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
     assert (plain.max_chunk_bytes, plain.max_chunks) == (2**31, 10**7)
+    assert plain.buffer_bytes == 2**28
     assert (plain.write_empty_chunks, plain.executor) == (False, "auto")
     values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "WRITE_EMPTY": "Yes", "EXECUTOR": "reference"}
+    values |= {"BUFFER_BYTES": "99", "CONCURRENCY": "7"}
     for name, value in values.items():
         monkeypatch.setenv(f"TEGULA_{name}", value)
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, write_empty_chunks=True, executor='reference'"
-    assert done.stdout.strip() == f"Config({settings})"
+    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, buffer_bytes=99, concurrency=7"
+    assert done.stdout.strip() == f"Config({settings}, write_empty_chunks=True, executor='reference')"

@@ -349,19 +349,21 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
         return _append(lengths, [_fill_rows(length.array, rows - lead.rows) for length in lengths])
     if rows > shortest:
         raise _unequal(lengths)
-    cut = []
-    for length in lengths:
-        if length.rows == rows:
-            cut.append(length)
-            continue
-        shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
-        holder = shorter if not cut else cut[0]
-        cut_off(shorter.array, length.path, holds=holder.holds)
-        target = length.array.target
-        if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without it
-            target.make_prefix(length.array.chunk_prefix)
-        cut.append(shorter)
-    return cut
+    first = _shorten(lead, rows, None)
+    return [first, *gather(lambda length: _shorten(length, rows, first), lengths[1:], lead.array.store.concurrency)]
+
+
+def _shorten(length: _Length, rows: int, lead: _Length | None) -> _Length:
+    """Cut rows off one array, as long as the length of the lead holds: that of the array itself if it leads."""
+    if length.rows == rows:
+        return length
+    shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
+    holder = shorter if lead is None else lead
+    cut_off(shorter.array, length.path, holds=holder.holds)
+    target = length.array.target
+    if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without it
+        target.make_prefix(length.array.chunk_prefix)
+    return shorter
 
 
 def _fill_rows(array: StoredArray, rows: int) -> Array:

@@ -302,4 +302,3 @@ def _read_nested(
     _read_wanted(sharding, fetch, inner, fill, field)
     for one, part in zip(wanted, parts):
         one.out[one.work] = part
-

@@ -143,9 +143,7 @@ def read_metadata(
         raise
 
 
-def read_many(
-    store: Store, paths: Sequence[str], format: str | None = None
-) -> list[NodeMetadata | TegulaError | None]:
+def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> list[NodeMetadata | TegulaError | None]:
     """Read the metadata of nodes in two waves at most: as `read_metadata` does, but return its errors.
 
     With `format` the result is ``None`` where there are no documents of that format, even if there are others.

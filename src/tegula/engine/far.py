@@ -1,9 +1,9 @@
 """Stores that are far away: many requests at once, parts of shards under one generation, and a bound on the bytes that
 are under way.
 
-A store is far away if it says how many requests it wants at once (`Readable.concurrency`). An answer takes so long there
-that unneeded bytes between two ranges cost less than a second request. Both executors ask by these functions; requests
-that do not depend on each other go together, on threads (`tegula.engine.pool`).
+A store is far away if it says how many requests it wants at once (`Readable.concurrency`). An answer takes so long
+there that unneeded bytes between two ranges cost less than a second request. Both executors ask by these functions;
+requests that do not depend on each other go together, on threads (`tegula.engine.pool`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from tegula import engine
 from tegula.engine.documents import read_many
@@ -17,9 +17,6 @@ from tegula.errors import TegulaError
 from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
 
-if TYPE_CHECKING:
-    from tegula.hierarchy.members import Members
-
 __all__ = ["Ahead", "Entry"]
 
 Entry = tuple[str, Any]
@@ -27,6 +24,27 @@ Entry = tuple[str, Any]
 
 _GROUPS: Final = 64  # groups that are listed together
 _NODES: Final = 4096  # members that are opened together, so that a large hierarchy is never in memory as a whole
+
+
+class Members(Protocol):
+    """A group, as far as its members are looked up: `tegula.hierarchy.members.Members`."""
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the group."""
+
+    @property
+    def path(self) -> str:
+        """Its path in the store."""
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format."""
+
+    @property
+    def _is_folder(self) -> bool: ...
+    def _full(self, name: str) -> str: ...
+    def _made(self, path: str, metadata: NodeMetadata) -> Any: ...
 
 
 class Ahead:
@@ -84,7 +102,7 @@ class Ahead:
                     node = group._made(group._full(name), metadata)
                 except TegulaError as error:
                     node = error
-            if hasattr(node, "members") and hasattr(node, "walk"):
+            if hasattr(node, "_made"):  # a group
                 self._waiting[_place(node.path)] = node
             if node is not None or keep:
                 yield name, node
