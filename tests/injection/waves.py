@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tegula.errors import ConflictError
 from tegula.stores import ByteRange, Generation, MemoryStore, Store
 from tegula.stores.arguments import BytesLike
+from tegula.stores.capabilities import Ranged
 
-__all__ = ["Log", "WaveStore"]
+__all__ = ["Log", "RangedWaveStore", "WaveStore"]
 
-_QUIET = 0.02  # seconds without a new request after which all that are under way are answered
+_QUIET = 0.08  # seconds without a new request after which all that are under way are answered
 
 
 class Log(list[list[str]]):
@@ -57,6 +59,7 @@ class WaveStore(Store):
 
     def _travel(self, request: str) -> None:
         log = self._log
+        self.passing(request)
         if log is None:
             return
         with self._gate:
@@ -73,6 +76,9 @@ class WaveStore(Store):
                     self._gate.notify_all()
                 else:
                     self._gate.wait(left)
+
+    def passing(self, request: str) -> None:
+        """Called before each request, for tests that do something in between."""
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         self._travel(f"get {key} {byte_range or ''}".rstrip())
@@ -101,3 +107,17 @@ class WaveStore(Store):
     @property
     def url(self) -> str:
         return "far://away"
+
+
+class RangedWaveStore(Ranged, WaveStore):
+    """The same, with the ranges of a value read by one request each, of one state."""
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        self._travel(f"ranges {key} {[*ranges]}")
+        value, found = self.values.get(key, with_generation=True)
+        if generation is not None and found != generation:
+            raise ConflictError("the value has changed", key=key)
+        view = MemoryStore({"value": value or b""})
+        return None if value is None else [view.get("value", each) or b"" for each in ranges], found
