@@ -1,13 +1,15 @@
 """Servers in other languages: azurite (npm) and rclone (Go), installed into a directory that the tests find.
 
-``python -m tests.servers.tools`` installs them there. Tests that need a missing one are skipped; in CI they fail if it
-could have been installed.
+``python -m tests.servers.tools`` installs them there, and says which it could not install. Tests that need a missing
+one are skipped.
 """
 
 import os
 import shutil
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 AZURITE = "azurite@3.37"
@@ -27,17 +29,10 @@ func main() { cmd.Main() }
 
 
 class Missing(Exception):
-    """A server is not installed; the message says how to install it.
-
-    Attributes
-    ----------
-    installable : bool
-        Whether the package manager that installs it is there.
-    """
+    """A server is not installed; the message says how to install it."""
 
     def __init__(self, program: str) -> None:
         manager = _PROGRAMS[program][0]
-        self.installable = shutil.which(manager) is not None
         super().__init__(
             f"{program} is not in {directory()}; `python -m tests.servers.tools` installs it with {manager}"
         )
@@ -67,14 +62,26 @@ def install() -> None:
     """Install what is missing and can be installed with the package managers of this machine."""
     directory().mkdir(parents=True, exist_ok=True)
     for program, steps in (("azurite-blob", _install_azurite), ("rclone", _install_rclone)):
+        manager = _PROGRAMS[program][0]
+        if (directory() / _PROGRAMS[program][1]).exists():
+            print(f"{program} is installed")
+        elif shutil.which(manager) is None:
+            print(f"{program} is missing: {manager} was not found, so its tests are skipped")
+        elif not _succeeds(steps):
+            print(f"{program} is missing: {manager} can't install it, so its tests are skipped")
+
+
+def _succeeds(install: Callable[[], None]) -> bool:
+    """Call `install`, and once more after a while if a package index does not answer."""
+    for pause in (10, 0):
         try:
-            find(program)
-        except Missing as missing:
-            if not missing.installable:
-                print(f"{program} needs {_PROGRAMS[program][0]}, which was not found: its tests are skipped")
-                continue
-            steps()
-        print(find(program))
+            install()
+        except subprocess.CalledProcessError as error:
+            print(error)
+            time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def _install_azurite() -> None:
@@ -85,7 +92,7 @@ def _install_azurite() -> None:
 def _install_rclone() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "main.go").write_text(_RCLONE_MAIN)
-        steps = (["mod", "init", "rclone"], ["get", RCLONE], ["mod", "tidy"], ["build", "-o", str(directory()), "."])
+        steps = (["mod", "init", "rclone"], ["get", RCLONE], ["build", "-mod=mod", "-o", str(directory()), "."])
         for step in steps:
             subprocess.run(["go", *step], cwd=folder, check=True, env={**os.environ, "GOFLAGS": "", "GOWORK": "off"})
 
