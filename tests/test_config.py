@@ -68,12 +68,12 @@ def test_invalid_environment_variables(monkeypatch, variable, value, message):
 
 
 def test_environment_variables_set_the_initial_values(monkeypatch):
-    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "BUFFER_BYTES", "WRITE_EMPTY", "EXECUTOR"):
+    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "BUFFER_BYTES", "CONCURRENCY", "WRITE_EMPTY", "EXECUTOR"):
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
     assert (plain.max_chunk_bytes, plain.max_chunks) == (2**31, 10**7)
-    assert plain.buffer_bytes == 2**28
+    assert (plain.buffer_bytes, plain.concurrency) == (2**28, 64)
     assert (plain.write_empty_chunks, plain.executor) == (False, "auto")
     values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "WRITE_EMPTY": "Yes", "EXECUTOR": "reference"}
     values |= {"BUFFER_BYTES": "99", "CONCURRENCY": "7"}

@@ -30,7 +30,10 @@ FailureKind: TypeAlias = Literal[
 _status = re.compile(r"non-2xx status code: (\d{3})").search
 _token_request = re.compile(r"Error performing (?:token request|\w+ http://169\.254\.)").search
 _expired_token = re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<").search
+_error_document = re.compile(r"Server returned error response: .*?<Code>([A-Za-z]{1,40})</Code>", re.DOTALL).search
 
+_SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
+_PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
 _THROTTLED: Final = (429, 503)
 _TRANSIENT: Final = (408, 425, 500, 502, 504)
 _UNSUPPORTED: Final = (405, 501)
@@ -39,6 +42,10 @@ _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "AlreadyExistsError": ("conflict", "the condition does not hold"),
     "PreconditionError": ("conflict", "the condition does not hold"),
     "NotModifiedError": ("unchanged", "the object is unchanged"),
+    "InvalidPathError": (
+        "fatal",
+        "an object has a name that obstore can't handle: with an empty, '.' or '..' segment or control characters",
+    ),
     "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
     "NotSupportedError": ("unsupported", "the storage has no such operation"),
 }
@@ -49,7 +56,6 @@ _NO_CREDENTIALS: Final = (
 _PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("StartTooLarge", "range", "the byte range begins after the end"),
-    ("Received non-partial response", "whole", "the server does not return byte ranges"),
     ("Could not parse path", "fatal", "the names of objects can't hold control characters"),
     ("BareRedirect", "fatal", "the server redirects without saying where; check the region"),
     ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
@@ -122,11 +128,17 @@ def failure_of(error: Exception) -> Failure:
         return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
+    if type(error).__name__ == "NotSupportedError" and "range" in text.lower():
+        return Failure("whole", "the server does not return byte ranges")
     named = _NAMED.get(type(error).__name__)
     if named is not None:
         return Failure(*named, status)
     if status is not None:
         return Failure(_kind_of_status(status, text), f"the server answers {_phrase(status)}", status)
+    code = _error_document(text)
+    if code is not None:
+        reported: FailureKind = "throttled" if code[1] in _SLOWER else "transient" if code[1] in _PASSING else "fatal"
+        return Failure(reported, f"the server reports {code[1]}")
     for words, kind, reason in _WORDS:
         if words in text:
             return Failure(kind, reason)

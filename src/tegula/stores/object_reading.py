@@ -74,6 +74,10 @@ class ObjectReader(Ranged, Revalidating, Store):
             return self._read_part(path, byte_range, conditions)
         answer = self.requests.send(self._reading(path, byte_range, conditions))
         if isinstance(answer, Failure):
+            if answer.kind == "range" and byte_range is not None and byte_range[0] < 0:
+                return self._read_part(
+                    path, byte_range, conditions
+                )  # some servers refuse a suffix longer than the value
             if answer.kind == "range":
                 return self._of(self.requests.send(self._reading(path, (0, 0), conditions))) if state else (b"", ABSENT)
             if answer.kind == "whole" and byte_range is not None:

@@ -14,6 +14,7 @@ from tegula.stores.object_generations import (
     generation_from,
     new_write,
     position,
+    reaches_back,
 )
 from tegula.stores.object_reading import ObjectReader
 
@@ -41,7 +42,8 @@ def put_if(
     before : Generation
         The condition.
     metadata : bool
-        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write.
+        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write once an
+        answer to it was lost.
 
     Returns
     -------
@@ -58,14 +60,17 @@ def put_if(
     if metadata:
         options["attributes"] = attributes_of(history)
     path = reader.path_of(key)
-    begin, attempts = time.monotonic(), 0
+    begin, attempts, unclear = time.monotonic(), 0, False
     while True:
         answer = reader.requests.once(lambda library, store: library.put(store, path, value, **options))
         if not isinstance(answer, Failure):
             return generation_from(reader.kind, answer, history)
+        if answer.kind == "missing" and before == ABSENT:
+            return answer  # it is the bucket that does not exist
         if not answer.final:
             # the write may have happened: look for it
-            found = _look(reader, key, None if metadata else value)
+            unclear = unclear or answer.kind not in ("conflict", "missing")
+            found = _look(reader, key, value if unclear and not metadata else None)
             if isinstance(found, Failure):
                 return found
             now, same = found
@@ -74,6 +79,12 @@ def put_if(
                 return now
             if isinstance(now, ObjectGeneration) and later is not None:
                 return now.followed()
+            if unclear and isinstance(now, ObjectGeneration) and not reaches_back(now.history, before):
+                return Failure(
+                    "fatal",
+                    f"{answer.reason}, and other writers have changed the value too often since "
+                    "to tell whether this write took place",
+                )
             if now != before:
                 raise ConflictError("the value has changed since it was read", key=key)
         # it has not: repeat it; a service also refuses a write while another one to the same key is under way
