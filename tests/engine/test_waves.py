@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from waves import RangedWaveStore, WaveStore
 import tegula
 from tegula import config
 from tegula.engine.far import IN_FLIGHT, InFlight, get_many, runs
+from tegula.stores import Store
 
 X = np.random.default_rng(0).integers(0, 1000, (64, 64)).astype("i4")
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
@@ -310,11 +312,17 @@ def selections(shape: tuple[int, ...]) -> st.SearchStrategy[tuple[str, Any]]:
     )
 
 
-@pytest.mark.parametrize("kind", STORES)
+def objects(concurrency: int) -> Store:
+    """Return a store of objects in memory."""
+    kind = pytest.importorskip("obstore.store").MemoryStore
+    return tegula.ObjectStore(kind(), concurrency=concurrency)
+
+
+@pytest.mark.parametrize("kind", [*STORES, objects])
 @pytest.mark.parametrize("ranged", [True, False], ids=["by ranges", "small shards as a whole"])
 @settings(max_examples=60)
 @given(data=st.data())
-def test_what_is_read_from_far_away_is_what_numpy_selects(kind: type[WaveStore], ranged: bool, data: Any) -> None:
+def test_what_is_read_from_far_away_is_what_numpy_selects(kind: Callable[..., Store], ranged: bool, data: Any) -> None:
     shape, options = data.draw(layouts())
     store = kind(concurrency=8)
     model = np.full(shape, -1, "i2")
@@ -337,8 +345,9 @@ def test_what_is_read_from_far_away_is_what_numpy_selects(kind: type[WaveStore],
             assert np.array_equal(found[part], expected)
 
 
-def test_several_writers_far_away_lose_nothing() -> None:
-    store = RangedWaveStore(concurrency=8)
+@pytest.mark.parametrize("kind", [*STORES, objects])
+def test_several_writers_far_away_lose_nothing(kind: Callable[..., Store]) -> None:
+    store = kind(concurrency=8)
     array = tegula.create_array(store, shape=96, dtype="i4", chunks=4, shards=24)
 
     def write(worker: int) -> None:

@@ -454,11 +454,9 @@ impl Ranges<'_> {
                 Some(reader) if (start, length) != (0, None) => {
                     reader.object.bind(py).call_method1(intern!(py, "index"), (&self.key, (start, length)))?
                 }
-                _ => store.call_method(
-                    intern!(py, "get"),
-                    (&self.key, (start, length)),
-                    Some(&with_generation(py)?),
-                )?,
+                _ => {
+                    store.call_method(intern!(py, "get"), (&self.key, (start, length)), Some(&with_generation(py)?))?
+                }
             };
             let (data, generation) = answer.extract::<(Option<Bound<'_, PyAny>>, Bound<'_, PyAny>)>()?;
             let mut known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -499,10 +497,10 @@ impl FarValue for Ranges<'_> {
             let known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
             let generation = known.as_ref().map(|generation| generation.clone_ref(py));
             drop(known);
-            let answer = reader.object.bind(py).call_method1(
-                intern!(py, "ranges"),
-                (&self.key, PyList::new(py, ranges)?, generation),
-            )?;
+            let answer = reader
+                .object
+                .bind(py)
+                .call_method1(intern!(py, "ranges"), (&self.key, PyList::new(py, ranges)?, generation))?;
             answer.try_iter()?.map(|data| Data::new(data?)).collect::<PyResult<Vec<Data>>>()
         })?;
         work(&found.iter().map(Data::bytes).collect::<Vec<_>>())
