@@ -287,6 +287,16 @@ def test_the_stored_bytes_are_counted_in_two_waves() -> None:
     assert len(log) == 2
 
 
+def test_a_listing_that_tells_sizes_is_enough_to_count_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    near = tegula.create_array(tegula.MemoryStore(), shape=X.shape, dtype="i4", chunks=(8, 8))
+    far = tegula.create_array(objects(8), shape=X.shape, dtype="i4", chunks=(8, 8))
+    for array in (near, far):
+        array[:40] = X[:40]
+    monkeypatch.setattr("tegula.stores.object_reading.ObjectReader.size", None)
+    assert far.nbytes_stored() == near.nbytes_stored()
+    assert far._stored.amount_stored() == near._stored.amount_stored() == (40, near.nbytes_stored())
+
+
 # --- the same results as near
 
 
