@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -65,6 +66,7 @@ class Unreliable(Requests):
         self.struck = 0
 
     def once(self, action: Any) -> Any:
+        time.sleep(0.0005)  # as if there were a network: no thread falls back behind hundreds of writes of others
         with self.guard:
             fate = self.random.random()
             self.struck += fate < 0.3
