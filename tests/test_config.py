@@ -74,20 +74,21 @@ def test_invalid_environment_variables(monkeypatch, variable, value, message):
 
 
 def test_environment_variables_set_the_initial_values(monkeypatch):
-    names = ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "CONCURRENCY", "WRITE_EMPTY", "EXECUTOR", "CACHE_BYTES", "RECHECK")
-    for name in names:
+    names = "THREADS MAX_CHUNK MAX_CHUNKS BUFFER_BYTES CONCURRENCY WRITE_EMPTY EXECUTOR CACHE_BYTES RECHECK"
+    for name in names.split():
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
-    assert (plain.max_chunk_bytes, plain.max_chunks, plain.concurrency) == (2**31, 10**7, 64)
+    assert (plain.max_chunk_bytes, plain.max_chunks) == (2**31, 10**7)
+    assert (plain.buffer_bytes, plain.concurrency) == (2**28, 64)
     assert (plain.write_empty_chunks, plain.executor) == (False, "auto")
     assert (plain.cache_bytes, plain.recheck) == (0, "open")
-    values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "CONCURRENCY": "9"}
+    values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "BUFFER_BYTES": "99", "CONCURRENCY": "7"}
     values |= {"WRITE_EMPTY": "Yes", "EXECUTOR": "reference", "CACHE_BYTES": "500", "RECHECK": "1.5"}
     for name, value in values.items():
         monkeypatch.setenv(f"TEGULA_{name}", value)
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, concurrency=9, write_empty_chunks=True"
-    settings += ", executor='reference', cache_bytes=500, recheck=1.5"
+    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, buffer_bytes=99, concurrency=7"
+    settings += ", write_empty_chunks=True, executor='reference', cache_bytes=500, recheck=1.5"
     assert done.stdout.strip() == f"Config({settings})"

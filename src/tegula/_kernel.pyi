@@ -57,8 +57,13 @@ class Plan(Protocol):
 class PythonStore:
     """A store that the kernel asks under the interpreter's lock."""
 
-    def __new__(cls, store: object, ranged: bool, concurrency: int) -> PythonStore:
-        """`ranged` says that values are read by parts, `concurrency` how many requests should be under way at once."""
+    def __new__(
+        cls, store: object, ranged: bool, concurrency: int = 0, reader: object = None, content: int = 0
+    ) -> PythonStore:
+        """`ranged` says that values are read by parts, `concurrency` how many requests should be under way at once.
+
+        A store that is far away has a `reader` (`tegula.engine.far.ShardReader`), and chunks of up to `content` bytes.
+        """
 
 class LocalFiles:
     """Files below a directory, which the kernel opens itself; what is out of the ordinary is left to `store`."""

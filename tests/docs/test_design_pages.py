@@ -14,7 +14,7 @@ from tegula.engine.stored import Executor
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "design"
-PAGES = ["a-read.md", "adding.md"]
+PAGES = ["a-read.md", "adding.md", "far-stores.md"]
 _ROW = re.compile(r"^\| `([^`]+\.(?:py|rs))` \| ([^|]+) \|", re.MULTILINE)
 
 

@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
-use tegula_kernel::stores::{Expected, Parts, Store, Value};
+use tegula_kernel::stores::{Expected, FarValue, Parts, Store, Value};
 use tegula_kernel::{Error, Result};
 
 use crate::errors::{exception, foreign};
@@ -23,9 +24,20 @@ pub struct PythonStore {
 #[pymethods]
 impl PythonStore {
     /// `ranged` tells whether values are read by parts, `concurrency` how many requests should be under way at once.
+    ///
+    /// A store that is far away has a `reader` (`tegula.engine.far.ShardReader`), and chunks of up to `content` bytes.
     #[new]
-    fn new(store: Py<PyAny>, ranged: bool, concurrency: usize) -> PythonStore {
-        PythonStore { store: Arc::new(Asked { store, ranged, concurrency }) }
+    #[pyo3(signature = (store, ranged, concurrency=0, reader=None, content=0))]
+    fn new(
+        py: Python<'_>,
+        store: Py<PyAny>,
+        ranged: bool,
+        concurrency: usize,
+        reader: Option<Py<PyAny>>,
+        content: u64,
+    ) -> PyResult<PythonStore> {
+        let reader = reader.map(|reader| Reader::new(reader.bind(py), content)).transpose()?;
+        Ok(PythonStore { store: Arc::new(Asked { store, ranged, concurrency, reader }) })
     }
 }
 
@@ -51,7 +63,7 @@ impl LocalFiles {
                 sync,
                 Box::new(move |parent| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign)),
             )),
-            store: Arc::new(Asked { store, ranged: false, concurrency: 0 }),
+            store: Arc::new(Asked { store, ranged: false, concurrency: 0, reader: None }),
         }
     }
 }
@@ -195,6 +207,49 @@ pub struct Asked {
     store: Py<PyAny>,
     ranged: bool,
     concurrency: usize,
+    reader: Option<Reader>,
+}
+
+/// How chunks are read from a store that is far away.
+struct Reader {
+    /// `tegula.engine.far.ShardReader`.
+    object: Py<PyAny>,
+    parts: Parts,
+    /// Bytes of the largest chunk in memory.
+    content: u64,
+}
+
+impl Reader {
+    fn new(object: &Bound<'_, PyAny>, content: u64) -> PyResult<Reader> {
+        let parts = Parts { gap: object.getattr("gap")?.extract()?, span: object.getattr("span")?.extract()? };
+        Ok(Reader { object: object.clone().unbind(), parts, content })
+    }
+
+    /// Wait until there is room for so many bytes; it is given back when the result is dropped.
+    fn hold(&self, nbytes: u64) -> Result<Room<'_>> {
+        Python::attach(|py| self.object.call_method1(py, intern!(py, "acquire"), (nbytes,))).map_err(foreign)?;
+        Ok(Room { reader: self, nbytes })
+    }
+
+    fn release(&self, nbytes: u64) {
+        Python::attach(|py| {
+            if let Err(error) = self.object.call_method1(py, intern!(py, "release"), (nbytes,)) {
+                error.write_unraisable(py, Some(self.object.bind(py)));
+            }
+        });
+    }
+}
+
+/// Room for bytes that are under way.
+struct Room<'r> {
+    reader: &'r Reader,
+    nbytes: u64,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.reader.release(self.nbytes);
+    }
 }
 
 impl Asked {
@@ -236,8 +291,7 @@ impl Store for Asked {
                 self.check_absent(py, key)?;
                 return Ok(None);
             }
-            let value: Box<dyn Value> =
-                Box::new(Whole { data: data.cast_into::<PyBytes>()?.unbind(), generation: None });
+            let value: Box<dyn Value> = Box::new(Whole { data: Data::new(data)?, generation: None });
             Ok(Some(value))
         })
     }
@@ -252,7 +306,7 @@ impl Store for Asked {
                 return Ok(None);
             }
             let generation = Some(answer.get_item(1)?.unbind());
-            let value: Box<dyn Value> = Box::new(Whole { data: data.cast_into::<PyBytes>()?.unbind(), generation });
+            let value: Box<dyn Value> = Box::new(Whole { data: Data::new(data)?, generation });
             Ok(Some(value))
         })
     }
@@ -282,6 +336,16 @@ impl Store for Asked {
     fn concurrency(&self) -> usize {
         self.concurrency
     }
+
+    fn acquire(&self) -> Result<()> {
+        self.reader.as_ref().map_or(Ok(()), |reader| reader.hold(reader.content).map(std::mem::forget))
+    }
+
+    fn release(&self) {
+        if let Some(reader) = &self.reader {
+            reader.release(reader.content);
+        }
+    }
 }
 
 /// The keyword argument for a condition.
@@ -300,39 +364,64 @@ fn condition<'py>(py: Python<'py>, expected: Option<&Expected>) -> PyResult<Opti
     Ok(Some(options))
 }
 
-/// A value that has been fetched as a whole.
-struct Whole {
-    data: Py<PyBytes>,
-    generation: Option<Py<PyAny>>,
+/// The answer of a store: bytes, or an object with a read-only buffer of bytes.
+enum Data {
+    Bytes(Py<PyBytes>),
+    Buffer(PyBuffer<u8>),
 }
 
-impl Whole {
-    fn data(&self) -> &[u8] {
-        // SAFETY: bytes never change, and are alive as long as `self` has a reference; their address can be asked for
-        // without the interpreter's lock.
-        unsafe {
-            let object = self.data.as_ptr();
-            let size = pyo3::ffi::PyBytes_Size(object);
-            std::slice::from_raw_parts(pyo3::ffi::PyBytes_AsString(object).cast::<u8>(), size as usize)
+impl Data {
+    fn new(object: Bound<'_, PyAny>) -> PyResult<Data> {
+        let object = match object.cast_into::<PyBytes>() {
+            Ok(bytes) => return Ok(Data::Bytes(bytes.unbind())),
+            Err(other) => other.into_inner(),
+        };
+        let buffer = PyBuffer::get(&object)?;
+        if !buffer.readonly() || !buffer.is_c_contiguous() {
+            return Err(PyTypeError::new_err("a store must return bytes"));
+        }
+        Ok(Data::Buffer(buffer))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            // SAFETY: bytes never change, and are alive as long as `self` has a reference; their address can be asked
+            // for without the interpreter's lock.
+            Data::Bytes(object) => unsafe {
+                let object = object.as_ptr();
+                let size = pyo3::ffi::PyBytes_Size(object);
+                std::slice::from_raw_parts(pyo3::ffi::PyBytes_AsString(object).cast::<u8>(), size as usize)
+            },
+            Data::Buffer(buffer) if buffer.len_bytes() == 0 => &[],
+            // SAFETY: the buffer is contiguous, read-only, and alive as long as `self`.
+            Data::Buffer(buffer) => unsafe {
+                std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes())
+            },
         }
     }
 }
 
+/// A value that has been fetched as a whole.
+struct Whole {
+    data: Data,
+    generation: Option<Py<PyAny>>,
+}
+
 impl Value for Whole {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        work(self.data())
+        work(self.data.bytes())
     }
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
-        tegula_kernel::stores::Slice(self.data()).read_at(start, out)
+        tegula_kernel::stores::Slice(self.data.bytes()).read_at(start, out)
     }
 
     fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        tegula_kernel::stores::Slice(self.data()).with_range(start, length, work)
+        tegula_kernel::stores::Slice(self.data.bytes()).with_range(start, length, work)
     }
 
     fn size(&self) -> Result<u64> {
-        Ok(self.data().len() as u64)
+        Ok(self.data.bytes().len() as u64)
     }
 
     fn generation(&self) -> Result<Expected> {
@@ -361,9 +450,15 @@ struct Ranges<'s> {
 impl Ranges<'_> {
     fn range(&self, start: i64, length: Option<u64>, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let data = self.store.call(|py, store| {
-            let answer =
-                store.call_method(intern!(py, "get"), (&self.key, (start, length)), Some(&with_generation(py)?))?;
-            let (data, generation) = answer.extract::<(Option<Bound<'_, PyBytes>>, Bound<'_, PyAny>)>()?;
+            let answer = match &self.store.reader {
+                Some(reader) if (start, length) != (0, None) => {
+                    reader.object.bind(py).call_method1(intern!(py, "index"), (&self.key, (start, length)))?
+                }
+                _ => {
+                    store.call_method(intern!(py, "get"), (&self.key, (start, length)), Some(&with_generation(py)?))?
+                }
+            };
+            let (data, generation) = answer.extract::<(Option<Bound<'_, PyAny>>, Bound<'_, PyAny>)>()?;
             let mut known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
             match &*known {
                 None => *known = Some(generation.unbind()),
@@ -375,15 +470,46 @@ impl Ranges<'_> {
                     self.store.check_absent(py, &self.key)?;
                     Ok(Err(Error::Absent))
                 }
-                Some(data) => Ok(Ok(data.unbind())),
+                Some(data) => Ok(Ok(Data::new(data)?)),
             }
         })??;
-        Whole { data, generation: None }.with_all(work)
+        work(data.bytes())
+    }
+}
+
+impl FarValue for Ranges<'_> {
+    fn reads_whole(&self, nbytes: usize, wanted: usize, number: usize) -> Result<bool> {
+        let Some(reader) = &self.store.reader else { return Ok(false) };
+        self.store.call(|py, _| {
+            reader.object.bind(py).call_method1(intern!(py, "reads_whole"), (nbytes, wanted, number))?.extract()
+        })
+    }
+
+    fn at_once(&self) -> Result<u64> {
+        let Some(reader) = &self.store.reader else { return Ok(0) };
+        self.store.call(|py, _| reader.object.bind(py).getattr(intern!(py, "at_once"))?.extract())
+    }
+
+    fn with_ranges(&self, ranges: &[(u64, u64)], work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
+        let Some(reader) = &self.store.reader else { return Err(Error::Unusual) };
+        let _room = reader.hold(ranges.iter().fold(0, |total, range| total.saturating_add(range.1)))?;
+        let found = self.store.call(|py, _| {
+            let known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+            let generation = known.as_ref().map(|generation| generation.clone_ref(py));
+            drop(known);
+            let answer = reader
+                .object
+                .bind(py)
+                .call_method1(intern!(py, "ranges"), (&self.key, PyList::new(py, ranges)?, generation))?;
+            answer.try_iter()?.map(|data| Data::new(data?)).collect::<PyResult<Vec<Data>>>()
+        })?;
+        work(&found.iter().map(Data::bytes).collect::<Vec<_>>())
     }
 }
 
 impl Value for Ranges<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let _room = self.store.reader.as_ref().map(|reader| reader.hold(reader.content)).transpose()?;
         self.range(0, None, work)
     }
 
@@ -427,6 +553,10 @@ impl Value for Ranges<'_> {
     }
 
     fn parts(&self) -> Option<Parts> {
-        Some(Parts { gap: 1 << 15, span: 1 << 23 })
+        Some(self.store.reader.as_ref().map_or(Parts { gap: 1 << 15, span: 1 << 23 }, |reader| reader.parts))
+    }
+
+    fn far(&self) -> Option<&dyn FarValue> {
+        self.store.reader.is_some().then_some(self)
     }
 }

@@ -54,10 +54,12 @@ def new_array(
     allow_pickle: bool = False,
     extra: Mapping[str, Any] | None = None,
     filled: bool = True,
+    has_parent: bool = False,
 ) -> Array:
     """Create an array in a store.
 
-    See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra` and `new_array_of` for `filled`.
+    See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra`, `new_array_of` for `filled`, and
+    `tegula.engine.creating.create_node` for `has_parent`.
     """
     item = _writable_format(format, store)
     draft = array_metadata(
@@ -80,7 +82,7 @@ def new_array(
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
-    return new_array_of(store, path, item, metadata, overwrite, filled=filled, **options)
+    return new_array_of(store, path, item, metadata, overwrite, filled=filled, has_parent=has_parent, **options)
 
 
 def new_array_of(

@@ -139,7 +139,7 @@ class ArrayProperties(Node):
 
     def nbytes_stored(self) -> int:
         """Return the bytes that the stored chunks take, by listing the store."""
-        return sum(self.store.size(key) or 0 for _, key in self._stored.stored_chunks())
+        return self._stored.amount_stored()[1]
 
     # --- codecs
 

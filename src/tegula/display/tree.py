@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from tegula.display.info import counted
@@ -67,16 +66,18 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
     """Draw a group with its members, at most `max_depth` levels of them; with their formats where these differ."""
     lines = [Line(0, f"/{group.path}")]
     # a stack, since a hierarchy may be deeper than Python lets functions call each other
-    stack = [(group, *_names(group))] if max_depth != 0 else []
+    ahead = group._ahead()
+    stack = [_entries(group, ahead)] if max_depth != 0 else []
     while stack:
-        above, names, mixed = stack[-1]
-        name = next(names, None)
-        if name is None:
+        entries, mixed = stack[-1]
+        name, node = next(entries, ("", None))
+        if node is None:
             stack.pop()
             continue
         depth = len(stack)
         try:
-            node = above[name]
+            if isinstance(node, TegulaError):
+                raise node
             is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
             rows = counted(len(node), "row") if is_table else ""
             facts = f"{node.shape} {node.metadata.data_type}" if is_array else rows
@@ -86,19 +87,22 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
             continue
         lines.append(Line(depth, name, facts.strip()))
         if not is_array and (max_depth is None or depth < max_depth):
-            stack.append((node, *_names(node)))
+            stack.append(_entries(node, ahead))
     return Tree(lines)
 
 
-def _names(group: Any) -> tuple[Iterator[str], bool]:
-    """Return an iterator over the names of the members, and whether their formats differ."""
-    is_table = hasattr(group, "names")
-    names = list(group.names if is_table else group)  # a table iterates over its rows
-    return iter(names), not is_table and group._is_folder and len({*_formats(group, names)}) > 1
+def _entries(group: Any, ahead: Any) -> tuple[Iterator[tuple[str, Any]], bool]:
+    """Return an iterator over names and members, or the errors of members; and whether their formats differ."""
+    if hasattr(group, "names"):  # a table, which iterates over its rows
+        return _columns(group), False
+    entries = [*group._entries(ahead)]
+    formats = {node.format for _, node in entries if not isinstance(node, TegulaError)}
+    return iter(entries), group._is_folder and len(formats) > 1
 
 
-def _formats(group: Any, names: list[str]) -> Iterator[str]:
-    """Yield the formats of those members that can be opened."""
-    for name in names:
-        with suppress(TegulaError):
-            yield group[name].format
+def _columns(table: Any) -> Iterator[tuple[str, Any]]:
+    for name in table.names:
+        try:
+            yield name, table[name]
+        except TegulaError as error:
+            yield name, error

@@ -29,8 +29,9 @@ import numpy.typing as npt
 
 from tegula.engine.caches import forget
 from tegula.engine.documents import back_off
+from tegula.engine.far import IN_FLIGHT
 from tegula.engine.lengths import current_length
-from tegula.engine.pool import for_each
+from tegula.engine.pool import for_each, gather
 from tegula.engine.reservations import Reservation, needs_reservation, unmarked
 from tegula.engine.resizing import cut_off
 from tegula.engine.stored import StoredArray
@@ -216,7 +217,8 @@ def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Le
                 if not locked:
                     first.reserve(reservation)
                 with _released_on_error(first):
-                    changed = act([first, *(_read_length(*column) for column in columns[1:])])
+                    others = gather(lambda column: _read_length(*column), columns[1:], lead.store.concurrency)
+                    changed = act([first, *others])
                     for length in changed:
                         length.release()
                 return [length.array.metadata for length in changed]
@@ -256,18 +258,21 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     for writer in writers:
         check_number(writer.array, writer.plan.nchunks, "adding these rows")
     nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
-    chunks = ((writer, writer.fetch(item)) for writer in writers for item in writer.plan)
+    requests = lead.array.store.concurrency
+    chunks = ((writer, item) for writer in writers for item in writer.plan)
     # The generations of a batch of chunks are read, and the batch is written if the length still holds after that.
     # A writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
-    for work in batches(chunks, _BATCH):
+    for batch in batches(chunks, _BATCH):
+        work = gather(lambda pair: (pair[0], pair[0].fetch(pair[1])), batch, requests)
         if not lead.holds():
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
-        for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, [length.array.chain for length in lengths])
+        chains = [length.array.chain for length in lengths]
+        for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, chains, requests)
         for writer in writers:
             writer.count()
-    grown = [length.change(stop, writer.added) for length, writer in zip(lengths[1:], writers[1:])]
+    grown = gather(lambda pair: pair[0].change(stop, pair[1].added), [*zip(lengths, writers)][1:], requests)
     return [lead.change(stop, writers[0].added), *grown]
 
 
@@ -308,8 +313,9 @@ class _Writer:
         array = self.array
         key = array.key(coords)
         try:
-            new = self._encoded(coords, selection, self.values[place], old)
-            array.target.set(key, new, if_generation=generation)
+            with IN_FLIGHT.hold(array.chunk_nbytes if array.store.concurrency else 0):
+                new = self._encoded(coords, selection, self.values[place], old)
+                array.target.set(key, new, if_generation=generation)
             self._changes.append(len(new) - len(old or b""))
         except ConflictError:
             raise
@@ -352,19 +358,21 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
         return _append(lengths, [_fill_rows(length.array, rows - lead.rows) for length in lengths])
     if rows > shortest:
         raise _unequal(lengths)
-    cut = []
-    for length in lengths:
-        if length.rows == rows:
-            cut.append(length)
-            continue
-        shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
-        holder = shorter if not cut else cut[0]
-        cut_off(shorter.array, length.path, holds=holder.holds)
-        target = length.array.target
-        if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without it
-            target.make_prefix(length.array.chunk_prefix)
-        cut.append(shorter)
-    return cut
+    first = _shorten(lead, rows, None)
+    return [first, *gather(lambda length: _shorten(length, rows, first), lengths[1:], lead.array.store.concurrency)]
+
+
+def _shorten(length: _Length, rows: int, lead: _Length | None) -> _Length:
+    """Cut rows off one array, as long as the length of the lead holds: that of the array itself if it leads."""
+    if length.rows == rows:
+        return length
+    shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
+    holder = shorter if lead is None else lead
+    cut_off(shorter.array, length.path, holds=holder.holds)
+    target = length.array.target
+    if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without it
+        target.make_prefix(length.array.chunk_prefix)
+    return shorter
 
 
 def _fill_rows(array: StoredArray, rows: int) -> Array:

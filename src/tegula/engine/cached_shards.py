@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.codecs import EMPTY, Sharding
-from tegula.engine import shard_indexes
+from tegula.engine import far, shard_indexes
 from tegula.engine.chunk_cache import CHUNKS, Absent, Entry, Held, now
-from tegula.engine.chunks import copy_out, fill_out, join_runs
+from tegula.engine.chunks import copy_out, fill_out, index_range
 from tegula.engine.documents import back_off
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
@@ -146,8 +146,9 @@ class _State:
                 entries[coords] = Absent
             else:
                 ranges.append((offset, nbytes, coords))
-        ranges.sort()
-        runs = join_runs(ranges)
+        limits = far.ShardReader(self._store)
+        places = [(offset, nbytes) for offset, nbytes, _ in ranges]
+        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, limits.gap, limits.span)]
         chain = self._sharding.inner
         for_each(lambda run: entries.update(self._decoded(run)), runs, len(runs) > 1, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
@@ -169,25 +170,25 @@ class _State:
         if self._index is not None:
             return self._index
         sharding, shape = self._sharding, self._shape
+        size = sharding.index_nbytes(shape)
         known = shard_indexes.get(self._store, self._key)
-        if known is not None and known[0].shape == (*sharding.grid_shape(shape), 2):
-            index, generation = known
+        raw: bytes | None
+        if known is not None and len(known[0]) == size:
+            raw, generation = known
             if self._generation not in (None, generation):
                 raise _Changed
             self._generation = generation
         else:
-            size = sharding.index_nbytes(shape)
-            raw = self._get((0, size) if sharding.index_at_start else (-size, None))
+            raw = self._get(index_range(sharding, shape))
             if raw is None:
                 return None
             if len(raw) != size:
                 raise CodecError(
                     f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed"
                 )
-            index = sharding.decode_index(raw, shape, None)
-            shard_indexes.put(self._store, self._key, index, self._generation)
-        self._index = index
-        return index
+            shard_indexes.put(self._store, self._key, raw, self._generation)
+        self._index = sharding.decode_index(raw, shape, None)
+        return self._index
 
     def _decoded(self, run: list[tuple[int, int, Coords]]) -> dict[Coords, Entry]:
         """Read inner chunks that lie close together by one request, and decode them."""

@@ -6,9 +6,10 @@ and read no more of a shard than the selection needs (Zarr v3 "sharding_indexed"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from copy import deepcopy
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +22,17 @@ from tegula.indexing import refine
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import ByteRange
 
-__all__ = ["copy_out", "fill_out", "join_runs", "merge_chunk", "read_inner_chunks"]
+__all__ = ["Fetch", "copy_out", "fill_out", "index_range", "merge_chunk", "read_inner_chunks"]
 
 Array = npt.NDArray[Any]
 Selection = tuple[Any, ...]
 Field = str | list[str] | None
-GetRange = Callable[[ByteRange], bytes | None]
+Fetch = Callable[[Sequence[tuple[int, int]]], Generator[tuple[int, bytes | memoryview]]]
+"""Reads ranges of a shard, given as offsets and lengths, and yields each with its position, in any order."""
 
-_GAP: Final = 2**15  # unneeded bytes that cost less to read than a second request
 _SMALL: Final = 2**8  # bytes
 _AT_ONCE: Final = 2**14  # inner chunks that are located in the index before they are read
-_SPAN: Final = 2**23  # bytes of one request, so that a large shard is never in memory as a whole
+_SHARDS_AT_ONCE: Final = 2**8  # inner shards whose indexes are read before their inner chunks
 
 
 def merge_chunk(
@@ -177,21 +178,24 @@ def _inner_chunks(sharding: Sharding, shard: memoryview, shape: tuple[int, ...])
 
 def read_inner_chunks(
     sharding: Sharding,
-    get: GetRange,
+    index: bytes,
+    fetch: Fetch,
     shape: tuple[int, ...],
     selection: Selection,
     out: Array,
     fill: Array,
     field: Field,
-) -> bool:
-    """Read part of a shard by byte ranges; return whether the shard exists, and leave `out` alone if it does not.
+) -> None:
+    """Read part of a shard by byte ranges.
 
     Parameters
     ----------
     sharding : Sharding
         The shard's inner codecs and index.
-    get : callable
-        Returns a byte range of the shard, or ``None`` if there is no shard.
+    index : bytes
+        The bytes of its index.
+    fetch : callable
+        Returns byte ranges of the shard, given as offsets and lengths; called once for all ranges that are known.
     shape : tuple of int
         The shard's full shape.
     selection : tuple
@@ -203,79 +207,98 @@ def read_inner_chunks(
     field : str, list of str or None
         The fields to read.
     """
+    elements = fill if field is None else fill[field]
+    for wanted in _located(sharding, index, (0, None), shape, selection, out, elements):
+        _read_wanted(sharding, fetch, wanted, fill, field)
+
+
+def index_range(sharding: Sharding, shape: tuple[int, ...]) -> ByteRange:
+    """Return the byte range of the index of a shard."""
     size = sharding.index_nbytes(shape)
-    raw = get((0, size) if sharding.index_at_start else (-size, None))
-    if raw is None:
-        return False
-    if len(raw) != size:
+    return (0, size) if sharding.index_at_start else (-size, None)
+
+
+class _Wanted(NamedTuple):
+    """An inner chunk to read: its place in the outermost shard, what to take of it, and where that goes."""
+
+    offset: int
+    nbytes: int
+    selection: Selection
+    out: Array
+    work: Selection
+
+
+def _located(
+    sharding: Sharding,
+    raw: bytes | memoryview,
+    place: tuple[int, int | None],
+    shape: tuple[int, ...],
+    selection: Selection,
+    out: Array,
+    fill: Array,
+) -> Iterator[list[_Wanted]]:
+    """Yield the selected inner chunks of a shard at a place, in lists of bounded length; missing ones are filled."""
+    start, nbytes = place
+    if len(raw) != sharding.index_nbytes(shape):
+        size = sharding.index_nbytes(shape)
         raise CodecError(f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed")
     index = sharding.decode_index(raw, shape, None)
-    inner_shape = sharding.inner_shape
-    plan = refine(selection, shape, regular_grid(inner_shape))
-    for part in batches(plan, _AT_ONCE):
+    for part in batches(refine(selection, shape, regular_grid(sharding.inner_shape)), _AT_ONCE):
         wanted = []
         for coords, inner_selection, work, _ in part:
-            offset, nbytes = (int(value) for value in index[coords])
+            offset, length = (int(value) for value in index[coords])
             if offset == EMPTY:
-                fill_out(out, work, fill if field is None else fill[field])
+                fill_out(out, work, fill)
+            elif nbytes is not None and offset + length > nbytes:
+                raise _outside()
             else:
-                wanted.append((offset, nbytes, inner_selection, work))
-        wanted.sort(key=lambda item: item[0])
-        nested = sharding.inner.sharding is not None
-        for run in [[item] for item in wanted] if nested else join_runs(wanted):
-            _read_run(sharding, get, run, out, fill, field)
-    return True
+                wanted.append(_Wanted(start + offset, length, inner_selection, out, work))
+        yield wanted
 
 
-def _read_run(sharding: Sharding, get: GetRange, run: list[Any], out: Array, fill: Array, field: Field) -> None:
-    """Read inner chunks that lie close together by one request."""
-    start = run[0][0]
-    stop = max(offset + nbytes for offset, nbytes, _, _ in run)
-    if sharding.inner.sharding is not None:
-        _read_nested(sharding.inner.sharding, get, run[0], sharding.inner_shape, out, fill, field)
+def _outside() -> CodecError:
+    return CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
+
+
+def _read_wanted(sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], fill: Array, field: Field) -> None:
+    """Read and decode inner chunks, which all are chunks, or all are shards with the same codecs."""
+    inner, shape = sharding.inner, sharding.inner_shape
+    if inner.sharding is not None:
+        for some in batches(wanted, _SHARDS_AT_ONCE):
+            _read_nested(inner.sharding, fetch, some, shape, fill, field)
         return
-    data = get((start, stop - start))
-    if data is None or len(data) != stop - start:
-        raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
-    view = memoryview(data)
-    for offset, nbytes, inner_selection, work in run:
-        chunk = sharding.inner.decode(view[offset - start : offset - start + nbytes], sharding.inner_shape)
-        copy_out(out, work, chunk, inner_selection, field)
-
-
-def join_runs(wanted: list[Any]) -> list[list[Any]]:
-    """Join chunks that lie close together in the shard, so that each run is one request.
-
-    Parameters
-    ----------
-    wanted : list of (offset, length, ...)
-        The chunks, in order of their offsets.
-    """
-    runs: list[list[Any]] = []
-    stop = 0
-    for item in wanted:
-        offset, nbytes = item[0], item[1]
-        if runs and offset <= stop + _GAP and offset + nbytes - runs[-1][0][0] <= _SPAN:
-            runs[-1].append(item)
-        else:
-            runs.append([item])
-        stop = max(stop, offset + nbytes)
-    return runs
+    with closing(fetch([(one.offset, one.nbytes) for one in wanted])) as parts:
+        for number, data in parts:
+            one = wanted[number]
+            if len(data) != one.nbytes:
+                raise _outside()
+            copy_out(one.out, one.work, inner.decode(data, shape), one.selection, field)
 
 
 def _read_nested(
-    sharding: Sharding, get: GetRange, item: Any, shape: tuple[int, ...], out: Array, fill: Array, field: Field
+    sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], shape: tuple[int, ...], fill: Array, field: Field
 ) -> None:
-    start, size, selection, work = item
+    """Read parts of inner shards: the indexes of all of them, then the inner chunks of all."""
+    # the indexes
+    size = sharding.index_nbytes(shape)
+    places = [(one.offset if sharding.index_at_start else one.offset + one.nbytes - size, size) for one in wanted]
+    if any(one.nbytes < size for one in wanted):
+        least = min(one.nbytes for one in wanted)
+        raise CodecError(f"a shard of {least} bytes has no room for its index of {size}", codec="sharding_indexed")
+    with closing(fetch(places)) as found_indexes:
+        indexes = {number: bytes(raw) for number, raw in found_indexes}
 
-    def get_inside(byte_range: ByteRange) -> bytes | None:
-        offset, length = byte_range
-        offset = max(0, size + offset) if offset < 0 else min(offset, size)
-        length = size - offset if length is None else min(length, size - offset)
-        return get((start + offset, length))
-
-    # where `work` holds index arrays, `out[work]` is a copy; so the part is read into a buffer first
-    part = np.empty(out[work].shape, out.dtype)
-    if not read_inner_chunks(sharding, get_inside, shape, selection, part, fill, field):
-        raise CodecError("an inner shard lies outside its shard", codec="sharding_indexed")
-    out[work] = part
+    # where `work` holds index arrays, `out[work]` is a copy; so each part is read into a buffer first
+    parts = [np.empty(one.out[one.work].shape, one.out.dtype) for one in wanted]
+    elements = fill if field is None else fill[field]
+    inner: list[_Wanted] = []
+    for number, (one, part) in enumerate(zip(wanted, parts)):
+        place = (one.offset, one.nbytes)
+        for found in _located(sharding, indexes[number], place, shape, one.selection, part, elements):
+            inner += found
+            if len(inner) >= _AT_ONCE:
+                _read_wanted(sharding, fetch, inner, fill, field)
+                inner = []
+    _read_wanted(sharding, fetch, inner, fill, field)
+    for one, part in zip(wanted, parts):
+        one.out[one.work] = part

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tegula import config
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.engine.caches import forget
 from tegula.engine.executors import read, write
@@ -98,16 +99,20 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
     mover = _Mover(source, target)
     visited = _visited(source, target)
     total = prod(source.metadata.shape) * source.dtype.itemsize
-    size, parallel = _FIRST, False
+    # far away all chunks that there is room for are under way at once
+    requests = max(source.store.concurrency, target.store.concurrency)
+    nbytes = config.current().buffer_bytes if requests else _BATCH_BYTES
+    most = min(_BATCH, max(1, nbytes // max(1, source.chunk_nbytes)))
+    size, parallel = most if requests else _FIRST, False
     while batch := [*islice(visited, size)]:
         start = perf_counter()
         try:
-            for_each(mover, batch, parallel, [source.chain, target.chain])
+            for_each(mover, batch, parallel, [source.chain, target.chain], requests)
         except MemoryError as error:
             raise source.out_of_memory(error) from error
         # for small values threads would spend their time waiting for each other
         parallel = perf_counter() - start > _QUICK * len(batch)
-        size = min(_BATCH, max(1, _BATCH_BYTES // max(1, source.chunk_nbytes)))
+        size = most
         copied = sum(kept for kept, _, _ in mover.moved)
         stored = sum(after > 0 for _, _, after in mover.moved)
         before, after = sum(old for _, old, _ in mover.moved), sum(new for _, _, new in mover.moved)

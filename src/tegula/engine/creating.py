@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from tegula.engine.atomic_append import complete_rows, resize_rows
 from tegula.engine.deleting import clear_place, remove_array
-from tegula.engine.documents import back_off, create_documents, implicit_group, read_metadata
+from tegula.engine.documents import back_off, create_documents, documents_of, implicit_group, read_metadata
+from tegula.engine.far import delete_keys
 from tegula.engine.opening import stored_array
 from tegula.engine.stored import StoredArray
 from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
@@ -176,8 +177,7 @@ def create_node(
     for attempt in range(_RETRIES):
         # prepare the place: no old chunks, the groups above, a directory for chunks
         if array is not None and overwrite and not vacant:
-            for _, key in [*array.stored_chunks()]:  # leftovers of an array without documents
-                store.delete(key)
+            delete_keys(store, [key for _, key in array.stored_chunks()])  # leftovers of an array without documents
         if item.has_groups and not has_parent and not anywhere:
             create_parents(store, path, item)
         if array is not None and array.metadata.dense and isinstance(store, EmptyDirectories):  # bcolz requires it
@@ -267,9 +267,9 @@ def _has_strays(array: StoredArray) -> bool:
 def create_parents(store: Store, path: str, item: Format) -> None:
     """Create the missing groups above a node; refuse a parent that is an array or a group of another format."""
     parts = path.split("/")[:-1] if path else []
-    for count in range(len(parts) + 1 if path else 0):
-        parent = "/".join(parts[:count])
-        found = read_metadata(store, parent)
+    parents = ["/".join(parts[:count]) for count in range(len(parts) + 1 if path else 0)]
+    for parent, documents in zip(parents, documents_of(store, parents)):
+        found = read_metadata(store, parent, documents=documents)
         if found is None:
             try:
                 create_documents(store, parent, item, GroupMetadata(format=item.name), overwrite=False)

@@ -6,10 +6,12 @@ import re
 
 from tegula.engine.caches import forgets
 from tegula.engine.documents import fetch_documents, implicit_group, read_metadata
+from tegula.engine.far import delete_keys, delete_prefix
+from tegula.engine.pool import for_each, gather
 from tegula.engine.stored import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import FORMATS
-from tegula.metadata.nodes import GroupMetadata
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
 __all__ = ["clear_place", "delete_node", "is_chunk_key", "remove_array"]
@@ -24,10 +26,9 @@ def remove_array(array: StoredArray, path: str) -> None:
     for key in array.metadata.documents:
         array.store.delete(prefix + key)
     if array.chunk_prefix != prefix:
-        array.store.delete_prefix(array.chunk_prefix)
+        delete_prefix(array.store, array.chunk_prefix)
         return
-    for _, key in [*array.stored_chunks()]:
-        array.store.delete(key)
+    delete_keys(array.store, [key for _, key in array.stored_chunks()])
 
 
 @forgets
@@ -39,8 +40,7 @@ def clear_place(store: Store, path: str) -> None:
         prefix = f"{path}/" if path else ""
         for key in fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
             store.delete(prefix + key)
-        for key in [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])]:
-            store.delete(key)
+        delete_keys(store, [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])])
         return
     if there is not None:
         delete_node(store, path)
@@ -64,23 +64,43 @@ def delete_node(store: Store, path: str) -> None:
     Members are deleted before their group, and the documents of an array or table before its chunks. So a process that
     is killed on the way leaves no array that lacks chunks, and a group that can be deleted again.
     """
-    groups: list[tuple[str, list[str]]] = []
-    pending = [path]
-    while pending:
-        current = pending.pop()
-        prefix = f"{current}/" if current else ""
-        try:
-            node = read_metadata(store, current) or implicit_group(store, current, None)
-        except (MetadataError, UnsupportedError):
-            node = None
-        if isinstance(node, GroupMetadata) and node.members is None:
-            groups.append((prefix, [*node.documents]))
-            pending += [child[:-1] for child in store.list_dir(prefix)[1]]
-            continue
-        for key in () if node is None else node.documents:
-            store.delete(prefix + key)
-        store.delete_prefix(prefix)
-    for prefix, documents in reversed(groups):
-        for key in reversed(documents):  # the document that makes the group goes last
-            store.delete(prefix + key)
-        store.delete_prefix(prefix)
+    # level by level: arrays and tables are deleted, groups are remembered
+    levels: list[list[tuple[str, list[str]]]] = []
+    level = [path]
+    while level:
+        nodes = gather(lambda current: _node_at(store, current), level, store.concurrency)
+        places = [(f"{current}/" if current else "", node) for current, node in zip(level, nodes)]
+        leaves = [place for place in places if not _has_members(place[1])]
+        groups = [(prefix, [*node.documents]) for prefix, node in places if node is not None and _has_members(node)]
+        for_each(lambda place: _delete_leaf(store, *place), leaves, parallel=False, requests=store.concurrency)
+        children = gather(lambda group: store.list_dir(group[0])[1], groups, store.concurrency)
+        level = [child[:-1] for found in children for child in found]
+        levels.append(groups)
+    # the groups, those without members first
+    for groups in reversed(levels):
+        for_each(lambda group: _delete_group(store, *group), groups, parallel=False, requests=store.concurrency)
+
+
+def _node_at(store: Store, path: str) -> NodeMetadata | None:
+    try:
+        return read_metadata(store, path) or implicit_group(store, path, None)
+    except (MetadataError, UnsupportedError):
+        return None
+
+
+def _has_members(node: NodeMetadata | None) -> bool:
+    return isinstance(node, GroupMetadata) and node.members is None
+
+
+def _delete_leaf(store: Store, prefix: str, node: NodeMetadata | None) -> None:
+    """Delete an array, a table, or something that can't be read: the documents, then all else."""
+    for key in () if node is None else node.documents:
+        store.delete(prefix + key)
+    delete_prefix(store, prefix)
+
+
+def _delete_group(store: Store, prefix: str, documents: list[str]) -> None:
+    """Delete a group whose members are deleted; the document that makes the group goes last."""
+    for key in reversed(documents):
+        store.delete(prefix + key)
+    delete_prefix(store, prefix)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from tegula.engine import document_cache
 from tegula.engine.caches import forgets
+from tegula.engine.far import get_many
+from tegula.engine.pool import gather
 from tegula.engine.reservations import keep_mark
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, parse
@@ -18,53 +20,45 @@ from tegula.formats.documents import MAX_BYTES
 from tegula.formats.members import with_shape
 from tegula.formats.splicing import Absent, splice
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
-from tegula.stores import ABSENT, Store
+from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
 
 __all__ = [
     "back_off",
     "create_documents",
+    "documents_of",
     "fetch_documents",
     "has_node",
     "implicit_group",
     "members_of_folder",
     "nodes_below",
+    "read_many",
     "read_metadata",
     "update_documents",
 ]
 
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
+_AHEAD = 16  # times the requests under way at once: nodes that are looked up together
 _DEPTH, _LISTINGS = 4, 200  # levels and listings of a search for nodes in a directory, which may hold anything
 Node = TypeVar("Node", bound=NodeMetadata)
+T = TypeVar("T")
 
 
 class _Documents(Mapping[str, bytes]):
     """The documents under a node's path, by key relative to it, each fetched when it is first asked for.
 
-    A store that has a `get_many` of its own is asked once for all of them.
+    Parameters
+    ----------
+    store, path
+        Where the node is.
+    found : dict of str to bytes or None, optional
+        Documents that have been fetched already; ``None`` stands for one that does not exist.
     """
 
-    def __init__(self, store: Store, path: str, keys: Iterable[str] = _ALL_KEYS, *, kept: bool = False) -> None:
+    def __init__(self, store: Store, path: str, found: dict[str, bytes | None] | None = None) -> None:
         self._store = store
         self._prefix = f"{path}/" if path else ""
-        self._found: dict[str, bytes | None] = {}
-        if kept and document_cache.applies(store):
-            self._fetch_kept([*keys])
-        elif type(store).get_many is not Store.get_many:  # a store with a long latency
-            self._fetch_all(keys)
-
-    def _fetch_all(self, keys: Iterable[str]) -> None:
-        """Fetch all documents at once; after an error each is fetched by itself, and raises its own."""
-        wanted = [*keys]
-        with suppress(StoreError):
-            answers = self._store.get_many([(self._prefix + key, (0, MAX_BYTES + 1)) for key in wanted])
-            self._found = dict(zip(wanted, answers))
-
-    def _fetch_kept(self, keys: list[str]) -> None:
-        """Take documents that are kept, and fetch the others, as `_fetch_all` does."""
-        with suppress(StoreError):
-            answers = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
-            self._found = dict(zip(keys, answers))
+        self._found: dict[str, bytes | None] = {} if found is None else found
 
     def _fetch(self, key: str) -> bytes | None:
         if key not in self._found:
@@ -93,18 +87,57 @@ class _Documents(Mapping[str, bytes]):
         return sum(1 for _ in self)
 
 
-def fetch_documents(store: Store, path: str, keys: Iterable[str], *, kept: bool = False) -> dict[str, bytes]:
-    """Return the documents that exist under a node's path, by key relative to it.
+def documents_of(
+    store: Store, paths: Sequence[str], keys: Sequence[str] = _ALL_KEYS, *, kept: bool = False
+) -> list[Mapping[str, bytes]]:
+    """Return the documents of nodes, by key relative to the node.
 
-    With `kept` they may be those that this process keeps, as the setting ``recheck`` allows.
+    Where the store is far away or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error,
+    each document is fetched when it is first asked for, and raises its own error. With `kept`, those of a single node
+    may be the ones that this process keeps, as the setting ``recheck`` allows.
     """
+    answers: Sequence[bytes | None] = ()
+    prefixes = [f"{path}/" if path else "" for path in paths]
+    if kept and len(paths) == 1 and document_cache.applies(store):
+        with suppress(StoreError):
+            answers = document_cache.fetch(store, [prefixes[0] + key for key in keys], MAX_BYTES + 1)
+    elif store.concurrency or type(store).get_many is not Store.get_many:
+        # never read more than one byte above the limit of the parser
+        wanted = [(prefix + key, (0, MAX_BYTES + 1)) for prefix in prefixes for key in keys]
+        with suppress(StoreError):
+            answers = get_many(store, wanted)
+    rows = [answers[start : start + len(keys)] for start in range(0, len(answers), len(keys) or 1)]
+    found: list[dict[str, bytes | None]] = [dict(zip(keys, row)) for row in rows] or [{} for _ in paths]
+    return [_Documents(store, path, known) for path, known in zip(paths, found)]
+
+
+def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:
+    """Return the documents that exist under a node's path, by key relative to it."""
     keys = [*keys]
-    documents = _Documents(store, path, keys, kept=kept)
+    documents = documents_of(store, [path], keys)[0]
     return {key: documents[key] for key in keys if key in documents}
 
 
-def read_metadata(store: Store, path: str, format: str | None = None, *, kept: bool = False) -> NodeMetadata | None:
-    """Read the metadata of the node at a path; return ``None`` if there is none. The format is detected if not given.
+def read_metadata(
+    store: Store,
+    path: str,
+    format: str | None = None,
+    documents: Mapping[str, bytes] | None = None,
+    *,
+    kept: bool = False,
+) -> NodeMetadata | None:
+    """Read the metadata of the node at a path; return ``None`` if there is none.
+
+    Parameters
+    ----------
+    store, path
+        Where the node is.
+    format : str, optional
+        Its format; detected if not given.
+    documents : mapping of str to bytes, optional
+        Its documents, if they have been fetched already.
+    kept : bool
+        Whether documents may be used that this process keeps, as the setting ``recheck`` allows.
 
     With `kept`, for opening a node, the documents may be those that this process keeps.
 
@@ -115,15 +148,54 @@ def read_metadata(store: Store, path: str, format: str | None = None, *, kept: b
     """
     try:
         if format is None:
-            return parse(_Documents(store, path, kept=kept))
+            return parse(documents_of(store, [path], kept=kept)[0] if documents is None else documents)
         item = find_format(format)
-        return item.parse(fetch_documents(store, path, item.keys, kept=kept))
+        documents = documents_of(store, [path], item.keys, kept=kept)[0] if documents is None else documents
+        return item.parse({key: documents[key] for key in item.keys if key in documents})
     except TegulaError as error:
         prefix = f"{path}/" if path else ""
         if error.key is not None and not error.key.startswith(prefix):
             error.key = prefix + error.key
         error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise
+
+
+def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> list[NodeMetadata | TegulaError | None]:
+    """Read the metadata of nodes in two waves at most: as `read_metadata` does, but return its errors.
+
+    With `format` the result is ``None`` where there are no documents of that format, even if there are others.
+    """
+    formats = [*FORMATS.values()]
+    item = None if format is None else find_format(format)
+    # the documents that decide for an array: those of the format and of newer ones, which take precedence
+    keys = [key for one in formats[: None if item is None else formats.index(item) + 1] for key in one.keys]
+    found: list[NodeMetadata | TegulaError | None] = [None] * len(paths)
+    undecided: dict[int, dict[str, bytes]] = {}
+    for number, documents in enumerate(documents_of(store, paths, keys)):
+        try:
+            known = {key: documents[key] for key in keys if key in documents}
+        except TegulaError as error:
+            found[number] = error
+            continue
+        if item is not None and known.keys().isdisjoint(item.node_keys):
+            continue
+        node = None
+        with suppress(TegulaError):
+            node = parse(known)
+        if isinstance(node, ArrayMetadata):
+            found[number] = node
+        else:
+            undecided[number] = known
+    # the other ones, where there may be an array of an older format beside a group
+    others = [key for key in _ALL_KEYS if key not in keys]
+    rest = documents_of(store, [paths[number] for number in undecided], others)
+    for (number, known), documents in zip(undecided.items(), rest):
+        try:
+            more = {key: documents[key] for key in others if key in documents}
+            found[number] = read_metadata(store, paths[number], documents={**known, **more})
+        except TegulaError as error:
+            found[number] = error
+    return found
 
 
 def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:
@@ -136,25 +208,43 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
     level = [f"{path}/" if path else ""]
     listings = _LISTINGS
     for depth in range(_DEPTH if deep else 1):
-        below: list[str] = []
-        for prefix in level[:listings]:
+
+        def children(prefix: str, depth: int = depth) -> list[str]:
             try:
-                children = store.list_dir(prefix)[1]
+                return store.list_dir(prefix)[1]
             except StoreError:
                 if depth:
-                    continue  # it may belong to another user or program
+                    return []  # it may belong to another user or program
                 raise
-            for child in children:
-                for item in wanted:
-                    if has_node(store, child, item) and (not depth or _is_node(store, child, item)):
-                        return GroupMetadata(format=item.name)
-            below += children
+
+        def is_there(place: tuple[str, Format], depth: int = depth) -> bool:
+            return has_node(store, *place) and (not depth or _is_node(store, *place))
+
+        below: list[str] = []
+        for some in _batched(level[:listings], store):
+            found = [child for listed in gather(children, some, store.concurrency) for child in listed]
+            places = [(child, item) for child in found for item in wanted]
+            for _, item in _chosen(store, places, is_there):
+                return GroupMetadata(format=item.name)
+            below += found
         wanted = [item for item in wanted if not item.has_groups]
         listings -= len(level)
         level = below
         if not wanted or listings <= 0:
             break
     return None
+
+
+def _batched(items: Sequence[T], store: Store) -> Iterator[Sequence[T]]:
+    """Yield items in groups that are looked up together: single ones where the store is not far away."""
+    size = _AHEAD * store.concurrency or 1
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iterator[T]:
+    """Yield the items for which `test`, which asks the store, is true."""
+    for some in _batched(items, store):
+        yield from (item for item, passes in zip(some, gather(test, some, store.concurrency)) if passes)
 
 
 def _is_node(store: Store, prefix: str, item: Format) -> bool:
@@ -167,27 +257,33 @@ def _is_node(store: Store, prefix: str, item: Format) -> bool:
 
 def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
     """Yield, sorted, the prefixes directly below a prefix at which the format has a node."""
-    if not any("/" in key for key in item.node_keys):
+    if not store.concurrency and not any("/" in key for key in item.node_keys):
         return store.prefixes_with(prefix, item.node_keys)
-    return (child for child in store.list_dir(prefix)[1] if has_node(store, child, item))
+    return _chosen(store, store.list_dir(prefix)[1], lambda child: has_node(store, child, item))
 
 
 def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
     """Yield, sorted, the prefixes directly below a folder without documents that hold nodes of any format."""
-    keys = [key for item in FORMATS.values() for key in item.node_keys if "/" not in key]
-    found = {*store.prefixes_with(prefix, keys)}
-    inner = [item for item in FORMATS.values() if any("/" in key for key in item.node_keys)]
-    for child in store.list_dir(prefix)[1]:
-        if (
+    formats = [*FORMATS.values()]
+    found: set[str] = set()
+    if not store.concurrency:  # a store may find documents directly below faster than one by one
+        found = {*store.prefixes_with(prefix, [key for item in formats for key in item.node_keys if "/" not in key])}
+        formats = [item for item in formats if any("/" in key for key in item.node_keys)]
+
+    def is_member(child: str) -> bool:
+        return (
             child in found
-            or any(has_node(store, child, item) for item in inner)
+            or next(_chosen(store, formats, lambda item: has_node(store, child, item)), None) is not None
             or implicit_group(store, child[:-1], None, deep=True) is not None
-        ):
-            yield child
+        )
+
+    return _chosen(store, store.list_dir(prefix)[1], is_member)
 
 
 def has_node(store: Store, prefix: str, item: Format) -> bool:
     """Return whether the format has a node at a prefix, without reading its documents."""
+    if store.concurrency:
+        return any(gather(lambda key: _has_document(store, prefix, key), item.node_keys, store.concurrency))
     return any(_has_document(store, prefix, key) for key in item.node_keys)
 
 
@@ -237,7 +333,7 @@ def create_documents(
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
     others.sort(key=lambda key: key == item.shape_key)  # last, since without it the array can't be opened
-    before = {key: store.get(prefix + key, with_generation=True)[1] for key in others}
+    before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
     if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
         # a leftover of another node: beside a new document it would make a readable array
         with suppress(ConflictError):
@@ -249,11 +345,15 @@ def create_documents(
     else:
         _create_main(store, path, item, main, documents)
     try:
-        for key, generation in before.items():
+
+        def store_one(key: str) -> None:
             if key in documents:
-                store.set(prefix + key, documents[key], if_generation=generation)
-            elif generation != ABSENT:
-                delete_if(store, prefix + key, generation)  # a leftover of another node
+                store.set(prefix + key, documents[key], if_generation=before[key])
+            elif before[key] != ABSENT:
+                delete_if(store, prefix + key, before[key])  # a leftover of another node
+
+        gather(store_one, others[:-1], store.concurrency)
+        gather(store_one, others[-1:], 0)
     except ConflictError:  # another process has opened the new node and set attributes
         mine = metadata.attributes
         current = update_documents(
@@ -261,6 +361,11 @@ def create_documents(
         )
         return {**documents, **current.documents}
     return documents
+
+
+def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
+    """Return documents and their generations, by key relative to the node."""
+    return dict(zip(keys, gather(lambda key: store.get(prefix + key, with_generation=True), keys, store.concurrency)))
 
 
 def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> None:
@@ -291,6 +396,10 @@ def _create_main(store: Store, path: str, item: Format, main: str, documents: Ma
 def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
     """Return whether there are documents of a node other than those in `documents`."""
     prefix = f"{path}/" if path else ""
+    if store.concurrency:  # all at once, and most often there is none
+        keys = [key for other in FORMATS.values() for key in other.node_keys if key not in documents]
+        if not any(gather(lambda key: _has_document(store, prefix, key), keys, store.concurrency)):
+            return False
     for other in FORMATS.values():
         found = any(_has_document(store, prefix, key) for key in other.node_keys if key not in documents)
         if found and (other.name == item.name or _is_node(store, prefix, other)):
@@ -321,7 +430,7 @@ def update_documents(
     item = item or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
     for attempt in range(10_000):
-        found = {key: store.get(prefix + key, with_generation=True) for key in item.keys}
+        found = _with_generations(store, prefix, item.keys)
         documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
         same = shape_only and documents and documents == metadata.documents
         current = metadata if same else item.parse(documents)

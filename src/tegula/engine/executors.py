@@ -135,4 +135,4 @@ def _write_stored(array: StoredArray, plan: Plan, values: Array) -> None:
             reference.write_chunk(array, coords, (selection, values[place] if place else values, covers))
 
     for batch in batches(coords for coords, _ in array.stored_chunks()):
-        for_each(work, batch, len(batch) > 1, [array.chain])
+        for_each(work, batch, len(batch) > 1, [array.chain], array.store.concurrency)

@@ -101,7 +101,7 @@ def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[
 
     _running[waiting] = array.store
     waiting.add_done_callback(_running.pop)
-    in_background(run)
+    in_background(run, array.store.concurrency)
     return Future(waiting)
 
 

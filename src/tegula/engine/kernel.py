@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tegula import config, executors
 from tegula.engine import reference
+from tegula.engine.far import ShardReader
 from tegula.engine.preferred import FALLBACK
 from tegula.engine.stored import Box, StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
@@ -42,7 +43,7 @@ def _described(array: StoredArray) -> KernelArray | None:
         return None
     # codecs and store as the kernel knows them
     chain = array.chain.native
-    if chain is None or not array.fill.dtype.itemsize:
+    if chain is None or not array.fill.dtype.itemsize or (array.store.concurrency and _is_nested(array)):
         _use_reference(array)
         return None
     store = _kernel_store(library, array)
@@ -67,6 +68,12 @@ def _described(array: StoredArray) -> KernelArray | None:
         return None
     object.__setattr__(array, "kernel", described)
     return described
+
+
+def _is_nested(array: StoredArray) -> bool:
+    """Return whether there are shards in shards, whose indexes the kernel reads one by one."""
+    sharding = array.chain.sharding
+    return sharding is not None and sharding.inner.sharding is not None
 
 
 def _use_reference(array: StoredArray) -> None:
@@ -94,7 +101,10 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
         if not store.ignores_case:
             sync = store.durability == "fsync"
             return library.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
-    return library.PythonStore(store, array.chain.sharding is not None, store.concurrency)
+    reader = ShardReader(store) if store.concurrency else None
+    return library.PythonStore(
+        store, array.chain.sharding is not None, store.concurrency, reader=reader, content=array.chunk_nbytes
+    )
 
 
 def get(array: StoredArray, selection: Any) -> Any:

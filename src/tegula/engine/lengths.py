@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tegula.engine.documents import back_off
+from tegula.engine.pool import gather
 from tegula.engine.stored import StoredArray
 from tegula.errors import CodecError, ConflictError, MetadataError, NotFoundError, SelectionError, StoreError
 from tegula.formats import find_format
@@ -39,17 +40,19 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
     """
     old = array.metadata
     item = find_format(old.format)
-    raw, generation = array.store.get(array.prefix + item.shape_key, with_generation=True)
+    others = [name for name in item.node_keys if name in old.documents and name != item.shape_key]
+    (raw, generation), *rest = gather(
+        lambda name: array.store.get(array.prefix + name, with_generation=True),
+        [item.shape_key, *others],
+        array.store.concurrency,
+    )
     if raw is None:
         error = NotFoundError(
             "the array has been deleted or moved since it was opened", key=array.prefix + item.shape_key
         )
         array.locate(error)
         raise error
-    documents = {**old.documents, item.shape_key: raw}
-    for name in item.node_keys:
-        if name in documents and name != item.shape_key:
-            documents[name] = array.store.get(array.prefix + name) or b""
+    documents = {**old.documents, item.shape_key: raw, **{name: data or b"" for name, (data, _) in zip(others, rest)}}
     if documents == old.documents:
         return array, raw, generation
     if item.is_draft(old.documents.get(item.shape_key, b"")):  # a draft is unique

@@ -1,23 +1,31 @@
-"""Thread pools: one for the chunks of an operation, one for operations that run in the background."""
+"""Thread pools: for the chunks of an operation, for requests to a store that is far away, and for operations that run
+in the background.
+
+A store is far away if it says how many requests it wants under way at once (`Readable.concurrency`). There an operation
+takes as long as its longest chain of requests, one after the other. So everything that it can ask without an answer is
+asked together, in a *wave*: `for_each` and `gather` with `requests`.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Final, TypeVar
+from operator import length_hint
+from typing import Any, Final, TypeVar
 
 from tegula import config
 from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
 from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
 
-__all__ = ["for_each", "in_background"]
+__all__ = ["for_each", "gather", "in_background"]
 
 T = TypeVar("T")
-_REQUESTS: Final = 256  # most threads that wait for stores
+R = TypeVar("R")
+_MOST: Final = 256  # requests under way at once, in all operations
 _lock = threading.Lock()
 _pools: dict[str, tuple[int, ThreadPoolExecutor]] = {}
 
@@ -42,10 +50,11 @@ def _pool(name: str, threads: int) -> ThreadPoolExecutor:
         return known[1]
 
 
-def in_background(run: Callable[[], object]) -> None:
+def in_background(run: Callable[[], object], requests: int = 0) -> None:
     """Call a function on the pool on which `Array.read` and `Array.write` run.
 
-    Where no thread can be started, as while the interpreter ends, it is called before this returns.
+    Where no thread can be started, as while the interpreter ends, it is called before this returns. `requests` is the
+    `concurrency` of the store, if the function does little more than to wait for it.
     """
     not_run = threading.Lock()
 
@@ -53,10 +62,31 @@ def in_background(run: Callable[[], object]) -> None:
         if not_run.acquire(blocking=False):
             run()
 
+    pool = _pool("far operation", _MOST) if requests else _pool("operation", max(4, config.current().threads))
     try:
-        _pool("operation", max(4, config.current().threads)).submit(once)
+        pool.submit(once)
     except RuntimeError:  # it may still have been queued for a busy thread
         once()
+
+
+def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]:
+    """Return the results of `work` for each item, in order; at most `requests` calls run at once, or one if it is 0.
+
+    Examples
+    --------
+    >>> gather(str.upper, ["a", "b"], requests=2)
+    ['A', 'B']
+    """
+    wanted: Sequence[T] = [*items]
+    if not requests:
+        return [work(item) for item in wanted]
+    found: list[Any] = [None] * len(wanted)
+
+    def fill(number: int) -> None:
+        found[number] = work(wanted[number])
+
+    for_each(fill, range(len(wanted)), parallel=False, requests=requests)
+    return found
 
 
 def for_each(
@@ -68,13 +98,27 @@ def for_each(
 ) -> None:
     """Call `work` on each item; in parallel, the calling thread and those of the pool take items from one iterator.
 
-    These are as many as the setting ``threads`` says, or `requests` where items mostly wait for a store.
+    Parameters
+    ----------
+    work, items
+        The function, and what to call it on.
+    parallel : bool
+        Whether to use the threads of the setting ``threads``.
+    chains : iterable of CodecChain
+        Codecs that are imported before, so that no thread of the pool imports anything.
+    requests : int
+        The `concurrency` of a store that each call waits for: so many threads are used, also if not `parallel`.
 
-    The codecs of `chains` are imported before, so that no thread of the pool imports anything. After the first
-    exception no further item is taken, and it is raised when the running calls have ended.
+    Raises
+    ------
+    Exception
+        The first one that a call raises. No further item is taken then, and it is raised when the running calls have
+        ended.
     """
-    threads = min(requests, _REQUESTS) or config.current().threads
-    if not parallel or threads == 1:
+    threads = config.current().threads if parallel else 1
+    if requests:
+        threads = min(max(threads, requests), _MOST, length_hint(items, _MOST))
+    if threads <= 1:
         for item in items:
             work(item)
         return
@@ -113,7 +157,7 @@ def for_each(
     # the calling thread works, too; it does all the work where no thread can be started, as while the interpreter ends
     helpers: list[Future[None]] = []
     with suppress(RuntimeError):
-        pool = _pool("request", _REQUESTS) if requests else _pool("chunk", threads - 1)
+        pool = _pool("request", _MOST) if requests else _pool("chunk", threads - 1)
         helpers += [pool.submit(run) for _ in range(threads - 1)]
     try:
         run()

@@ -6,20 +6,23 @@ It defines what reading and writing do. The kernel gives the same results, faste
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.engine.chunks import copy_out, fill_out, merge_chunk, read_inner_chunks
+from tegula.engine.chunks import copy_out, fill_out, index_range, merge_chunk, read_inner_chunks
 from tegula.engine.documents import back_off
+from tegula.engine.far import IN_FLIGHT, ShardReader, parts_of
 from tegula.engine.pool import for_each
 from tegula.engine.stored import Box, StoredArray
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, UnsupportedError
-from tegula.indexing import Plan, Projection
+from tegula.indexing import Plan, Projection, refine
 from tegula.indexing.plan import plain
-from tegula.stores import ByteRange, Generation
+from tegula.metadata.chunk_grids import regular_grid
+from tegula.stores.arguments import clip_range
 from tegula.stores.capabilities import blocked_by
 
 __all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
@@ -68,10 +71,13 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
 
     def work(item: Projection) -> None:
         nonlocal absent
-        absent = not _read_chunk(array, item, out) or absent
+        with IN_FLIGHT.hold(held):
+            absent = not _read_chunk(array, item, out) or absent
 
-    if _is_parallel(array, plan):
-        for_each(work, plan, parallel=True, chains=[array.chain])
+    requests = min(array.store.concurrency, plan.nchunks)
+    held = array.chunk_nbytes if requests and array.chain.sharding is None else 0
+    if requests or _is_parallel(array, plan):
+        for_each(work, plan, parallel=True, chains=[array.chain], requests=requests)
     else:
         for item in plan:
             absent = not _read_chunk(array, item, out) or absent
@@ -117,36 +123,44 @@ def _is_parallel(array: StoredArray, plan: Plan) -> bool:
 
 def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
     coords, selection, work, _ = item
-    sharding = array.chain.sharding
-    if sharding is None:
-        return False
     shape = array.metadata.grid.chunk_shape(coords)
     target = out[work] if work else out  # selecting () from a 0-d array would give a scalar
     inside = np.may_share_memory(target, out) if target.size else True
     for attempt in range(_RETRIES):
-        seen: list[Generation] = []
-
-        def get(byte_range: ByteRange, seen: list[Generation] = seen) -> bytes | None:
-            data, generation = array.store.get(key, byte_range, with_generation=True)
-            seen.append(generation)
-            return data
-
         try:
-            found = read_inner_chunks(sharding, get, shape, selection, target, array.fill, array.field)
-        except TegulaError:
-            # an index and inner chunks of two different shards fit together only by chance
-            if len({*seen}) < 2:
-                raise
-            back_off(attempt)
-            continue
-        if len({*seen}) == 1:
+            found = _read_parts(array, key, shape, selection, target)
             break
-        back_off(attempt)
+        except ConflictError:
+            back_off(attempt)
     else:
         raise ConflictError("the shard kept changing while it was read")
     if found and not inside:
         out[work] = target
     return found
+
+
+def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection: Any, out: Array) -> bool:
+    """Read part of a shard, all of one generation; return whether there is a shard."""
+    sharding, reader = array.chain.sharding, ShardReader(array.store)
+    if sharding is None:
+        return False
+    index_at = index_range(sharding, shape)
+    nbytes = prod(shape) * array.metadata.data_type.numpy.itemsize
+    wanted = refine(selection, shape, regular_grid(sharding.inner_shape)).nchunks
+    if reader.reads_whole(nbytes, wanted, prod(sharding.grid_shape(shape))):
+        with IN_FLIGHT.hold(nbytes):
+            data = array.store.get(key)
+            if data is None:
+                return False
+            index = data[slice(*clip_range(index_at, len(data)))]
+            read_inner_chunks(sharding, index, partial(parts_of, data), shape, selection, out, array.fill, array.field)
+        return True
+    raw, generation = reader.index(key, index_at)
+    if raw is None:
+        return False
+    fetch = partial(reader.fetch, key, generation)
+    read_inner_chunks(sharding, raw, fetch, shape, selection, out, array.fill, array.field)
+    return True
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
@@ -163,9 +177,11 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
 
     def work(item: Any) -> None:
         coords, selection, place, covers = item
-        write_chunk(array, coords, (selection, values[place] if place else values, covers))
+        with IN_FLIGHT.hold(array.chunk_nbytes if requests else 0):
+            write_chunk(array, coords, (selection, values[place] if place else values, covers))
 
-    for_each(work, plan, _is_parallel(array, plan), [array.chain])
+    requests = min(array.store.concurrency, plan.nchunks)
+    for_each(work, plan, _is_parallel(array, plan), [array.chain], requests)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -116,7 +116,9 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
     small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
     if boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
         keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
-        _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
+        if not array.store.concurrency:  # far away, it takes as long to find out as to clear them
+            keys = ((coords, key) for coords, key in keys if array.store.exists(key))
+        _clear(array, path, holds, keys)
 
 
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
@@ -219,7 +221,8 @@ def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: Iterable[
     affected = (item for item in chunks if _reach(grid, item[0], shape) != "inside")
     for batch in batches(affected):
         changes = any(_reach(grid, coords, shape) == "across" for coords, _ in batch)
-        for_each(lambda item: _clear_chunk(array, path, holds, *item), batch, True, [array.chain] if changes else [])
+        chains = [array.chain] if changes else []
+        for_each(lambda item: _clear_chunk(array, path, holds, *item), batch, True, chains, array.store.concurrency)
 
 
 def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:

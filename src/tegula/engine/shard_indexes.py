@@ -1,4 +1,4 @@
-"""Indexes of shards kept for later reads, with the generation of the shard that each belongs to.
+"""Indexes of shards kept for later reads, as they are stored, with the generation of the shard that each belongs to.
 
 They need no setting: what is read by an index comes with a generation, and if that is another one, the index is read
 again. So reading from a shard that was read before takes one wave of requests, not two.
@@ -9,30 +9,27 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from typing import Any, Final
-
-import numpy.typing as npt
+from typing import Final
 
 from tegula.stores import Generation, Store
 from tegula.stores.identity import location
 
 __all__ = ["BUDGET", "drop", "forget", "get", "put"]
 
-Index = npt.NDArray[Any]
 BUDGET: Final = 2**26
 """Bytes that all indexes may take."""
-_OVERHEAD: Final = 512  # bytes of an entry beside the numbers
+_OVERHEAD: Final = 512  # bytes of an entry beside the index
 
 _lock = threading.Lock()
-_kept: OrderedDict[str, tuple[Index, Generation]] = OrderedDict()
+_kept: OrderedDict[str, tuple[bytes, Generation]] = OrderedDict()
 _nbytes = 0
 
 
-def get(store: Store, key: str) -> tuple[Index, Generation] | None:
+def get(store: Store, key: str) -> tuple[bytes, Generation] | None:
     """Return the index of a shard and the generation of the shard it belongs to, or ``None`` if it is not kept.
 
-    The caller checks that the shape of the index is the expected one, and reads ranges of the shard with their
-    generation. If that is another one, the caller drops the index and begins anew.
+    The caller checks that the index has the expected length, and reads ranges of the shard with their generation. If
+    that is another one, the caller drops the index and begins anew.
     """
     if not _kept:
         return None
@@ -44,10 +41,10 @@ def get(store: Store, key: str) -> tuple[Index, Generation] | None:
         return found
 
 
-def put(store: Store, key: str, index: Index, generation: Generation) -> None:
+def put(store: Store, key: str, index: bytes, generation: Generation) -> None:
     """Keep the index of a shard; the least recently used ones go where the budget is exceeded."""
     global _nbytes
-    size = index.nbytes + _OVERHEAD
+    size = len(index) + _OVERHEAD
     if size > BUDGET // 4:
         return
     place = location(store.identity, key)
@@ -83,7 +80,7 @@ def _remove(place: str) -> None:
     global _nbytes
     found = _kept.pop(place, None)
     if found is not None:
-        _nbytes -= found[0].nbytes + _OVERHEAD
+        _nbytes -= len(found[0]) + _OVERHEAD
 
 
 def _clear() -> None:

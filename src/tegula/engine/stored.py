@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs import CodecChain
+from tegula.engine.pool import gather
 from tegula.errors import CodecError, NotFoundError, StoreError, TegulaError, out_of_memory
 from tegula.indexing import Plan
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import Anchoring
+from tegula.stores.capabilities import Anchoring, SizedListing
 
 if TYPE_CHECKING:
     from tegula._kernel import Array as KernelArray
@@ -243,7 +244,14 @@ class StoredArray:
     def amount_stored(self) -> tuple[int, int]:
         """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""
         count = size = 0
-        for _, key in self.stored_chunks():
-            count += 1
-            size += self.store.size(key) or 0
+        if isinstance(self.store, SizedListing):
+            keys, ndim = self.metadata.keys, self.metadata.ndim
+            for key, nbytes in self.store.list_sizes(self.chunk_prefix):
+                if keys.decode(key[len(self.prefix) :], ndim) is not None:
+                    count, size = count + 1, size + nbytes
+            return count, size
+        chunks = (key for _, key in self.stored_chunks())
+        while some := [*islice(chunks, _FEW)]:
+            count += len(some)
+            size += sum(nbytes or 0 for nbytes in gather(self.store.size, some, self.store.concurrency))
         return count, size

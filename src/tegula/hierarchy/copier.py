@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Final
 
 from tegula import engine
-from tegula.engine.pool import for_each
+from tegula.engine.pool import for_each, gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
@@ -42,6 +42,7 @@ class Copier:
     def __init__(self, source: Store, old: str, target: Store, new: str, progress: CopyProgress | None) -> None:
         self.source, self.old = source, old
         self.target, self.new = target, new
+        self.requests = max(source.concurrency, target.concurrency)
         self.progress = progress
         self.arrays = self.groups = self.values = self.nbytes = 0
         self._node = ""
@@ -51,28 +52,26 @@ class Copier:
 
     def tree(self) -> None:
         """Copy all values: of each node the members first, the documents last."""
-        open_groups: list[tuple[str, Iterator[str], list[str]]] = []
-
-        def enter(prefix: str) -> None:
-            self._node = prefix[len(self.old) :].rstrip("/")
-            if self._is_array(prefix):
-                self._array(prefix)
-                return
-            keys, children = self.source.list_dir(prefix)
-            self._values(key for key in keys if key[len(prefix) :] not in _RANK)
-            documents = [key[len(prefix) :] for key in keys if key[len(prefix) :] in _RANK]
-            open_groups.append((prefix, iter(children), documents))
-
-        # a stack, since a hierarchy may be deeper than Python lets functions call each other
-        enter(self.old)
-        while open_groups:
-            prefix, children, documents = open_groups[-1]
-            child = next(children, None)
-            if child is not None:
-                enter(child)
-                continue
-            open_groups.pop()
-            self._documents(prefix, documents)
+        levels: list[list[tuple[str, list[str]]]] = []
+        level = [self.old]
+        while level:
+            # the arrays of a level, and what lies in its groups beside the members
+            arrays = gather(self._is_array, level, self.requests)
+            groups = [prefix for prefix, is_array in zip(level, arrays) if not is_array]
+            wanted = [prefix for prefix, is_array in zip(level, arrays) if is_array]
+            for_each(self._array, wanted, parallel=False, requests=self.requests)
+            listed = gather(self.source.list_dir, groups, self.requests)
+            self._values(
+                key for prefix, (keys, _) in zip(groups, listed) for key in keys if key[len(prefix) :] not in _RANK
+            )
+            documents = [
+                [key[len(prefix) :] for key in keys if key[len(prefix) :] in _RANK]
+                for prefix, (keys, _) in zip(groups, listed)
+            ]
+            levels.append([*zip(groups, documents)])
+            level = [child for _, children in listed for child in children]
+        for found in reversed(levels):
+            for_each(lambda group: self._documents(*group), found, parallel=False, requests=self.requests)
 
     def _is_array(self, prefix: str) -> bool:
         """Return whether a prefix is that of an array, or of documents that can't be read, and count the node."""
@@ -80,11 +79,13 @@ class Copier:
             found = engine.read_metadata(self.source, prefix[:-1])
         except (MetadataError, UnsupportedError):
             return True
-        self.arrays += isinstance(found, ArrayMetadata)
-        self.groups += isinstance(found, GroupMetadata)
+        with self._lock:
+            self.arrays += isinstance(found, ArrayMetadata)
+            self.groups += isinstance(found, GroupMetadata)
         return isinstance(found, ArrayMetadata)
 
     def _array(self, prefix: str) -> None:
+        self._node = prefix[len(self.old) :].rstrip("/")
         documents: list[str] = []
 
         def others() -> Iterator[str]:
@@ -103,6 +104,9 @@ class Copier:
 
     def _values(self, keys: Iterable[str]) -> None:
         source = iter([*keys] if self._listed_first else keys)
+        if self.requests:
+            for_each(self._value, source, parallel=True, requests=self.requests)
+            return
         start = perf_counter()
         for key in islice(source, _FIRST):
             self._value(key)

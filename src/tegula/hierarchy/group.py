@@ -148,6 +148,9 @@ class Group(Members):
             node._known, node._copy = self._known, self._copy
         return node
 
+    def _made(self, path: str, metadata: NodeMetadata) -> Array | Group | Table:
+        return _node(self._store, path, metadata, self._read_only, self._allow_pickle)
+
     def __setitem__(self, name: str, values: Any) -> None:
         if isinstance(values, Mapping):
             raise MetadataError(
@@ -435,8 +438,10 @@ class Group(Members):
         return self._with_members(item.consolidated(documents) if item.consolidated is not None else None)
 
     def _just_consolidated(self) -> Group:
-        """Return `with_consolidated` for a group that was just opened, which may have parsed the copy."""
-        found = self._metadata.copies
+        """Return `with_consolidated` for a group that was just opened, which may have read or parsed the copy."""
+        found, item = self._metadata.copies, find_format(self.format)
+        if found is None and item.consolidated is not None and item.consolidated_key in self._metadata.documents:
+            found = item.consolidated(self._metadata.documents)
         return self.with_consolidated() if found is None else self._with_members(found)
 
     def _with_members(self, found: Documents | None) -> Group:

@@ -13,7 +13,8 @@ from tegula.arrays.node import Node
 from tegula.engine.documents import members_of_folder, nodes_below
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.metadata.nodes import GroupMetadata
+from tegula.hierarchy.ahead import Ahead, Entry
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.interface import is_key
 
@@ -54,6 +55,10 @@ class Members(Node, MutableMapping[str, Any]):
     @abstractmethod
     def _open(self, path: str) -> Any:
         """Open the node at a path of the store; ``None`` if there is none."""
+
+    @abstractmethod
+    def _made(self, path: str, metadata: NodeMetadata) -> Any:
+        """Return the node at a path whose metadata have been read."""
 
     def _full(self, name: str) -> str:
         if not isinstance(name, str):
@@ -125,17 +130,34 @@ class Members(Node, MutableMapping[str, Any]):
         >>> [(name, node.shape) for name, node in g.members()]
         [('x', (3,))]
         """
+        yield from self._readable(self._entries(self._ahead(implicit=implicit), implicit=implicit), unreadable)
+
+    def _readable(self, entries: Iterator[Entry], unreadable: dict[str, str] | None) -> Iterator[tuple[str, Any]]:
+        """Yield the members that can be opened; see `members` for the others."""
+        for name, node in entries:
+            if not isinstance(node, TegulaError):
+                yield name, node
+            elif unreadable is not None:
+                unreadable[name] = str(node)
+            elif isinstance(node, StoreError) and node.__cause__ is not None:
+                raise node  # the member may be sound, so leaving it out would lose it
+            else:
+                warnings.warn(f"the member {name!r} is left out: {node}", stacklevel=2)
+
+    def _ahead(self, *, implicit: bool = False) -> Ahead | None:
+        """Return an object that looks up members ahead, if the store is far away and has to be asked for them."""
+        return Ahead(implicit=implicit) if self._store.concurrency and self._known is None else None
+
+    def _entries(self, ahead: Ahead | None = None, *, implicit: bool = False) -> Iterator[Entry]:
+        """Yield name and node of each direct member, or name and error."""
+        if ahead is not None:
+            yield from ahead.members(self)
+            return
         for name in self._prefixes() if implicit else self:
             try:
                 node = self._open(self._full(name))
             except TegulaError as error:
-                if unreadable is None and isinstance(error, StoreError) and error.__cause__ is not None:
-                    raise  # the member may be sound, so leaving it out would lose it
-                if unreadable is None:
-                    warnings.warn(f"the member {name!r} is left out: {error}", stacklevel=2)
-                else:
-                    unreadable[name] = str(error)
-                continue
+                node = error
             if node is not None:
                 yield name, node
 
@@ -164,12 +186,13 @@ class Members(Node, MutableMapping[str, Any]):
         >>> [path for path, node in g.walk()]
         ['a', 'a/b']
         """
+        ahead = self._ahead(implicit=implicit)
         # a stack, since a hierarchy may be deeper than Python lets functions call each other
         open_groups: list[tuple[str, Iterator[tuple[str, Any]], dict[str, str] | None]] = []
 
         def enter(path: str, group: Members) -> None:
             failed: dict[str, str] | None = None if unreadable is None else {}
-            open_groups.append((path, group.members(failed, implicit=implicit), failed))
+            open_groups.append((path, group._readable(group._entries(ahead, implicit=implicit), failed), failed))
 
         enter("", self)
         while open_groups:

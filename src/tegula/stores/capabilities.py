@@ -16,6 +16,7 @@ capability            operations                           stores that have it
 `UnreachableNames`    `unreachable`                        zip archives
 `Ranged`              `get_ranges`                         object storage
 `Revalidating`        `get_if_changed`                     object storage
+`SizedListing`        `list_sizes`                         object storage
 ====================  ===================================  ========================
 """
 
@@ -40,6 +41,7 @@ __all__ = [
     "Reclaiming",
     "Renaming",
     "Revalidating",
+    "SizedListing",
     "UnreachableNames",
     "blocked_by",
     "capabilities_of",
@@ -273,6 +275,29 @@ class Revalidating(ABC):
         >>> new = store.set("a", b"xyz")
         >>> store.get_if_changed("a", old) == (b"xyz", new)
         True
+        """
+
+
+class SizedListing(ABC):
+    """A store whose listings say how long each value is."""
+
+    @abstractmethod
+    def list_sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield every key that starts with `prefix`, and the length of its value in bytes, in no particular order.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or listing fails.
+
+        Examples
+        --------
+        >>> from obstore.store import MemoryStore
+        >>> from tegula.stores import ObjectStore
+        >>> store = ObjectStore(MemoryStore())
+        >>> generation = store.set("a/b", b"abc")
+        >>> [*store.list_sizes("a/")]
+        [('a/b', 3)]
         """
 
 

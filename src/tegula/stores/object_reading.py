@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from tegula.errors import ConflictError, StoreError, UnsupportedError
 from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, clip_range, is_key
-from tegula.stores.capabilities import Ranged, Revalidating
+from tegula.stores.capabilities import Ranged, Revalidating, SizedListing
 from tegula.stores.interface import Store
 from tegula.stores.object_failures import Failure, ShortBody
 from tegula.stores.object_generations import ObjectGeneration, generation_from, history_of
@@ -21,7 +21,7 @@ _NONE: Final[Mapping[str, Any]] = {}
 _PAGE: Final = 1000
 
 
-class ObjectReader(Ranged, Revalidating, Store):
+class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     """The part of an `ObjectStore` that reads and lists.
 
     Attributes
@@ -220,10 +220,14 @@ class ObjectReader(Ranged, Revalidating, Store):
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in no particular order."""
-        self._check_listable(check_prefix(prefix))
-        return self._keys(prefix)
+        return (key for key, _ in self.list_sizes(prefix))
 
-    def _keys(self, prefix: str) -> Iterator[str]:
+    def list_sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield every key that starts with `prefix` and the length of its value; see `SizedListing`."""
+        self._check_listable(check_prefix(prefix))
+        return self._listed(prefix)
+
+    def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         wanted = (self.prefix + prefix).rstrip("/") or None
         pages: Any = self.requests.bulk(lambda library, store: iter(library.list(store, wanted, chunk_size=_PAGE)))
         while True:
@@ -244,10 +248,11 @@ class ObjectReader(Ranged, Revalidating, Store):
                 self.fail("list", prefix, answer)
             return [], []
         below = (self._key_of(path, prefix) for path in answer["common_prefixes"])
-        return sorted(self._valid(answer["objects"], prefix)), sorted(f"{key}/" for key in below if key is not None)
+        keys = sorted(key for key, _ in self._valid(answer["objects"], prefix))
+        return keys, sorted(f"{key}/" for key in below if key is not None)
 
-    def _valid(self, objects: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[str]:
-        """Yield the keys of listed objects.
+    def _valid(self, objects: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the keys and sizes of listed objects.
 
         obstore drops the slash from the name of an empty object that stands for a directory, as consoles create them,
         so of an empty object in a bucket it is asked whether it can be read by its name.
@@ -255,7 +260,7 @@ class ObjectReader(Ranged, Revalidating, Store):
         for found in objects:
             key = self._key_of(found["path"], prefix)
             if key is not None and (found["size"] or self.kind in ("file", "memory") or self.exists(key)):
-                yield key
+                yield key, found["size"]
 
     def _key_of(self, path: str, prefix: str) -> str | None:
         if not path.startswith(self.prefix + prefix):

@@ -14,6 +14,8 @@ from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array, usual_chunks
 from tegula.engine.creating import create_node
 from tegula.engine.deleting import delete_node
+from tegula.engine.documents import documents_of
+from tegula.engine.pool import gather
 from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.data_types import as_data_type
@@ -56,7 +58,8 @@ def arrays_of_one_length(store: Store, path: str, format: str) -> tuple[str, ...
     """
     prefix = f"{path}/" if path else ""
     children = sorted(child[len(prefix) : -1] for child in store.list_dir(prefix)[1])
-    found = {name: engine.read_metadata(store, prefix + name, format) for name in children}
+    documents = documents_of(store, [prefix + name for name in children], find_format(format).keys)
+    found = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(children, documents)}
     shapes = {name: node.shape for name, node in found.items() if isinstance(node, ArrayMetadata)}
     if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
         raise MetadataError(f"the group is not a table: its arrays have the shapes {shapes}"[:400])
@@ -182,11 +185,14 @@ def new_table(
         new_column(MemoryStore(), name, values[:0], **described[name])
     create_node(store, path, item, metadata, overwrite)
     created = []
+
+    def create(name: str) -> None:
+        below = f"{path}/{name}" if path else name
+        new_column(store, below, data[name], has_parent=True, **described[name])
+        created.append(below)
+
     try:
-        for name, values in data.items():
-            below = f"{path}/{name}" if path else name
-            new_column(store, below, values, **described[name])
-            created.append(below)
+        gather(create, data, store.concurrency)
         return engine.update_documents(store, path, metadata, lambda now: with_names(now, [*data]))
     except BaseException:
         for below in created:

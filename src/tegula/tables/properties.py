@@ -14,7 +14,10 @@ from tegula.arrays.array import Array
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.node import Node
 from tegula.display.info import Info, table_info
+from tegula.engine.documents import documents_of
+from tegula.engine.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError
+from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.tables.columns import ORDER, arrays_of_one_length, column_names
@@ -58,12 +61,23 @@ class TableProperties(Node):
             self._opened[name] = column
         return column
 
-    def _description(self, name: str) -> ArrayMetadata:
-        if name not in self._opened and name not in self._described:
-            found = engine.read_metadata(self._store, f"{self._path}/{name}" if self._path else name, self.format)
+    def _describe(self, names: Sequence[str]) -> None:
+        """Read the metadata of columns that are not known yet, those of all in one wave."""
+        missing = [name for name in names if name not in self._opened and name not in self._described]
+        prefix = f"{self._path}/" if self._path else ""
+        paths = [prefix + name for name in missing]
+        for name, path, documents in zip(missing, paths, documents_of(self._store, paths, self._keys)):
+            found = engine.read_metadata(self._store, path, self.format, documents)
             if not isinstance(found, ArrayMetadata) or not found.shape:
                 raise MetadataError(f"the column {name!r:.80} is missing, or is not an array", path=self._place)
             self._described[name] = found
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return find_format(self.format).keys
+
+    def _description(self, name: str) -> ArrayMetadata:
+        self._describe([name])
         return self._opened[name].metadata if name in self._opened else self._described[name]
 
     def _columns(self, names: Sequence[str] | None = None) -> dict[str, Array]:
@@ -71,7 +85,9 @@ class TableProperties(Node):
             raise SelectionError(f"columns are given as a list of names, not {names!r:.80}", path=self._place)
         if names is not None and len({*names}) < len(names):
             raise SelectionError(f"a column can be selected once only: {names!r:.80}", path=self._place)
-        return {name: self._column(name) for name in (self._names if names is None else names)}
+        wanted = self._names if names is None else names
+        self._describe([name for name in wanted if name in self._names])
+        return {name: self._column(name) for name in wanted}
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -123,6 +139,7 @@ class TableProperties(Node):
 
     def lengths(self) -> dict[str, int]:
         """Return the length of each column; they differ if another program has changed some of them."""
+        self._describe(self._names)
         return {name: self._description(name).shape[0] for name in self._names}
 
     def __len__(self) -> int:
@@ -151,7 +168,8 @@ class TableProperties(Node):
 
     def nbytes_stored(self) -> int:
         """Return the bytes that the stored chunks of all columns take, by listing the store."""
-        return sum(column.nbytes_stored() for column in self._columns().values())
+        columns = self._columns().values()
+        return sum(gather(lambda column: column.nbytes_stored(), columns, self._store.concurrency))
 
     @property
     def info(self) -> Info:
@@ -173,8 +191,7 @@ class TableProperties(Node):
         self._names = self._find_names()
         self._opened = {name: column for name, column in self._opened.items() if name in self._names}
         self._described = {}
-        for column in self._opened.values():
-            column.refresh()
+        gather(lambda column: column.refresh(), self._opened.values(), self._store.concurrency)
 
     @contextmanager
     def _locating(self) -> Iterator[None]:

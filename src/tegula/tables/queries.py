@@ -160,7 +160,8 @@ def read_into(
     columns: Mapping[str, Array], selection: Any, out: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
 ) -> None:
     """Read rows of several columns at once into the fields of an array."""
-    if sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
+    far = any(column.store.concurrency for column in columns.values())
+    if not far and sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
         for name, column in columns.items():
             out[name][...] = column[selection]
         return

@@ -17,6 +17,7 @@ from tegula.arrays.node import opened_by_name
 from tegula.arrays.values import as_data
 from tegula.display.notebook import table_html
 from tegula.engine.deleting import delete_node
+from tegula.engine.pool import gather
 from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
@@ -271,8 +272,7 @@ class Table(TableProperties):
             given = as_rows(values, self.dtype)
             columns = self._columns([*given])
             parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
-            for name, column in columns.items():
-                column[chosen] = parts[name]
+            gather(lambda name: columns[name].__setitem__(chosen, parts[name]), columns, self._store.concurrency)
 
     def append(self, rows: Any) -> int:
         """Add rows to the end, and return the new number of rows.

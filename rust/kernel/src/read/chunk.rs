@@ -42,6 +42,9 @@ impl Reading<'_> {
         let stored = chain.stored_shape(shape);
         if let Some(sharding) = chain.sharding() {
             if chain.buffers.is_empty() {
+                if self.prefers_whole_shard(sharding, value, &stored, item)? {
+                    return value.with_all(&mut |data| self.shard(sharding, &Slice(data), &stored, item));
+                }
                 return self.shard(sharding, value, &stored, item);
             }
             return value.with_all(&mut |data| {

@@ -14,7 +14,7 @@ use chunk::{Reading, fill};
 use crate::array::Array;
 use crate::chain::Chain;
 use crate::plan::{Item, Plan};
-use crate::stores::{Store, Value};
+use crate::stores::{Held, Store, Value};
 use crate::strided_copy::{WorkBuffer, content_size};
 use crate::{Error, Result, backoff, pool};
 
@@ -57,7 +57,8 @@ pub(crate) fn each_chunk(
 ) -> Result<()> {
     // many chunks are distributed over threads, few large ones use all threads each
     let count = plan.len();
-    let shared = count > 1 && (array.chain.sharding().is_none() || count / 2 >= call.threads);
+    let far = store.concurrency() > 0;
+    let shared = count > 1 && (far || array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
     let task = |index: usize| work(&plan.item(index), threads);
     if !shared {
@@ -65,7 +66,7 @@ pub(crate) fn each_chunk(
             (call.poll)()?;
             task(index)
         })
-    } else if is_small(array, plan) && store.concurrency() == 0 {
+    } else if is_small(array, plan) && !far {
         (0..count).try_for_each(task)
     } else {
         pool::run(call.threads.max(store.concurrency()), count, &task, call.poll)
@@ -106,6 +107,8 @@ fn read_key(
     threads: usize,
     absent: &AtomicBool,
 ) -> Result<()> {
+    // parts of shards take room when it is known how many bytes they are
+    let _held = array.chain.sharding().is_none().then(|| Held::new(store)).transpose()?;
     let value = if key.is_empty() { None } else { store.open(key)? };
     let shape = array.chunk_shape(&item.coords);
     let missing = || {

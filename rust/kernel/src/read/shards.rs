@@ -2,12 +2,28 @@
 
 use super::chunk::{Reading, fill};
 use crate::chain::{EMPTY, Sharding};
-use crate::memory::{try_push, try_with_capacity, with_scratch};
+use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};
 use crate::plan::{Item, Plan};
-use crate::stores::{Parts, Slice, Value, Within};
+use crate::stores::{FarValue, Parts, Slice, Value, Within};
+use crate::strided_copy::content_size;
 use crate::{Error, Result, pool};
 
 impl Reading<'_> {
+    /// Return whether all of a shard is best read with one request, since it is far away and small or mostly needed.
+    pub(super) fn prefers_whole_shard(
+        &self,
+        sharding: &Sharding,
+        value: &dyn Value,
+        stored: &[u64],
+        item: &Item<'_>,
+    ) -> Result<bool> {
+        let Some(far) = value.far() else { return Ok(false) };
+        let wanted = item.refine(self.chain.order.as_deref(), &sharding.inner_shape)?.len();
+        let number = sharding.grid(stored).iter().fold(1_u64, |number, count| number.saturating_mul(*count));
+        let nbytes = content_size(stored, self.fill.len())?;
+        far.reads_whole(nbytes, wanted, usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
     /// Read the index of a shard and the selected inner chunks; chunks close to each other with one request.
     pub(super) fn shard(&self, sharding: &Sharding, value: &dyn Value, stored: &[u64], item: &Item<'_>) -> Result<()> {
         // the index
@@ -47,7 +63,9 @@ impl Reading<'_> {
             let task = |run: &[Wanted]| inner.run(sharding, value, &plan, run);
             let nested = sharding.inner.sharding().is_some();
             let runs = join(&wanted, if nested { ALONE } else { value.parts().unwrap_or(IN_MEMORY) })?;
-            if self.threads > 1 && runs.len() > 1 {
+            if let Some(far) = value.far().filter(|_| !nested) {
+                inner.together(far, (sharding, &plan), &runs, self.threads)?;
+            } else if self.threads > 1 && runs.len() > 1 {
                 pool::run(self.threads, runs.len(), &|index| task(runs[index]), &mut || Ok(()))?;
             } else {
                 runs.into_iter().try_for_each(task)?;
@@ -63,15 +81,46 @@ impl Reading<'_> {
             let range = Within { value, start, length };
             return self.value(&range, &sharding.inner_shape, &plan.item(number));
         }
-        let stop = run.iter().map(|entry| entry.0 + entry.1).max().unwrap_or(start);
-        value.with_range(start, stop - start, &mut |data| {
-            run.iter().try_for_each(|&(offset, length, number)| {
-                let first = (offset - start) as usize;
-                let data = data.get(first..first + length as usize).ok_or_else(outside)?;
-                self.value(&Slice(data), &sharding.inner_shape, &plan.item(number))
-            })
+        let (start, length) = extent(run);
+        value.with_range(start, length, &mut |data| self.decode_run(data, (sharding, plan), run))
+    }
+
+    /// Read many runs with few requests, as many at once as there is room for, and decode them with several threads.
+    fn together(&self, far: &dyn FarValue, of: (&Sharding, &Plan), runs: &[&[Wanted]], threads: usize) -> Result<()> {
+        let most = far.at_once()?;
+        let mut rest = runs;
+        while !rest.is_empty() {
+            let mut total = 0_u64;
+            let fits = |run: &&&[Wanted]| {
+                total = total.saturating_add(extent(run).1);
+                total <= most
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            let ranges = try_collect(now.iter().map(|run| extent(run)))?;
+            far.with_ranges(&ranges, &mut |found| {
+                let task = |index: usize| self.decode_run(found.get(index).ok_or_else(outside)?, of, now[index]);
+                pool::run(threads, now.len(), &task, &mut || Ok(()))
+            })?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Read the selected parts of the inner chunks of a run, whose bytes are `data`.
+    fn decode_run(&self, data: &[u8], (sharding, plan): (&Sharding, &Plan), run: &[Wanted]) -> Result<()> {
+        let start = run[0].0;
+        run.iter().try_for_each(|&(offset, length, number)| {
+            let first = (offset - start) as usize;
+            let data = data.get(first..first + length as usize).ok_or_else(outside)?;
+            self.value(&Slice(data), &sharding.inner_shape, &plan.item(number))
         })
     }
+}
+
+/// Return where a run of inner chunks begins, and how long it is.
+fn extent(run: &[Wanted]) -> (u64, u64) {
+    let start = run[0].0;
+    (start, run.iter().map(|entry| entry.0 + entry.1).max().unwrap_or(start) - start)
 }
 
 /// A selected inner chunk: its offset and length in the shard, and its number in the plan.

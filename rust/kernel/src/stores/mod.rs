@@ -54,9 +54,34 @@ pub trait Store: Send + Sync {
         0
     }
 
+    /// Wait until there is room in memory for one more chunk of the array; see [`Held`].
+    fn acquire(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Give back what `acquire` has taken.
+    fn release(&self) {}
+
     /// The store's own, slower way, which is tried after `Error::Unusual`.
     fn slow(&self) -> Option<&dyn Store> {
         None
+    }
+}
+
+/// Room in memory for a chunk that is under way, given back when dropped. A thread that holds some may not take more.
+pub struct Held<'s>(&'s dyn Store);
+
+impl<'s> Held<'s> {
+    /// Wait for room.
+    pub fn new(store: &'s dyn Store) -> Result<Held<'s>> {
+        store.acquire()?;
+        Ok(Held(store))
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 
@@ -109,6 +134,23 @@ pub trait Value: Send + Sync {
 
     /// How a value is best read by parts; `None` if it is best read as a whole.
     fn parts(&self) -> Option<Parts>;
+
+    /// The same value as one that is far away, so that many ranges take no longer than one; `None` if it is not.
+    fn far(&self) -> Option<&dyn FarValue> {
+        None
+    }
+}
+
+/// A value in a store that is far away.
+pub trait FarValue {
+    /// Return whether a shard of `nbytes` bytes is best read as a whole, to get `wanted` of a number of inner chunks.
+    fn reads_whole(&self, nbytes: usize, wanted: usize, number: usize) -> Result<bool>;
+
+    /// How many bytes may be asked for together.
+    fn at_once(&self) -> Result<u64>;
+
+    /// Read ranges, given as offsets and lengths, all at once, and hand them to `work`; shorter ones at the end.
+    fn with_ranges(&self, ranges: &[(u64, u64)], work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()>;
 }
 
 /// How a value is best read by parts.

@@ -14,7 +14,7 @@ use crate::chain::{Chain, Elements};
 use crate::memory::{try_concat, with_scratch};
 use crate::plan::{Item, Plan};
 use crate::read::{Call, MISSING, at_key, decode_shard, each_chunk, least_rows, stored_rows};
-use crate::stores::{Expected, Store};
+use crate::stores::{Expected, Held, Store};
 use crate::strided_copy::{StridedCopy, WorkBuffer, content_size};
 use crate::{Error, Result, strided};
 
@@ -39,6 +39,7 @@ pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuf
 /// Write one chunk: unconditionally, or on condition that the old value has not changed.
 fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writing: Writing<'_>) -> Result<()> {
     let shape = array.chunk_shape(&item.coords);
+    let _held = Held::new(store)?;
     // a chunk that is replaced as a whole
     let covers = item.covers() && writing.work.size == array.fill.len();
     if covers && !array.overhangs(&item.coords) {

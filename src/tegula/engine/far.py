@@ -1,0 +1,246 @@
+"""Stores that are far away: many requests at once, parts of shards under one generation, and a bound on the bytes that
+are under way.
+
+A store is far away if it says how many requests it wants at once (`Readable.concurrency`). An answer takes so long
+there that unneeded bytes between two ranges cost less than a second request. Both executors ask by these functions;
+requests that do not depend on each other go together, on threads (`tegula.engine.pool`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from tegula import config
+from tegula.engine import shard_indexes
+from tegula.engine.pool import for_each, gather
+from tegula.errors import ConflictError
+from tegula.stores import ByteRange, Generation, Store
+from tegula.stores.capabilities import Ranged
+
+__all__ = ["IN_FLIGHT", "InFlight", "ShardReader", "delete_keys", "delete_prefix", "get_many", "parts_of", "runs"]
+
+Request = tuple[str, ByteRange | None]
+Run = tuple[int, int, list[int]]
+Part = tuple[int, bytes | memoryview]
+_NO_CHUNK: Final = b"\xff" * 16  # the entry of an inner chunk that is not stored (Zarr v3 "sharding_indexed" codec)
+
+
+class InFlight:
+    """The bytes that operations have asked for and not decoded yet; at most ``buffer_bytes`` of the settings.
+
+    An operation that would exceed the limit waits until others have decoded theirs. One that exceeds it alone goes
+    ahead alone. Nothing may be acquired while something else is held, since two operations could wait for each other.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held = 0
+
+    def acquire(self, nbytes: int) -> None:
+        """Wait until there is room for so many bytes."""
+        limit = config.current().buffer_bytes
+        with self._changed:
+            while self._held and self._held + nbytes > limit:
+                self._changed.wait()
+            self._held += nbytes
+
+    def release(self, nbytes: int) -> None:
+        """Give back what `acquire` was called with."""
+        with self._changed:
+            self._held -= nbytes
+            self._changed.notify_all()
+
+    @contextmanager
+    def hold(self, nbytes: int) -> Iterator[None]:
+        """Hold room for so many bytes while the context lasts; 0 takes no time."""
+        if not nbytes:
+            yield
+            return
+        self.acquire(nbytes)
+        try:
+            yield
+        finally:
+            self.release(nbytes)
+
+
+IN_FLIGHT: Final = InFlight()
+"""The bytes under way in this process."""
+
+if hasattr(os, "register_at_fork"):  # in a child no other thread holds anything
+    os.register_at_fork(after_in_child=IN_FLIGHT.__init__)  # type: ignore[misc]
+
+
+def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:
+    """Return the answers of `Store.get` for each key and byte range, in order, in one wave if the store is far away."""
+    if type(store).get_many is not Store.get_many or not store.concurrency:
+        return store.get_many(requests)
+    return gather(lambda request: store.get(*request), requests, store.concurrency)
+
+
+def delete_keys(store: Store, keys: Iterable[str]) -> None:
+    """Delete keys that need not exist, in any order, all at once if the store is far away."""
+    for_each(store.delete, keys, parallel=False, requests=store.concurrency)
+
+
+def delete_prefix(store: Store, prefix: str) -> None:
+    """Delete every key that starts with a prefix, as `Store.delete_prefix` does, also where that deletes one by one."""
+    if type(store).delete_prefix is not Store.delete_prefix or not store.concurrency:
+        store.delete_prefix(prefix)
+    else:
+        delete_keys(store, [*store.list_prefix(prefix)])
+
+
+class ShardReader:
+    """Reads of shards by parts: the index, then ranges of inner chunks, all of one generation.
+
+    The kernel calls these methods, too, and reads the attributes, if the store is far away.
+
+    Attributes
+    ----------
+    gap : int
+        Up to so many unneeded bytes between two inner chunks are read along with them.
+    span : int
+        Bytes of one request at most, unless one inner chunk is larger.
+    at_once : int
+        Bytes of the requests that are sent together at most, unless one is larger.
+    whole : int
+        Shards of up to so many bytes are read as a whole, and up to 16 times as large ones if half of their inner
+        chunks are needed.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.far = store.concurrency > 0
+        self.gap, self.span, self.whole = (2**20, 2**24, 2**20) if self.far else (2**15, 2**23, 0)
+        self.acquire, self.release = IN_FLIGHT.acquire, IN_FLIGHT.release
+
+    @property
+    def at_once(self) -> int:
+        """Bytes of the requests that are sent together at most, unless one is larger."""
+        return config.current().buffer_bytes if self.far else 0
+
+    def reads_whole(self, nbytes: int, wanted: int, number: int) -> bool:
+        """Return whether to read a whole shard of `nbytes` bytes, to get so many of a number of inner chunks."""
+        return nbytes <= self.whole or (2 * wanted >= number and nbytes <= 16 * self.whole)
+
+    def index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
+        """Return the bytes of the index of a shard and the shard's generation; ``None`` if there is no shard.
+
+        An index that is kept is good if ranges are read under its generation. So it is used only if it has no empty
+        entries: then every selection needs at least one range.
+        """
+        if not self.far:
+            return self.store.get(key, byte_range, with_generation=True)
+        size = byte_range[1] or -byte_range[0]
+        known = shard_indexes.get(self.store, key)
+        if known is not None and len(known[0]) == size and _NO_CHUNK not in known[0]:
+            return known
+        raw, generation = self.store.get(key, byte_range, with_generation=True)
+        if raw is not None and len(raw) == size:
+            shard_indexes.put(self.store, key, raw, generation)
+        return raw, generation
+
+    def ranges(self, key: str, ranges: Sequence[tuple[int, int]], generation: Generation) -> list[bytes]:
+        """Return ranges of a shard, given as offsets and lengths, in one wave.
+
+        Raises
+        ------
+        ConflictError
+            If the shard's generation is another one.
+        """
+        try:
+            return self._ranges(key, ranges, generation)
+        except ConflictError:
+            shard_indexes.drop(self.store, key)
+            raise
+
+    def _ranges(self, key: str, ranges: Sequence[tuple[int, int]], generation: Generation) -> list[bytes]:
+        if isinstance(self.store, Ranged):
+            found, _ = self.store.get_ranges(key, ranges, generation)
+            if found is None:
+                raise ConflictError("the shard has been deleted while it was read", key=key)
+            return found
+        get: Any = partial(self.store.get, key, with_generation=True)
+        answers = gather(get, ranges, self.store.concurrency)
+        if any(found is None or state != generation for found, state in answers):
+            raise ConflictError("the shard has changed while it was read", key=key)
+        return [data for data, _ in answers]
+
+    def fetch(self, key: str, generation: Generation, ranges: Sequence[tuple[int, int]]) -> Generator[Part]:
+        """Yield the bytes of ranges with their positions; ranges that lie close together are one request.
+
+        Raises
+        ------
+        ConflictError
+            If the shard's generation is another one.
+        """
+        for some in _groups(runs(ranges, self.gap, self.span), self.at_once):
+            held = sum(nbytes for _, nbytes, _ in some) if self.far else 0
+            with IN_FLIGHT.hold(held):
+                answers = self.ranges(key, [(start, nbytes) for start, nbytes, _ in some], generation)
+                for (start, _, members), data in zip(some, answers):
+                    view = memoryview(data)
+                    for number in members:
+                        offset, nbytes = ranges[number]
+                        yield number, view[offset - start : offset - start + nbytes]
+
+
+def parts_of(data: bytes, ranges: Sequence[tuple[int, int]]) -> Generator[Part]:
+    """Yield ranges of a shard in memory, as `ShardReader.fetch` does."""
+    view = memoryview(data)
+    for number, (offset, nbytes) in enumerate(ranges):
+        yield number, view[offset : offset + nbytes]
+
+
+def runs(ranges: Sequence[tuple[int, int]], gap: int, span: int) -> Iterator[Run]:
+    """Join ranges that lie close together, so that each run is one request.
+
+    Parameters
+    ----------
+    ranges : sequence of (int, int)
+        Offsets and lengths.
+    gap : int
+        Up to so many bytes between two ranges are read, too.
+    span : int
+        The most bytes of a run, unless one range is longer.
+
+    Yields
+    ------
+    (int, int, list of int)
+        Offset and length of a run, and the positions of its ranges.
+
+    Examples
+    --------
+    >>> [*runs([(10, 5), (0, 4), (90, 5)], gap=10, span=50)]
+    [(0, 15, [1, 0]), (90, 5, [2])]
+    """
+    start = stop = 0
+    run: list[int] = []
+    for number in sorted(range(len(ranges)), key=ranges.__getitem__):
+        offset, nbytes = ranges[number]
+        if run and (offset > stop + gap or offset + nbytes - start > span):
+            yield start, stop - start, run
+            run = []
+        start, stop = (start, max(stop, offset + nbytes)) if run else (offset, offset + nbytes)
+        run.append(number)
+    if run:
+        yield start, stop - start, run
+
+
+def _groups(found: Iterable[Run], most: int) -> Iterator[list[Run]]:
+    """Yield runs in lists of up to `most` bytes, at least one in each."""
+    group: list[Run] = []
+    total = 0
+    for run in found:
+        if group and total + run[1] > most:
+            yield group
+            group, total = [], 0
+        group.append(run)
+        total += run[1]
+    if group:
+        yield group

@@ -1,0 +1,149 @@
+"""Members of groups in a store that is far away, looked up together and ahead of their use.
+
+A group is listed, then the documents of all members are fetched at once, and those of other groups that will be needed
+next together with them. So going through a hierarchy takes a few waves of requests for each of its levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+from typing import Any, Final, Protocol
+
+from tegula import engine
+from tegula.engine.documents import read_many
+from tegula.engine.pool import gather
+from tegula.errors import TegulaError
+from tegula.metadata.nodes import NodeMetadata
+from tegula.stores import Store
+
+__all__ = ["Ahead", "Entry"]
+
+Entry = tuple[str, Any]
+"""The name of a member and the node, or the error for one that can't be opened."""
+
+_GROUPS: Final = 64  # groups that are listed together
+_NODES: Final = 4096  # members that are opened together, so that a large hierarchy is never in memory as a whole
+
+
+class Members(Protocol):
+    """A group, as far as its members are looked up: `tegula.hierarchy.members.Members`."""
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the group."""
+
+    @property
+    def path(self) -> str:
+        """Its path in the store."""
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format."""
+
+    @property
+    def _is_folder(self) -> bool: ...
+    def _full(self, name: str) -> str: ...
+    def _made(self, path: str, metadata: NodeMetadata) -> Any: ...
+
+
+class Ahead:
+    """The members of the groups of one hierarchy, for going through it once, in the order of their paths.
+
+    Parameters
+    ----------
+    implicit : bool
+        Include implicit groups, and nodes of another format than their group's.
+    """
+
+    def __init__(self, *, implicit: bool = False) -> None:
+        self._implicit = implicit
+        self._found: dict[tuple[str, ...], list[Entry]] = {}
+        self._waiting: dict[tuple[str, ...], Members] = {}  # groups whose members are not looked up yet
+
+    def members(self, group: Members) -> Iterator[Entry]:
+        """Yield the members of a group, and forget them."""
+        place = _place(group.path)
+        if place not in self._found:
+            self._waiting.pop(place, None)
+            later = nsmallest(_GROUPS - 1, (other for other in self._waiting if other > place))
+            groups = [group, *(self._waiting[other] for other in later)]
+            listed = gather(_children, groups, group.store.concurrency)
+            if len(listed[0]) > _NODES:
+                return self._by_parts(group, listed[0])
+            self._look_up(groups, listed)
+        return iter(self._found.pop(place))
+
+    def _by_parts(self, group: Members, names: Sequence[str]) -> Iterator[Entry]:
+        """Yield the members of a large group."""
+        for start in range(0, len(names), _NODES):
+            yield from self._opened([(group, name) for name in names[start : start + _NODES]])
+
+    def _look_up(self, groups: Sequence[Members], listed: Sequence[Sequence[str]]) -> None:
+        """Open all members of the first groups of a list, as many as are opened together."""
+        pairs: list[tuple[Members, str]] = []
+        for group, names in zip(groups, listed):
+            if pairs and len(pairs) + len(names) > _NODES:
+                break
+            self._found[_place(group.path)] = []
+            self._waiting.pop(_place(group.path), None)
+            pairs += [(group, name) for name in names]
+        for (group, _), entry in zip(pairs, self._opened(pairs, keep=True)):
+            if entry[1] is not None:
+                self._found[_place(group.path)].append(entry)
+
+    def _opened(self, pairs: Sequence[tuple[Members, str]], *, keep: bool = False) -> Iterator[Entry]:
+        """Yield names and nodes of members, those without a node only with `keep`, as ``None``."""
+        found = self._metadata(pairs)
+        for (group, name), metadata in zip(pairs, found):
+            node: Any = metadata
+            if metadata is not None and not isinstance(metadata, TegulaError):
+                try:
+                    node = group._made(group._full(name), metadata)
+                except TegulaError as error:
+                    node = error
+            if hasattr(node, "_made"):  # a group
+                self._waiting[_place(node.path)] = node
+            if node is not None or keep:
+                yield name, node
+
+    def _metadata(self, pairs: Sequence[tuple[Members, str]]) -> list[NodeMetadata | TegulaError | None]:
+        """Return the metadata of members, or an error; ``None`` where there is no member."""
+        places: dict[str, list[int]] = {}  # positions by the format that members must have, "" for any
+        for number, (group, _) in enumerate(pairs):
+            places.setdefault("" if self._implicit or group._is_folder else group.format, []).append(number)
+        paths = [group._full(name) for group, name in pairs]
+        found: list[Any] = [None] * len(pairs)
+
+        def read(item: tuple[str, list[int]]) -> None:
+            format, numbers = item
+            store = pairs[numbers[0]][0].store
+            nodes = read_many(store, [paths[number] for number in numbers], format or None)
+            found_here = dict(zip(numbers, nodes))
+            if not format:
+                missing = [number for number, node in found_here.items() if node is None]
+                groups = gather(lambda number: _implicit(store, paths[number]), missing, store.concurrency)
+                found_here.update(zip(missing, groups))
+            for number, node in found_here.items():
+                found[number] = node
+
+        gather(read, places.items(), len(places))
+        return found
+
+
+def _implicit(store: Store, path: str) -> NodeMetadata | TegulaError | None:
+    try:
+        return engine.implicit_group(store, path, None, deep=True)
+    except TegulaError as error:
+        return error
+
+
+def _children(group: Members) -> list[str]:
+    """Return the names of all prefixes directly below a group."""
+    prefix = f"{group.path}/" if group.path else ""
+    return [child[len(prefix) : -1] for child in group.store.list_dir(prefix)[1]]
+
+
+def _place(path: str) -> tuple[str, ...]:
+    """Return a key by which paths sort in the order in which a hierarchy is gone through."""
+    return tuple(path.split("/")) if path else ()

@@ -1,0 +1,398 @@
+"""Operations on arrays in a store that is far away: the number of waves of requests, and the same results."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from waves import RangedWaveStore, WaveStore
+
+import tegula
+from tegula import config
+from tegula.engine.far import IN_FLIGHT, InFlight, get_many, runs
+from tegula.stores import Store
+
+X = np.random.default_rng(0).integers(0, 1000, (64, 64)).astype("i4")
+FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
+STORES = [WaveStore, RangedWaveStore]
+SHARDS: dict[str, Any] = {"chunks": (32, 32), "shards": (1024, 1024), "codecs": []}
+LARGE = np.random.default_rng(1).integers(0, 2**16, (3072, 2048)).astype("u2")  # six shards of 2 MiB
+
+
+def filled(store: WaveStore, values: Any = X, **options: Any) -> tegula.Array:
+    array = tegula.create_array(store, shape=values.shape, dtype=values.dtype, **options)
+    array[...] = values
+    return array
+
+
+def points(count: int) -> tuple[Any, Any]:
+    draw = np.random.default_rng(2)
+    return tuple(draw.integers(0, size, count) for size in LARGE.shape)
+
+
+# --- reading
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_all_chunks_are_read_in_one_wave(format: str) -> None:
+    store = WaveStore()
+    chunks = (2, 64) if format == "bcolz" else (8, 8)
+    array = filled(store, format=format, chunks=chunks)
+    with store.waves() as log:
+        assert np.array_equal(array[...], X)
+    assert len(log) == 1
+    assert len({*log.requests}) == len(log.requests) == array.nchunks
+    with store.waves() as log:
+        assert np.array_equal(array[3:29:5], X[3:29:5])
+    assert len(log) == 1
+
+
+def test_chunks_that_are_missing_are_found_out_in_two_waves() -> None:
+    store = WaveStore()
+    array = tegula.create_array(store, shape=(64, 64), chunks=(8, 8), dtype="i4", fill_value=7)
+    with store.waves() as log:
+        assert (array[...] == 7).all()
+    assert len(log) == 2  # the second one finds out whether the array is still there
+    assert len(log[1]) == 1
+
+
+def test_no_more_requests_are_under_way_than_the_store_wants() -> None:
+    store = WaveStore(concurrency=16)
+    array = filled(store, chunks=(8, 8))
+    with store.waves() as log:
+        assert np.array_equal(array[...], X)
+    assert store.most <= 16
+    assert len(log) == 4
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads as Linux shows them")
+def test_a_read_of_few_chunks_starts_few_threads() -> None:
+    store = WaveStore()
+    array = filled(store, values=X[:16, :8], chunks=(8, 8))
+    array[...]
+    before = len(os.listdir("/proc/self/task"))
+    with store.waves():
+        array[...]
+    assert len(os.listdir("/proc/self/task")) <= before + 2
+
+
+def test_reads_in_the_background_share_a_wave() -> None:
+    store = WaveStore()
+    array = filled(store, chunks=(8, 64))
+    with store.waves() as log:
+        reading = [array.read(slice(8 * number, 8 * number + 8)) for number in range(8)]
+        assert np.array_equal(np.concatenate([future.result() for future in reading]), X)
+    assert len(log) == 1
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("start", [True, False])
+def test_parts_of_shards_are_read_in_two_waves(kind: type[WaveStore], start: bool) -> None:
+    store = kind()
+    index = {"name": "sharding_indexed", "configuration": {"chunk_shape": [32, 32], "codecs": ["bytes"],
+             "index_location": "start" if start else "end"}}  # fmt: skip
+    array = filled(store, LARGE, chunks=(1024, 1024), codecs=[index])
+    rows, columns = points(200)
+    with store.waves() as log:
+        assert np.array_equal(array.vindex[rows, columns], LARGE[rows, columns])
+    assert len(log) == 2
+    assert len(log[0]) == 6
+    with store.waves() as log:
+        assert np.array_equal(array[100], LARGE[100])
+    assert len(log) == 2
+    # single chunks at both ends of a shard, further apart than is read along
+    with store.waves() as log:
+        assert np.array_equal(array[0:1024:1000, 0:1024:1000], LARGE[0:1024:1000, 0:1024:1000])
+    assert len(log) == 2
+
+
+def test_a_shard_that_is_small_or_needed_for_the_most_part_is_read_as_a_whole() -> None:
+    store = WaveStore()
+    array = filled(store, LARGE, **SHARDS)
+    with store.waves() as log:
+        assert np.array_equal(array[...], LARGE)
+    assert len(log) == 1
+    assert len(log[0]) == 6
+    small = WaveStore()
+    array = filled(small, LARGE[:512, :512], chunks=(32, 32), shards=(256, 256))
+    with small.waves() as log:
+        assert array[5, 300] == LARGE[5, 300]
+    assert len(log) == len(log.requests) == 1
+
+
+def test_ranges_of_several_shards_are_bounded_by_the_bytes_under_way() -> None:
+    store = WaveStore()
+    array = filled(store, LARGE, **SHARDS)
+    rows, columns = points(100)
+    with config.configure(buffer_bytes=2**21), store.waves() as log:
+        assert np.array_equal(array.vindex[rows, columns], LARGE[rows, columns])
+    assert 2 < len(log) <= 1 + 6 * 2
+    assert IN_FLIGHT._held == 0
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_shards_in_shards_take_one_more_wave(kind: type[WaveStore]) -> None:
+    store = kind()
+
+    def nested(shape: list[int], codecs: list[Any]) -> dict[str, Any]:
+        return {"name": "sharding_indexed", "configuration": {"chunk_shape": shape, "codecs": codecs}}
+
+    codecs = [nested([256, 256], [nested([16, 16], ["bytes"])])]
+    array = filled(store, LARGE, chunks=(1024, 1024), codecs=codecs)
+    rows, columns = points(50)
+    with store.waves() as log:
+        assert np.array_equal(array.vindex[rows, columns], LARGE[rows, columns])
+    assert len(log) == 3
+
+
+class Interfering(RangedWaveStore):
+    """Before every third request the shard is replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[bytes] = []
+        self.count = 0
+
+    def passing(self, request: str) -> None:
+        self.count += 1
+        if self.others and self.count % 3 == 0 and self.count < 20:
+            self.values.set("c/0/0", self.others[self.count % len(self.others)])
+
+
+@pytest.mark.parametrize("ranged", [True, False])
+def test_a_shard_is_read_in_one_state(ranged: bool) -> None:
+    store = Interfering() if ranged else type("Plain", (WaveStore,), {"passing": Interfering.passing})()
+    store.others, store.count = [], 0
+    array = tegula.create_array(store, shape=(1024, 1024), dtype="u2", **SHARDS)
+    versions = []
+    for value in (1, 2, 3):
+        array[...] = value
+        array[5:900:20] = value
+        versions.append(store.values.get("c/0/0"))
+    store.others, store.count = versions, 0
+    for _ in range(5):
+        found = array[::1000, ::1000]
+        assert (found == found[0, 0]).all()
+    assert store.count > 10
+
+
+# --- writing
+
+
+@pytest.mark.parametrize("shards", [None, (16, 16)])
+def test_chunks_are_written_in_one_wave_and_changed_in_two(shards: Any) -> None:
+    store = WaveStore()
+    array = tegula.create_array(store, shape=X.shape, dtype="i4", chunks=(8, 8), shards=shards)
+    with store.waves() as log:
+        array[...] = X
+    assert len(log) == 1
+    with store.waves() as log:
+        array[1:63, 1:63] = X[1:63, 1:63] + 1
+    assert len(log) == 2
+    new = X.copy()
+    new[1:63, 1:63] += 1
+    assert np.array_equal(array[...], new)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_bytes_under_way_are_bounded(format: str) -> None:
+    store = WaveStore()
+    array = tegula.create_array(store, shape=(64, 64), dtype="i4", chunks=(8, 64), format=format)
+    with config.configure(buffer_bytes=3 * 8 * 64 * 4), store.waves() as log:
+        array[...] = X
+        assert np.array_equal(array[...], X)
+    assert store.most <= 3
+    assert len(log) >= 6
+    assert IN_FLIGHT._held == 0
+
+
+def test_one_chunk_larger_than_the_bound_goes_alone() -> None:
+    store = WaveStore()
+    array = filled(store, chunks=(32, 64))
+    with config.configure(buffer_bytes=1), store.waves():
+        assert np.array_equal(array[...], X)
+    assert store.most == 1
+
+
+def test_room_for_bytes_is_waited_for() -> None:
+    room, order = InFlight(), []
+    with config.configure(buffer_bytes=10):
+        room.acquire(6)
+
+        def take() -> None:
+            with room.hold(6):
+                order.append("in")
+
+        waiting = threading.Thread(target=take)
+        waiting.start()
+        waiting.join(0.05)
+        order.append("release")
+        room.release(6)
+        waiting.join()
+    assert order == ["release", "in"]
+
+
+def test_an_error_gives_room_back() -> None:
+    class Failing(WaveStore):
+        broken = False
+
+        def passing(self, request: str) -> None:
+            if self.broken:
+                raise tegula.StoreError("the server is gone")
+
+    store = Failing()
+    array, shards = filled(store, path="a", chunks=(8, 8)), filled(store, LARGE, path="b", **SHARDS)
+    store.broken = True
+    with pytest.raises(tegula.StoreError, match="gone"):
+        array[...]
+    with pytest.raises(tegula.StoreError, match="gone"):
+        array[...] = 5
+    with pytest.raises(tegula.StoreError, match="gone"):
+        shards[::1000]
+    assert IN_FLIGHT._held == 0
+
+
+# --- growing and shrinking
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "bcolz"])
+def test_resizing_takes_as_many_waves_for_many_chunks_as_for_few(format: str) -> None:
+    waves = []
+    for rows in (16, 256):
+        store = WaveStore(concurrency=256)
+        array = tegula.create_array(store, shape=(rows, 4), dtype="i4", chunks=(4, 4), format=format)
+        array[...] = 1
+        with store.waves() as shrinking:
+            array.resize(8, 4)
+        with store.waves() as appending:
+            array.append(np.ones((rows, 4), "i4"))
+        assert (array[...] == 1).all()
+        assert array.shape == (rows + 8, 4)
+        waves.append((len(shrinking), len(appending)))
+    assert waves[0] == waves[1]
+
+
+def test_the_stored_bytes_are_counted_in_two_waves() -> None:
+    store = WaveStore()
+    array = filled(store, chunks=(8, 8))
+    with store.waves() as log:
+        assert array.nbytes_stored() > 0
+    assert len(log) == 2
+
+
+def test_a_listing_that_tells_sizes_is_enough_to_count_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    near = tegula.create_array(tegula.MemoryStore(), shape=X.shape, dtype="i4", chunks=(8, 8))
+    far = tegula.create_array(objects(8), shape=X.shape, dtype="i4", chunks=(8, 8))
+    for array in (near, far):
+        array[:40] = X[:40]
+    monkeypatch.setattr("tegula.stores.object_reading.ObjectReader.size", None)
+    assert far.nbytes_stored() == near.nbytes_stored()
+    assert far._stored.amount_stored() == near._stored.amount_stored() == (40, near.nbytes_stored())
+
+
+# --- the same results as near
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
+    shape = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    chunks = tuple(draw(st.integers(1, 4)) for _ in shape)
+    shards = tuple(size * draw(st.integers(1, 3)) for size in chunks) if draw(st.booleans()) else None
+    return shape, {"chunks": chunks, "shards": shards}
+
+
+def selections(shape: tuple[int, ...]) -> st.SearchStrategy[tuple[str, Any]]:
+    ints = [st.integers(-size, size - 1) for size in shape]
+    lists = [st.lists(one, min_size=1, max_size=6) for one in ints]
+    slices = [st.slices(size) for size in shape]
+    basic = st.tuples(*(one | two for one, two in zip(ints, slices)))
+    orthogonal = st.tuples(*(one | two for one, two in zip(lists, slices)))
+    together = st.lists(st.tuples(*ints), min_size=1, max_size=8).map(lambda rows: tuple(map(list, zip(*rows))))
+    return st.one_of(
+        basic.map(lambda part: ("basic", part)),
+        orthogonal.map(lambda part: ("oindex", part)),
+        together.map(lambda part: ("vindex", part)),
+    )
+
+
+def objects(concurrency: int) -> Store:
+    """Return a store of objects in memory."""
+    kind = pytest.importorskip("obstore.store").MemoryStore
+    return tegula.ObjectStore(kind(), concurrency=concurrency)
+
+
+@pytest.mark.parametrize("kind", [*STORES, objects])
+@pytest.mark.parametrize("ranged", [True, False], ids=["by ranges", "small shards as a whole"])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_what_is_read_from_far_away_is_what_numpy_selects(kind: Callable[..., Store], ranged: bool, data: Any) -> None:
+    shape, options = data.draw(layouts())
+    store = kind(concurrency=8)
+    model = np.full(shape, -1, "i2")
+    array = tegula.create_array(store, shape=shape, dtype="i2", fill_value=-1, **options)
+    for number in range(data.draw(st.integers(0, 3))):
+        part = data.draw(st.tuples(*map(st.slices, shape)))
+        model[part] = array[part] = number
+    with pytest.MonkeyPatch.context() as patch:
+        if ranged:
+            patch.setattr("tegula.engine.far.ShardReader.reads_whole", lambda *_: False)
+        for _ in range(3):
+            how, part = data.draw(selections(shape))
+            found: Any = array if how == "basic" else getattr(array, how)
+            expected: Any = model
+            if how == "oindex":
+                for axis, one in enumerate(part):
+                    expected = expected[(slice(None),) * axis + (one,)]
+            else:
+                expected = model[part]
+            assert np.array_equal(found[part], expected)
+
+
+@pytest.mark.parametrize("kind", [*STORES, objects])
+def test_several_writers_far_away_lose_nothing(kind: Callable[..., Store]) -> None:
+    store = kind(concurrency=8)
+    array = tegula.create_array(store, shape=96, dtype="i4", chunks=4, shards=24)
+
+    def write(worker: int) -> None:
+        for start in range(worker, 96, 4):
+            array[start] = start + 1
+
+    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        found = array[...]
+        assert ((found == 0) | (found == np.arange(96) + 1)).all()
+    assert np.array_equal(array[...], np.arange(96) + 1)
+
+
+# --- the pieces
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 20)), max_size=12), st.integers(0, 10), st.integers(1, 60)
+)
+def test_runs_hold_each_range_once(ranges: list[tuple[int, int]], gap: int, span: int) -> None:
+    found = [*runs(ranges, gap, span)]
+    assert sorted(number for _, _, members in found for number in members) == [*range(len(ranges))]
+    for start, nbytes, members in found:
+        ends = [sum(ranges[number]) for number in members]
+        assert (start, start + nbytes) == (min(ranges[number][0] for number in members), max(ends))
+        assert nbytes <= span or len({ranges[number][0] for number in members}) == 1 or nbytes <= max(span, 20)
+
+
+def test_many_values_are_one_wave() -> None:
+    store = WaveStore()
+    for number in range(10):
+        store.set(f"k{number}", bytes([number]))
+    with store.waves() as log:
+        found = get_many(store, [(f"k{number}", None) for number in range(11)])
+    assert found == [*(bytes([number]) for number in range(10)), None]
+    assert len(log) == 1

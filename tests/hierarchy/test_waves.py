@@ -1,0 +1,237 @@
+"""Groups and tables in a store that is far away: the number of waves of requests, and the same results as near."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from waves import WaveStore
+
+import tegula
+from tegula.hierarchy import ahead
+from tegula.stores import MemoryStore, Store
+
+FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
+GROUPS = ["zarr3", "zarr2"]
+
+
+def group_of(count: int, format: str = "zarr3") -> tuple[WaveStore, tegula.Group]:
+    store = WaveStore()
+    group = tegula.create_group(store, format=format)
+    for number in range(count):
+        group.create_array(f"x{number:03}", shape=number + 1, dtype="i4")
+    return store, tegula.open_group(store, "r+")
+
+
+# --- opening
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("told", [True, False])
+def test_an_array_is_opened_in_one_wave_without_a_request_made_twice(format: str, told: bool) -> None:
+    store = WaveStore()
+    tegula.create_array(store, shape=(6, 2), dtype="i4", format=format)
+    for mode in ("r", "r+", "a"):
+        with store.waves() as log:
+            array = tegula.open(store, mode, format=format if told else None, shape=(6, 2)) if mode == "a" else (
+                tegula.open_array(store, mode, format=format if told else None)
+            )  # fmt: skip
+        assert array.shape == (6, 2)
+        assert len(log) == 1
+        assert len({*log.requests}) == len(log.requests)
+        assert len(log.requests) == 1 or not told or format != "zarr3"
+
+
+def test_a_group_with_consolidated_metadata_is_opened_with_one_request_and_its_members_with_none() -> None:
+    store, group = group_of(20)
+    group.consolidate()
+    with store.waves() as log:
+        found = tegula.open_group(store, consolidated=True, format="zarr3")
+        assert [array.shape for _, array in found.arrays()] == [(number + 1,) for number in range(20)]
+        assert found["x003"].shape == (4,)
+    assert log.requests == ["get zarr.json (0, 268435457)"]
+
+
+# --- members
+
+
+@pytest.mark.parametrize("format", GROUPS)
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda group: dict(group.members()),
+        lambda group: dict(group.arrays()),
+        lambda group: dict(group.walk()),
+        lambda group: str(group.tree()),
+        lambda group: group.info,
+    ],
+)
+def test_the_members_of_a_group_are_opened_in_two_waves(look: Callable[[Any], object], format: str) -> None:
+    store, group = group_of(12, format)
+    with store.waves() as log:
+        look(group)
+    assert len(log) == 2
+    assert len({*log.requests}) == len(log.requests)
+    assert len(log[1]) == {"zarr3": 12, "zarr2": 12 * 4}[format]
+
+
+def test_a_hierarchy_takes_as_many_waves_for_many_groups_as_for_few() -> None:
+    waves = []
+    for count in (2, 10):
+        store = WaveStore(concurrency=256)
+        group = tegula.create_group(store)
+        for number in range(count):
+            group.create_array(f"g{number}/h/x", shape=3, dtype="i4")
+        with store.waves() as log:
+            assert len([*group.walk()]) == 3 * count
+        waves.append(len(log))
+    assert waves[0] == waves[1] <= 3 * 3
+
+
+def test_a_large_group_is_opened_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_NODES", 5)
+    store, group = group_of(12)
+    with store.waves() as log:
+        members = group.members()
+        next(members)
+        assert len(log.requests) == 1 + 5
+        assert [name for name, _ in members] == [f"x{number:03}" for number in range(1, 12)]
+
+
+# --- the same results as near
+
+NAMES = st.sampled_from(["a", "b", "c"])
+NODES = st.sampled_from(["zarr3", "zarr2", "zarr1", "bcolz", "group zarr3", "group zarr2", "table", "broken", "file"])
+
+
+def build(store: Store, nodes: list[tuple[str, str]]) -> None:
+    """Write nodes wherever that is possible, as different programs do in one directory."""
+    for path, kind in nodes:
+        try:
+            if kind == "broken":
+                store.set(f"{path}/.zarray", b"{")
+            elif kind == "file":
+                store.set(f"{path}/notes.txt", b"text")
+            elif kind == "table":
+                tegula.create_table(store, {"u": [1, 2], "v": [3.0, 4.0]}, path=path, format="bcolz")
+            elif kind.startswith("group"):
+                tegula.create_group(store, path=path, format=kind[6:], attributes={"name": path})
+            else:
+                tegula.create_array(store, path=path, shape=(len(path), 2), dtype="i4", format=kind)
+        except tegula.TegulaError:
+            continue
+
+
+def looks(store: Store, root: str) -> list[object]:
+    """Return everything that can be seen of a hierarchy."""
+    try:
+        group = tegula.open(store, path=root)
+    except tegula.TegulaError as error:
+        return [type(error)]
+    if not isinstance(group, tegula.Group):
+        return [type(group)]
+    seen: list[object] = [[*group], len(group), str(group.tree()).replace(store.url, "")]
+    for implicit in (False, True):
+        for list_nodes in (group.members, group.walk):
+            failed: dict[str, str] = {}
+            found = [(name, type(node), node.format) for name, node in list_nodes(failed, implicit=implicit)]
+            seen += [found, sorted(failed)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        seen.append([name for name, _ in group.arrays()])
+    return [*seen, len(caught), [name in group for name in "abc"]]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=8),
+    st.sampled_from([("", ""), ("group zarr3", ""), ("group zarr2", ""), ("group zarr3", "a")]),
+    st.integers(1, 4),
+)
+def test_what_is_seen_far_away_is_what_is_seen_near(
+    nodes: list[tuple[str, str]], root: tuple[str, str], size: int
+) -> None:
+    near, far = MemoryStore(), WaveStore(concurrency=4)
+    build(near, [("", root[0]), *nodes] if root[0] else nodes)
+    for key in near.list():
+        far.set(key, near.get(key) or b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "_NODES", size)
+        patch.setattr(ahead, "_GROUPS", size)
+        assert looks(far, root[1]) == looks(near, root[1])
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=8), NAMES)
+def test_deleting_and_copying_far_away_leaves_what_it_leaves_near(nodes: list[tuple[str, str]], name: str) -> None:
+    near, far = MemoryStore(), WaveStore(concurrency=4)
+    build(near, [("", "group zarr3"), *nodes])
+    for key in near.list():
+        far.set(key, near.get(key) or b"")
+    copies: list[dict[str, bytes | None] | None] = []
+    for store in (near, far):
+        group, copy = tegula.open_group(store, "r+"), WaveStore()
+        if name not in group:
+            copies.append(None)
+            continue
+        group.copy(name, tegula.create_group(copy))
+        copies.append({key: copy.get(key) for key in copy.list()})
+        del group[name]
+        assert not any(key.startswith(f"{name}/") for key in store.list())
+    assert copies[0] == copies[1]
+    assert sorted(near.list()) == sorted(far.list())
+
+
+# --- tables, deleting and copying in waves
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "bcolz"])
+def test_a_table_takes_as_many_waves_for_many_columns_as_for_few(format: str) -> None:
+    few, many = table_waves(2, format), table_waves(12, format)
+    assert few == many
+    assert few["read"] <= 2
+
+
+def table_waves(count: int, format: str) -> dict[str, int]:
+    """Return the waves that operations on a table of so many columns take."""
+    store = WaveStore(concurrency=256)
+    columns = {f"c{number}": np.arange(10) for number in range(count)}
+    with store.waves() as creating:
+        tegula.create_table(store, columns, format=format)
+    table = tegula.open_table(store, "r+")
+    acts: dict[str, Callable[[], object]] = {
+        "read": lambda: table[:],
+        "append": lambda: table.append(columns),
+        "change": lambda: table.__setitem__(slice(2), table[:2]),
+        "refresh": table.refresh,
+        "resize": lambda: table.resize(5),
+        "info": lambda: table.info,
+    }
+    counted = {"create": len(creating)}
+    for name, act in acts.items():
+        with store.waves() as log:
+            act()
+        counted[name] = len(log)
+    assert [*table["c1"][:]] == [0, 1, 2, 3, 4]
+    return counted
+
+
+def test_groups_are_deleted_and_copied_in_as_many_waves_for_many_members_as_for_few() -> None:
+    waves = []
+    for count in (2, 12):
+        store = WaveStore(concurrency=256)
+        group = tegula.create_group(store)
+        for number in range(count):
+            group.create_array(f"g/x{number}", shape=4, chunks=2, dtype="i4")[...] = number + 1
+        with store.waves() as copying:
+            group.copy("g", tegula.create_group(MemoryStore()))
+        with store.waves() as deleting:
+            del group["g"]
+        assert [*store.list()] == ["zarr.json"]
+        waves.append((len(copying), len(deleting)))
+    assert waves[0] == waves[1]
