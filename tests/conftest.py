@@ -15,6 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tegula import config, executors
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 # the same examples each time, unless new ones are asked for: other implementations have bugs to be found, too
