@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.measuring.statistics import Statistics, statistics
-    from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+    from tegula.stores import LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.tables.table import Table
     from tegula.targets.stores import store_of
 
@@ -72,6 +72,7 @@ __all__ = [
     "MemoryStore",
     "MetadataError",
     "NotFoundError",
+    "ObjectStore",
     "ReadOnlyError",
     "SelectionError",
     "Statistics",
@@ -132,7 +133,7 @@ _HOMES = {
     **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "hierarchy.opening"),
     **dict.fromkeys(("load", "save"), "hierarchy.saving"),
     "store_of": "targets.stores",
-    **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "Store", "ZipStore"), "stores"),
+    **dict.fromkeys(("LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"),
 }  # fmt: skip
 _ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})
 

@@ -30,6 +30,7 @@ _REQUIREMENTS: Final = {
     "google_crc32c": "google-crc32c",
     "zfpy": "'zfpy>=1.0.1,!=1.0.1.post0'",  # numcodecs can't read the version 1.0.1.post0, and fails as a whole
     "pcodec": "'pcodec>=0.3,<0.4'",
+    "obstore": "'obstore>=0.12'",
     "tables": "tables",
 }
 """Requirement to pass to pip, where it is not the module's name; the same as in the extras of pyproject.toml."""

@@ -7,6 +7,7 @@
 `MappingStore`       any ``MutableMapping`` of keys to bytes
 `LocalStore`         files below a directory
 `ZipStore`           members of one zip archive
+`ObjectStore`        objects of a bucket: S3, Google Cloud Storage, Azure, or what a web server offers
 `SingleWriterStore`  base class for stores of your own over plain storage
 ===================  ================================================================================
 """
@@ -15,6 +16,7 @@ from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
 from tegula.stores.local import LocalStore
 from tegula.stores.mapping import MappingStore
 from tegula.stores.memory import MemoryStore
+from tegula.stores.object_store import ObjectStore
 from tegula.stores.single_writer import SingleWriterStore
 from tegula.stores.zip import ZipStore
 
@@ -25,6 +27,7 @@ __all__ = [
     "LocalStore",
     "MappingStore",
     "MemoryStore",
+    "ObjectStore",
     "SingleWriterStore",
     "Store",
     "ZipStore",

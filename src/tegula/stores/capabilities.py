@@ -14,29 +14,35 @@ capability            operations                           stores that have it
 `Anchoring`           `anchored`                           local files
 `Renaming`            `move_prefix`                        local files
 `UnreachableNames`    `unreachable`                        zip archives
+`Ranged`              `get_ranges`                         object storage
+`Revalidating`        `get_if_changed`                     object storage
 ====================  ===================================  ========================
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tegula.errors import ConflictError
-from tegula.stores.arguments import Generation
+from tegula.stores.arguments import ByteRange, Generation
 from tegula.stores.operations import Writable
 
 __all__ = [
     "Anchoring",
     "BlockedKeys",
+    "Capabilities",
     "EmptyDirectories",
     "Locking",
+    "Ranged",
     "Reclaiming",
     "Renaming",
+    "Revalidating",
     "UnreachableNames",
     "blocked_by",
+    "capabilities_of",
     "delete_if",
     "lock",
 ]
@@ -197,6 +203,134 @@ class UnreachableNames(ABC):
         StoreError
             If `prefix` is not valid, or looking fails.
         """
+
+
+class Ranged(ABC):
+    """A store that reads many ranges of one value in few requests, all of one and the same state."""
+
+    @abstractmethod
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        """Return several ranges of the value of `key`, and the generation that they all belong to.
+
+        Parameters
+        ----------
+        key : str
+            The key to read.
+        ranges : sequence of (start, length)
+            Bytes to read; what lies beyond the end is left out, as by `Store.get`. Ranges that stand close together
+            are read with one request.
+        generation : Generation, optional
+            The state to read; without it, whatever state there is now.
+
+        Returns
+        -------
+        list of bytes, or None
+            The ranges, in order; ``None`` if there is no value.
+        Generation
+            The state that they were read from.
+
+        Raises
+        ------
+        ConflictError
+            If the state is another one than `generation`, or changes meanwhile.
+        StoreError
+            If the key or a range is not valid, or reading fails.
+
+        Examples
+        --------
+        >>> from obstore.store import MemoryStore
+        >>> from tegula.stores import ObjectStore
+        >>> store = ObjectStore(MemoryStore())
+        >>> generation = store.set("a", b"abcdef")
+        >>> store.get_ranges("a", [(4, 9), (0, 2)], generation)[0]
+        [b'ef', b'ab']
+        """
+
+
+class Revalidating(ABC):
+    """A store that can say, with one request, whether a value is still the one that was read before."""
+
+    @abstractmethod
+    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
+        """Return the value of `key` and its generation if that is another one than `generation`, else ``None``.
+
+        Raises
+        ------
+        StoreError
+            If the key is not valid, or reading fails.
+
+        Examples
+        --------
+        >>> from obstore.store import MemoryStore
+        >>> from tegula.stores import ObjectStore
+        >>> store = ObjectStore(MemoryStore())
+        >>> old = store.set("a", b"abc")
+        >>> store.get_if_changed("a", old) is None
+        True
+        >>> new = store.set("a", b"xyz")
+        >>> store.get_if_changed("a", old) == (b"xyz", new)
+        True
+        """
+
+
+class Capabilities(NamedTuple):
+    """What a store can do, at a glance; ``store.capabilities`` returns it.
+
+    Attributes
+    ----------
+    write, list : bool
+        Whether values can be stored, and keys be listed.
+    conditional_write : bool
+        Whether a condition of ``set`` holds between all writers of the storage.
+    conditional_delete : bool
+        Whether ``delete`` takes a condition.
+    fresh_generations : bool
+        Whether each ``set`` gives a new generation, also if the bytes are the same.
+    single_writer : bool
+        Whether conditions hold between the threads of this process only.
+    lock : bool
+        Whether a writer can make others wait.
+    ranges, revalidate : bool
+        Whether ranges of one state, and a value that has changed, are read with one request.
+    concurrency : int
+        How many requests one operation has under way at once, 0 for as many as there are threads.
+    """
+
+    write: bool
+    list: bool
+    conditional_write: bool
+    conditional_delete: bool
+    fresh_generations: bool
+    single_writer: bool
+    lock: bool
+    ranges: bool
+    revalidate: bool
+    concurrency: int
+
+
+def capabilities_of(store: Any) -> Capabilities:
+    """Return what a store can do.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> capabilities_of(MemoryStore()).conditional_write
+    True
+    """
+    return Capabilities(
+        write=not store.read_only,
+        list=store.listable,
+        conditional_write=not (store.read_only or store.single_writer),
+        conditional_delete=not store.read_only and store.conditional_delete,
+        fresh_generations=store.fresh_generations,
+        single_writer=store.single_writer,
+        lock=isinstance(store, Locking),
+        ranges=isinstance(store, Ranged),
+        revalidate=isinstance(store, Revalidating),
+        concurrency=store.concurrency,
+    )
 
 
 def lock(store: object, key: str) -> AbstractContextManager[bool]:

@@ -21,6 +21,7 @@ from tegula.stores.arguments import (
     is_key,
     split_children,
 )
+from tegula.stores.capabilities import Capabilities, capabilities_of
 from tegula.stores.former import FormerNames
 from tegula.stores.operations import Listable, Writable
 
@@ -72,6 +73,18 @@ class Store(Writable, Listable, FormerNames):
     ...
     tegula.errors.ConflictError: the value has changed since it was read (key 'a')
     """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do, at a glance.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> MemoryStore().capabilities.single_writer
+        False
+        """
+        return capabilities_of(self)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`."""

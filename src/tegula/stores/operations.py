@@ -114,7 +114,15 @@ class Writable(ABC):
 
 
 class Listable(Readable):
-    """Listing keys: `list_prefix` is implemented by each store, the rest is derived from it."""
+    """Listing keys: `list_prefix` is implemented by each store, the rest is derived from it.
+
+    Attributes
+    ----------
+    listable : bool
+        Whether keys can be listed; if not, as on a web server, listing raises `UnsupportedError`.
+    """
+
+    listable: bool = True
 
     @abstractmethod
     def list_prefix(self, prefix: str) -> Iterator[str]:

@@ -1,0 +1,118 @@
+"""Generations of objects, and the history that tells which write made one.
+
+Object storage may carry out a conditional write and fail to say so: the answer is lost, or an attempt that is made
+again meets its own result and is refused. So each conditional write has an identifier, and an object keeps, as
+metadata, those of the last writes that led to its state. Reading them back answers whether a write took place, also
+when others have replaced its result in the meantime.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tegula.stores.arguments import Generation
+
+__all__ = ["ATTRIBUTE", "ObjectGeneration", "attributes_of", "generation_of_answer", "history_of", "new_write"]
+
+ATTRIBUTE: Final = "tegulawrites"
+"""The name of the metadata: letters only, since services disagree about all other characters."""
+
+_WIDTH: Final = 8
+_KEPT: Final = 64  # 512 bytes of metadata, of which S3 allows 2 KB
+
+
+@dataclass(frozen=True)
+class ObjectGeneration:
+    """One state of one object.
+
+    Two generations are equal if the storage takes them for the same state; the history does not count.
+
+    Parameters
+    ----------
+    token : hashable
+        What the storage identifies the state by.
+    e_tag, version : str or None
+        What conditions are made of.
+    history : str
+        Identifiers of the last conditional writes that led to it, the last one first.
+    superseded : bool
+        Whether another state has followed already; no condition can hold then.
+    """
+
+    token: Generation
+    e_tag: str | None = field(default=None, compare=False)
+    version: str | None = field(default=None, compare=False)
+    history: str = field(default="", compare=False, repr=False)
+    superseded: bool = False
+
+    def condition(self) -> dict[str, str]:
+        """Return the mode of a PUT that replaces this state only."""
+        found = {"e_tag": self.e_tag, "version": self.version}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def reading(self) -> dict[str, str]:
+        """Return the options of a GET that reads this state only."""
+        return {"version": self.version} if self.e_tag is None and self.version else {"if_match": self.e_tag or ""}
+
+
+def new_write(before: Generation) -> tuple[str, str]:
+    """Return the identifier of a new write, and the history of the state that it makes.
+
+    Examples
+    --------
+    >>> write, history = new_write("absent")
+    >>> write == history, len(write)
+    (True, 8)
+    """
+    write = secrets.token_urlsafe(_WIDTH * 3 // 4)
+    earlier = before.history if isinstance(before, ObjectGeneration) else ""
+    return write, (write + earlier)[: _WIDTH * _KEPT]
+
+
+def attributes_of(history: str) -> dict[str, str]:
+    """Return the metadata for an object with that history."""
+    return {ATTRIBUTE: history}
+
+
+def history_of(attributes: dict[str, str]) -> str:
+    """Return the history that an object's metadata tell; services may change the case of names."""
+    for name, value in attributes.items():
+        if str(name).lower() == ATTRIBUTE:
+            return value
+    return ""
+
+
+def position(write: str, history: str) -> int | None:
+    """Return how many writes have followed one in a history, ``None`` if it is not there.
+
+    Examples
+    --------
+    >>> position("bbbbbbbb", "aaaaaaaabbbbbbbb"), position("aaaaaaab", "aaaaaaaabbbbbbbb")
+    (1, None)
+    """
+    for start in range(0, len(history), _WIDTH):
+        if history[start : start + _WIDTH] == write:
+            return start // _WIDTH
+    return None
+
+
+def generation_of_answer(kind: str, found: Any, history: str = "") -> ObjectGeneration:
+    """Return the generation that an answer of obstore names.
+
+    Parameters
+    ----------
+    kind : str
+        The service, as `tegula.stores.object_library.kind_of` names it.
+    found : mapping
+        ``e_tag`` and ``version``, and of reading ``last_modified`` and ``size``.
+    history : str
+        The history that came with it.
+    """
+    e_tag, version = found.get("e_tag"), found.get("version")
+    token: Generation = (version or e_tag) if kind == "gs" else (e_tag or version)
+    if token is None:
+        # a server without ETags: no condition can be made, and two answers are never taken for the same state
+        token = secrets.token_urlsafe(_WIDTH)
+    return ObjectGeneration(token, e_tag, version, history)

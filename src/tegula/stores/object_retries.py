@@ -1,0 +1,133 @@
+"""Retries of requests to object storage, and how many of them are under way at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tegula.stores.object_failures import Failure
+
+__all__ = ["Limiter", "Retries"]
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often, and for how long, a request is repeated.
+
+    Parameters
+    ----------
+    count : int
+        How many times.
+    budget : float
+        For how many seconds after the first attempt.
+    first, longest : float
+        Seconds to wait before the first repetition, and at most; they double each time.
+
+    Examples
+    --------
+    >>> Retries(count=0).pause(Failure("transient", ""), 0, 0.0) is None
+    True
+    """
+
+    count: int = 10
+    budget: float = 180.0
+    first: float = 0.1
+    longest: float = 15.0
+
+    def pause(self, failure: Failure, attempts: int, elapsed: float) -> float | None:
+        """Return for how many seconds to wait before a request is repeated; ``None`` if it is not.
+
+        Parameters
+        ----------
+        failure : Failure
+            Of the last attempt.
+        attempts : int
+            How many repetitions there were already.
+        elapsed : float
+            Seconds since the first attempt.
+        """
+        if failure.kind not in ("transient", "throttled") or attempts >= self.count:
+            return None
+        pause = random.uniform(0.5, 1) * min(self.longest, self.first * 2**attempts)
+        return None if elapsed + pause > self.budget else pause
+
+    def config(self) -> dict[str, Any]:
+        """Return the same as obstore's ``retry_config``."""
+        backoff = {
+            "init_backoff": timedelta(seconds=self.first),
+            "max_backoff": timedelta(seconds=self.longest),
+            "base": 2,
+        }
+        return {"max_retries": self.count, "retry_timeout": timedelta(seconds=self.budget), "backoff": backoff}
+
+    def none(self) -> dict[str, Any]:
+        """Return obstore's ``retry_config`` for requests that are repeated here."""
+        return {**self.config(), "max_retries": 0}
+
+
+class Limiter:
+    """How many requests all threads together have under way: fewer after the server asks for less, then more again.
+
+    Parameters
+    ----------
+    most : int
+        How many there are at most.
+
+    Examples
+    --------
+    >>> limiter = Limiter(8)
+    >>> limiter.halve()
+    >>> limiter.allowed
+    4
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, with no request under way."""
+        self._allowed = float(self.most)
+        self._under_way = 0
+        self._halved = 0.0
+        self._free = threading.Condition(threading.Lock())
+
+    @property
+    def allowed(self) -> int:
+        """How many requests may be under way now."""
+        return max(1, int(self._allowed))
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Wait until one more request may be under way, and count it while the context lasts."""
+        with self._free:
+            while self._under_way >= self.allowed:
+                self._free.wait()
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._free:
+                self._under_way -= 1
+                self._free.notify()
+
+    def halve(self) -> None:
+        """Allow half as many requests, unless that was done a moment ago, for answers to the same burst."""
+        now = time.monotonic()
+        with self._free:
+            if now - self._halved > 0.1:
+                self._halved = now
+                self._allowed = max(1.0, self._allowed / 2)
+
+    def grow(self) -> None:
+        """Allow a little more, after a request that went well: one more for each round of all that are allowed."""
+        if self._allowed < self.most:
+            with self._free:
+                self._allowed = min(float(self.most), self._allowed + 1 / max(1.0, self._allowed))
+                self._free.notify()
