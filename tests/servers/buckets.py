@@ -45,6 +45,12 @@ class Bucket:
         """Everything to open `url` with, as flat names and values."""
         return {**self.options, "allow_http": "true"}
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables that reach `endpoint`, for programs that take no options."""
+        prefix = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_STORAGE_"}.get(self.url.partition(":")[0], "")
+        return {prefix + name.upper(): value for name, value in self.options.items()}
+
     def store(self, prefix: str = "", **settings: Any) -> Any:
         """Return obstore's store for a prefix, with few and quick retries unless `settings` say otherwise."""
         settings = {"retry_config": QUICK_RETRIES, **settings}

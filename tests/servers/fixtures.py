@@ -1,14 +1,21 @@
 """Fixtures that start servers when a test first asks for one; each worker of pytest-xdist has servers of its own."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from tests.servers.azurite import Azurite
 from tests.servers.buckets import Server
+from tests.servers.gcs import Gcs
 from tests.servers.moto import Moto
 from tests.servers.proxy import Proxy
+from tests.servers.rclone import Rclone
 from tests.servers.static import StaticServer
+from tests.servers.tools import Missing
+
+_S = TypeVar("_S", bound=Server)
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +30,35 @@ def http_server() -> Iterator[StaticServer]:
     """A server of files; ``directory(bucket)`` says where to put them."""
     with StaticServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[Gcs]:
+    """A server that speaks the XML API of Google Cloud Storage."""
+    with Gcs() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[Azurite]:
+    """A server that speaks Azure Blob Storage; needs Node.js."""
+    with _installed(Azurite) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rclone_server() -> Iterator[Rclone]:
+    """Another server that speaks S3, which checks signatures; needs Go to be installed."""
+    with _installed(Rclone) as server:
+        yield server
+
+
+def _installed(make: Callable[[], _S]) -> _S:
+    """Start a server; where it is not installed, skip the test, or fail it if CI should have installed it."""
+    try:
+        return make()
+    except Missing as missing:
+        (pytest.fail if os.environ.get("CI") and missing.installable else pytest.skip)(str(missing))
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,8 @@ class ServerProcess:
         Whether the command is a module of ours, which watches its input.
     timeout : float
         Seconds to wait for the server to listen.
+    variables : Mapping of str to str
+        Environment variables for the server, besides those of this process.
 
     Raises
     ------
@@ -39,7 +42,14 @@ class ServerProcess:
         If the server ends or says no port in time; with what it said instead.
     """
 
-    def __init__(self, command: Sequence[str], *, python: bool = True, timeout: float = 60) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        python: bool = True,
+        timeout: float = 60,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         launcher = [] if python else ["tests.servers.process"]
         self._process = subprocess.Popen(
             [sys.executable, "-m", *launcher, *command],
@@ -49,7 +59,7 @@ class ServerProcess:
             text=True,
             cwd=ROOT,
             # like `python -m` in the root, whatever the current process has on its path
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **variables},
         )
         self._said: list[str] = []
         self._lines: list[str] = []

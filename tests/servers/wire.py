@@ -127,6 +127,8 @@ def cut(header: str | None, size: int) -> tuple[int, int] | None:
     if unit.strip().lower() != "bytes" or not dash or not (first + last).isdigit():
         return None  # no range, several or nonsense: servers may send everything
     start, stop = (int(first), int(last) + 1 if last else size) if first else (max(size - int(last), 0), size)
+    if start >= stop and start < size and first:
+        return None  # ends before it begins
     if start >= size or (not first and not int(last)):
         raise IndexError(header)
     return start, min(stop, size)

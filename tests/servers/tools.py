@@ -1,0 +1,94 @@
+"""Servers in other languages: azurite (npm) and rclone (Go), installed into a directory that the tests find.
+
+``python -m tests.servers.tools`` installs them there. Tests that need a missing one are skipped; in CI they fail if it
+could have been installed.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+AZURITE = "azurite@3.37"
+RCLONE = "github.com/rclone/rclone@v1.76.0"
+_PROGRAMS = {"azurite-blob": ("npm", "node_modules/.bin/azurite-blob"), "rclone": ("go", "rclone")}
+# rclone with the one storage and the one command that the tests need builds in a tenth of the time
+_RCLONE_MAIN = """package main
+
+import (
+	_ "github.com/rclone/rclone/backend/local"
+	"github.com/rclone/rclone/cmd"
+	_ "github.com/rclone/rclone/cmd/serve/s3"
+)
+
+func main() { cmd.Main() }
+"""
+
+
+class Missing(Exception):
+    """A server is not installed; the message says how to install it.
+
+    Attributes
+    ----------
+    installable : bool
+        Whether the package manager that installs it is there.
+    """
+
+    def __init__(self, program: str) -> None:
+        manager = _PROGRAMS[program][0]
+        self.installable = shutil.which(manager) is not None
+        super().__init__(
+            f"{program} is not in {directory()}; `python -m tests.servers.tools` installs it with {manager}"
+        )
+
+
+def directory() -> Path:
+    """Return where the programs are installed: ``TEGULA_SERVERS`` or a directory in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get("TEGULA_SERVERS") or f"{cache}/tegula-servers").expanduser()
+
+
+def find(program: str) -> Path:
+    """Return the path of ``"azurite-blob"`` or ``"rclone"``.
+
+    Raises
+    ------
+    Missing
+        If it is not installed.
+    """
+    path = directory() / _PROGRAMS[program][1]
+    if not path.exists():
+        raise Missing(program)
+    return path
+
+
+def install() -> None:
+    """Install what is missing and can be installed with the package managers of this machine."""
+    directory().mkdir(parents=True, exist_ok=True)
+    for program, steps in (("azurite-blob", _install_azurite), ("rclone", _install_rclone)):
+        try:
+            find(program)
+        except Missing as missing:
+            if not missing.installable:
+                print(f"{program} needs {_PROGRAMS[program][0]}, which was not found: its tests are skipped")
+                continue
+            steps()
+        print(find(program))
+
+
+def _install_azurite() -> None:
+    quiet = ("--no-audit", "--no-fund", "--omit=dev", "--loglevel=error")
+    subprocess.run(["npm", "install", *quiet, "--prefix", str(directory()), AZURITE], check=True)
+
+
+def _install_rclone() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "main.go").write_text(_RCLONE_MAIN)
+        steps = (["mod", "init", "rclone"], ["get", RCLONE], ["mod", "tidy"], ["build", "-o", str(directory()), "."])
+        for step in steps:
+            subprocess.run(["go", *step], cwd=folder, check=True, env={**os.environ, "GOFLAGS": "", "GOWORK": "off"})
+
+
+if __name__ == "__main__":
+    install()
