@@ -47,11 +47,12 @@ def check(library: Library, around: Any, path: str, layout: str, won: list[list[
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Create so many nodes of each kind that a library knows."""
-    return [outcome for case in CASES if (outcome := _run(worker, root / CASES[case], case, count)) is not None]
+    return [outcome for case in CASES if (outcome := trial(worker, str(root / CASES[case]), case, count)) is not None]
 
 
-def _run(worker: Worker, path: Path, case: str, rounds: int) -> Outcome | None:
-    what: dict[str, Any] = {"path": str(path), "layout": CASES[case]}
+def trial(worker: Worker, path: str, case: str, rounds: int) -> Outcome | None:
+    """Create so many nodes of one kind at paths that begin so; ``None`` if the library does not know it."""
+    what: dict[str, Any] = {"path": path, "layout": CASES[case]}
     jobs = [job("creation:race", **what, worker=worker, rounds=rounds) for worker in range(WORKERS)]
     try:
         answers = worker.run(jobs, limit=300)
