@@ -23,8 +23,8 @@ class Rclone(Server):
         self._folder = tempfile.TemporaryDirectory()
         keys = f"{KEYS['access_key_id']},{KEYS['secret_access_key']}"
         options = ["--addr", "127.0.0.1:0", "--auth-key", keys, "--config", "", "--cache-dir", f"{self._folder.name}/c"]
-        # directories would be remembered for five minutes, and other processes' objects overlooked
-        options += ["--dir-cache-time", "0s", "--log-level", "NOTICE"]
+        # directories would be remembered for five minutes, and new buckets overlooked; with 0s it would never rest
+        options += ["--dir-cache-time", "1ms", "--log-level", "NOTICE"]
         self._root = Path(self._folder.name, "buckets")
         self._root.mkdir()
         super().__init__(ServerProcess([program, "serve", "s3", str(self._root), *options], python=False))
