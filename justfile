@@ -57,6 +57,11 @@ torture *args:
 fuzz *args:
     python -m tests.fuzzing {{args}}
 
+# Start the object storage servers of the tests, and print how to reach them; --latency 50 makes them slow
+servers *args:
+    python -m tests.servers.tools
+    python -m tests.servers {{args}}
+
 # Draw the chart of the home page from the table in docs/benchmarks.md
 chart:
     python docs/assets/chart.py

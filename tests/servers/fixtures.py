@@ -15,6 +15,9 @@ from tests.servers.rclone import Rclone
 from tests.servers.static import StaticServer
 from tests.servers.tools import Missing
 
+OBJECT_SERVERS = ["s3_server", "rclone_server", "gcs_server", "azure_server"]
+"""The fixtures of servers with conditional writing, for `request.getfixturevalue`."""
+
 _S = TypeVar("_S", bound=Server)
 
 

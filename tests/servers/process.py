@@ -58,6 +58,7 @@ class ServerProcess:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=ROOT,
+            start_new_session=True,  # Ctrl+C, which signals to the group of the tests, would end it too early
             # like `python -m` in the root, whatever the current process has on its path
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **variables},
         )
@@ -123,7 +124,7 @@ class ServerProcess:
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._reader.join(5)
 
@@ -136,13 +137,12 @@ class ServerProcess:
 
 def run_program(command: Sequence[str]) -> int:
     """Run a program until it ends or our standard input is closed; then end it and the processes that it started."""
-    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    program = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def watch() -> None:
         while os.read(0, 4096):
             pass
-        with suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)  # all that it stores is thrown away
+        os.killpg(0, signal.SIGKILL)  # this process, too; `ServerProcess` has made it the leader of a group
 
     threading.Thread(target=watch, daemon=True).start()
     return program.wait()
