@@ -7,6 +7,8 @@ setting                    environment variable     meaning
 ``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk to read or create, in bytes (default 2 GiB)
 ``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation may write, or visit although they
                                                     are not stored (default 10,000,000)
+``concurrency``            ``TEGULA_CONCURRENCY``   requests to object storage that one store has under way at once
+                                                    (default 64)
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that equal the fill value (default no)
 ``executor``               ``TEGULA_EXECUTOR``      implementation that reads and writes chunks: ``kernel`` (an error
                                                     if it is not built), ``reference``, or ``auto``, the kernel where
@@ -56,11 +58,12 @@ class Config:
     threads: int = 1
     max_chunk_bytes: int = 2**31
     max_chunks: int = 10**7
+    concurrency: int = 64
     write_empty_chunks: bool = False
     executor: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("threads", "max_chunk_bytes", "max_chunks"):
+        for name in ("threads", "max_chunk_bytes", "max_chunks", "concurrency"):
             value: object = getattr(self, name)
             if type(value) is not int:
                 raise MetadataError(f"{name} must be a whole number, not {value!r:.80}", field=name)
@@ -83,6 +86,7 @@ def _from_environment() -> Config:
         threads=_number("TEGULA_THREADS", _usable_cores()),
         max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
         max_chunks=_number("TEGULA_MAX_CHUNKS", 10**7),
+        concurrency=_number("TEGULA_CONCURRENCY", 64),
         write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
         executor=os.environ.get("TEGULA_EXECUTOR", "auto"),
     )

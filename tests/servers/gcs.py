@@ -49,6 +49,7 @@ class Stored:
     value: bytes
     generation: int
     content_type: str
+    metadata: list[tuple[str, str]] = field(default_factory=list)
     modified: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -62,6 +63,7 @@ class Stored:
             ("x-goog-generation", str(self.generation)),
             ("Last-Modified", formatdate(self.modified, usegmt=True)),
             ("Content-Type", self.content_type),
+            *self.metadata,
         ]
 
 
@@ -144,7 +146,8 @@ class Objects:
 
     def _store(self, bucket: dict[str, Stored], key: str, value: bytes, request: Request) -> Stored:
         content_type = request.head.fields.get("content-type", "application/octet-stream")
-        bucket[key] = Stored(value, next(self._generations), content_type)
+        metadata = [(name, text) for name, text in request.head.headers if name.lower().startswith("x-goog-meta-")]
+        bucket[key] = Stored(value, next(self._generations), content_type, metadata)
         return bucket[key]
 
     def _list(self, bucket: dict[str, Stored], query: dict[str, str]) -> Response:

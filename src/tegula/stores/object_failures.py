@@ -1,7 +1,7 @@
-"""Failures of requests to object storage: what kind they are, and how to say so without a secret.
+"""Failures of requests to object storage: what kind they are, and how to report them without a secret.
 
 The texts of obstore's errors hold URLs, which may be signed, and answers of servers, which may repeat what was sent.
-Nothing of them gets into a message: a text is searched for a status code and for a few words that tell the kind.
+No part of them gets into a message: a text is searched for a status code, and for a few words that tell the kind.
 """
 
 from __future__ import annotations
@@ -12,58 +12,79 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from tegula.errors import TegulaError
 
-__all__ = ["Failure", "FailureKind", "failure_of"]
+__all__ = ["Failure", "FailureKind", "ShortBody", "failure_of"]
 
 FailureKind: TypeAlias = Literal[
     "missing",  # there is no such object
     "conflict",  # a condition does not hold
-    "unchanged",  # the object has the generation that was asked for
-    "range",  # a byte range begins behind the end of the object
-    "whole",  # the server answers with the whole object where a range was asked for
-    "throttled",  # too many requests; try again later
-    "transient",  # may go better next time
-    "fatal",  # will not
+    "unchanged",  # the object still has the generation that was named
+    "range",  # a byte range begins at or after the end of the object
+    "whole",  # the server returns the whole object where a range was asked for
+    "throttled",  # too many requests
+    "transient",  # may succeed if it is sent again
+    "expired",  # may succeed with new credentials
+    "unsupported",  # the storage has no such operation
+    "fatal",
 ]
 
-_STATUS = re.compile(r"non-2xx status code: (\d{3})|status: (\d{3}),").search
-_KINDS: Final[dict[str, FailureKind]] = {
-    "FileNotFoundError": "missing",
-    "NotFoundError": "missing",
-    "AlreadyExistsError": "conflict",
-    "PreconditionError": "conflict",
-    "NotModifiedError": "unchanged",
-}
+_status = re.compile(r"non-2xx status code: (\d{3})").search
+_token_request = re.compile(r"Error performing (?:token request|\w+ http://169\.254\.)").search
+_expired_token = re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<").search
+_error_document = re.compile(r"Server returned error response: .*?<Code>([A-Za-z]{1,40})</Code>", re.DOTALL).search
+
+_SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
+_PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
 _THROTTLED: Final = (429, 503)
-_TRANSIENT: Final = (401, 408, 425, 500, 502, 504)  # 401: credentials may have expired, and are asked for again
+_TRANSIENT: Final = (408, 425, 500, 502, 504)
+_UNSUPPORTED: Final = (405, 501)
+_NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
+    "FileNotFoundError": ("missing", "there is no such object"),
+    "AlreadyExistsError": ("conflict", "the condition does not hold"),
+    "PreconditionError": ("conflict", "the condition does not hold"),
+    "NotModifiedError": ("unchanged", "the object is unchanged"),
+    "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
+    "NotSupportedError": ("unsupported", "the storage has no such operation"),
+}
+_NO_CREDENTIALS: Final = (
+    "no credentials were found; pass them as options, or skip_signature=True for public data; profiles in ~/.aws are "
+    "read if boto3 is installed"
+)
+_PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
-    ("StartTooLarge", "range", "the byte range begins behind the end"),
-    ("Received non-partial response", "whole", "the server does not answer with byte ranges"),
-    ("BareRedirect", "fatal", "the server redirects nowhere, as it does if the region is wrong"),
+    ("StartTooLarge", "range", "the byte range begins after the end"),
+    ("Received non-partial response", "whole", "the server does not return byte ranges"),
+    ("Could not parse path", "fatal", "the names of objects can't hold control characters"),
+    ("BareRedirect", "fatal", "the server redirects without saying where; check the region"),
+    ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
+    ("ertificate", "fatal", "the certificate of the server is not valid"),
     ("ConnectionRefused", "transient", "the connection was refused"),
     ("dns error", "transient", "the name of the server can't be resolved"),
-    ("InvalidCertificate", "fatal", "the server's certificate is not valid"),
-    ("URL scheme is not allowed", "fatal", "the endpoint is not https; pass allow_http=True to allow that"),
     ("kind: Timeout", "transient", "the server did not answer in time"),
+    ("TimedOut", "transient", "the server did not answer in time"),
     ("kind: Connect", "transient", "the server can't be reached"),
     ("UnexpectedEof", "transient", "the answer ended too early"),
+    ("IncompleteMessage", "transient", "the answer ended too early"),
     ("kind: Interrupted", "transient", "the connection was lost"),
     ("kind: Request", "transient", "the connection failed"),
-    ("kind: Decode", "transient", "the answer can't be read"),
+    ("kind: Decode", "transient", "the answer can't be decoded"),
     ("kind: Unknown", "transient", "the request failed"),
-    ("169.254.169.254", "fatal", "no credentials were found; pass them, or skip_signature=True for public data"),
-    ("MissingAccount", "fatal", "the account is not known; pass account_name"),
+    ("Content-Range", "transient", "the answer has another byte range than was asked for"),
 )
 
 
+class ShortBody(Exception):
+    """An answer that is shorter than it announces, which obstore does not notice for byte ranges."""
+
+
 class Failure(NamedTuple):
-    """What became of a request that failed.
+    """The outcome of a request that failed.
 
     Attributes
     ----------
     kind : FailureKind
         What to do about it.
     reason : str
-        What to tell about it; holds no secret.
+        What to report; it holds no secret.
     status : int or None
         The status code of the answer, if there was one.
     """
@@ -72,40 +93,67 @@ class Failure(NamedTuple):
     reason: str
     status: int | None = None
 
+    @property
+    def final(self) -> bool:
+        """Whether the storage certainly did not do what was asked."""
+        return self.kind in ("fatal", "unsupported", "expired")
+
 
 def failure_of(error: Exception) -> Failure:
-    """Return what kind of failure an exception of obstore is.
+    """Return what kind of failure an exception of obstore stands for.
+
+    Raises
+    ------
+    TegulaError
+        If it is one, since it says what is wrong by itself.
 
     Examples
     --------
-    >>> failure_of(FileNotFoundError("Object at location a/secret not found"))
-    Failure(kind='missing', reason='there is no such object', status=None)
-    >>> failure_of(OSError("Server returned non-2xx status code: 503 Service Unavailable: secret")).reason
-    'the server answers 503 Service Unavailable'
+    >>> failure_of(FileNotFoundError("Object at location a/secret not found")).kind
+    'missing'
+    >>> failure_of(OSError("Server returned non-2xx status code: 503 Service Unavailable: secret"))
+    Failure(kind='throttled', reason='the server answers 503 Service Unavailable', status=503)
     """
-    text = str(error)
-    found = _STATUS(text)
-    status = None if found is None else int(found[1] or found[2])
-    kind = _KINDS.get(type(error).__name__)
-    if kind is not None:
-        return Failure(kind, "there is no such object" if kind == "missing" else _answer(status), status)
-    if isinstance(error, TegulaError):  # of a store that can't be made in this process
+    if isinstance(error, ShortBody):
+        return Failure("transient", "the answer is shorter than it announces")
+    if isinstance(error, TegulaError):
         raise error
+    text = str(error)
+    found = _status(text)
+    status = None if found is None else int(found[1])
+    if _token_request(text):  # of the service that gives out credentials: says nothing about the object
+        return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
+    if "credential provider" in text and status is None:
+        return Failure("expired", _PROVIDER_FAILED)
+    named = _NAMED.get(type(error).__name__)
+    if named is not None:
+        return Failure(*named, status)
     if status is not None:
-        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return Failure("range", _answer(status), status)
-        kind = "throttled" if status in _THROTTLED else "transient" if status in _TRANSIENT else "fatal"
-        return Failure(kind, _answer(status), status)
+        return Failure(_kind_of_status(status, text), f"the server answers {_phrase(status)}", status)
+    code = _error_document(text)
+    if code is not None:
+        kind = "throttled" if code[1] in _SLOWER else "transient" if code[1] in _PASSING else "fatal"
+        return Failure(kind, f"the server reports {code[1]}")
     for words, kind, reason in _WORDS:
         if words in text:
             return Failure(kind, reason)
     return Failure("fatal", f"obstore raises {type(error).__name__}")
 
 
-def _answer(status: int | None) -> str:
-    if status is None:
-        return "the server refuses"
+def _kind_of_status(status: int, text: str) -> FailureKind:
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return "range"
+    if status == HTTPStatus.UNAUTHORIZED or (status in (400, 403) and _expired_token(text)):
+        return "expired"
+    if status in _THROTTLED:
+        return "throttled"
+    if status == HTTPStatus.BAD_REQUEST and "RequestTimeout" in text:  # S3 did not get the body in time
+        return "transient"
+    return "transient" if status in _TRANSIENT else "unsupported" if status in _UNSUPPORTED else "fatal"
+
+
+def _phrase(status: int) -> str:
     try:
-        return f"the server answers {status} {HTTPStatus(status).phrase}"
+        return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:  # a code that no standard has
-        return f"the server answers {status}"
+        return str(status)

@@ -9,12 +9,13 @@ when others have replaced its result in the meantime.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tegula.stores.arguments import Generation
 
-__all__ = ["ATTRIBUTE", "ObjectGeneration", "attributes_of", "generation_of_answer", "history_of", "new_write"]
+__all__ = ["ATTRIBUTE", "ObjectGeneration", "attributes_of", "generation_from", "history_of", "new_write", "position"]
 
 ATTRIBUTE: Final = "tegulawrites"
 """The name of the metadata: letters only, since services disagree about all other characters."""
@@ -47,14 +48,18 @@ class ObjectGeneration:
     history: str = field(default="", compare=False, repr=False)
     superseded: bool = False
 
+    def followed(self) -> ObjectGeneration:
+        """Return this generation as one that another state has followed."""
+        return replace(self, superseded=True)
+
     def condition(self) -> dict[str, str]:
         """Return the mode of a PUT that replaces this state only."""
         found = {"e_tag": self.e_tag, "version": self.version}
         return {name: value for name, value in found.items() if value is not None}
 
     def reading(self) -> dict[str, str]:
-        """Return the options of a GET that reads this state only."""
-        return {"version": self.version} if self.e_tag is None and self.version else {"if_match": self.e_tag or ""}
+        """Return the options of a GET that reads this state only, as far as the server has such conditions."""
+        return {} if self.e_tag is None else {"if_match": self.e_tag}
 
 
 def new_write(before: Generation) -> tuple[str, str]:
@@ -76,8 +81,8 @@ def attributes_of(history: str) -> dict[str, str]:
     return {ATTRIBUTE: history}
 
 
-def history_of(attributes: dict[str, str]) -> str:
-    """Return the history that an object's metadata tell; services may change the case of names."""
+def history_of(attributes: Mapping[str, str]) -> str:
+    """Return the history that the metadata of an object hold; services may change the case of names."""
     for name, value in attributes.items():
         if str(name).lower() == ATTRIBUTE:
             return value
@@ -98,7 +103,7 @@ def position(write: str, history: str) -> int | None:
     return None
 
 
-def generation_of_answer(kind: str, found: Any, history: str = "") -> ObjectGeneration:
+def generation_from(kind: str, found: Mapping[str, Any], history: str = "") -> ObjectGeneration:
     """Return the generation that an answer of obstore names.
 
     Parameters
@@ -106,13 +111,15 @@ def generation_of_answer(kind: str, found: Any, history: str = "") -> ObjectGene
     kind : str
         The service, as `tegula.stores.object_library.kind_of` names it.
     found : mapping
-        ``e_tag`` and ``version``, and of reading ``last_modified`` and ``size``.
+        ``e_tag`` and ``version``, and, of reading, ``last_modified`` and ``size``.
     history : str
         The history that came with it.
     """
     e_tag, version = found.get("e_tag"), found.get("version")
     token: Generation = (version or e_tag) if kind == "gs" else (e_tag or version)
     if token is None:
-        # a server without ETags: no condition can be made, and two answers are never taken for the same state
-        token = secrets.token_urlsafe(_WIDTH)
+        # A server without ETags. If it has no dates either, two answers are never taken for the same state.
+        changed = found.get("last_modified")
+        time = 0.0 if changed is None else changed.timestamp()
+        token = (time, found.get("size")) if time > 0 else secrets.token_urlsafe(_WIDTH)
     return ObjectGeneration(token, e_tag, version, history)

@@ -1,4 +1,4 @@
-"""The package obstore, and its stores, in whichever process they are used.
+"""The package obstore and its stores, usable in any process.
 
 The runtime that sends obstore's requests does not survive a fork: in the child every request would wait forever. So a
 child loads the package's extension module once more, from a copy of its file, which gives it a runtime of its own, and
@@ -8,106 +8,139 @@ makes each store again from its settings.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import threading
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
-from typing import Any
+from importlib import import_module
+from typing import Any, Final, TypeAlias
 
-from tegula.errors import StoreError
+from tegula.errors import MetadataError, StoreError
 from tegula.optional import library
 
-__all__ = ["StoreHandle", "kind_of", "made_of", "obstore"]
+__all__ = ["Settings", "StoreHandle", "class_of", "kind_of", "make_store", "obstore"]
 
-_KINDS = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az", "HTTPStore": "http"}
-_RETRIES = "retry_config"
+Settings: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and named arguments of an obstore class."""
 
-_state: dict[str, Any] = {"module": None, "forked": False}
-_lock = threading.Lock()
+_KINDS: Final = {
+    "S3Store": "s3",
+    "GCSStore": "gs",
+    "AzureStore": "az",
+    "HTTPStore": "http",
+    "LocalStore": "file",
+    "MemoryStore": "memory",
+}
+
+
+class _Loaded:
+    """The extension module of this process."""
+
+    def __init__(self) -> None:
+        self.module: Any = None
+        self.forked = False
+        self.lock = threading.Lock()
+
+    def load(self) -> Any:
+        with self.lock:
+            if self.module is None:
+                original = library("obstore")._obstore
+                self.module = _copy_of(original) if self.forked else original
+            return self.module
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()
+        self.forked = self.forked or "obstore" in sys.modules
+        self.module = None
+
+
+_loaded = _Loaded()
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_loaded.after_fork)
 
 
 def obstore() -> Any:
-    """Return obstore's extension module, which has all its functions; in a forked child a copy of its own.
+    """Return obstore's extension module, which has all its functions; in a forked child it is a copy.
 
     Raises
     ------
     UnsupportedError
         If obstore is not installed.
     """
-    module = _state["module"]
-    return module if module is not None else _load()
-
-
-def _load() -> Any:
-    with _lock:
-        if _state["module"] is None:
-            original = library("obstore")._obstore
-            _state["module"] = _copy_of(original) if _state["forked"] else original
-        return _state["module"]
+    return _loaded.module or _loaded.load()
 
 
 def _copy_of(original: Any) -> Any:
-    """Load an extension module from a copy of its file, so that nothing is shared with the original."""
-    folder = tempfile.mkdtemp(prefix="tegula-")
+    """Load an extension module from a copy of its file, so that it shares nothing with the original."""
+    machinery, util = import_module("importlib.machinery"), import_module("importlib.util")
+    shutil, tempfile = import_module("shutil"), import_module("tempfile")
+    folder = None
     try:
+        folder = tempfile.mkdtemp(prefix="tegula-")
         path = shutil.copy(original.__file__, folder)
-        loader = ExtensionFileLoader(original.__name__, path)
-        spec = spec_from_file_location(original.__name__, path, loader=loader)
-        assert spec is not None
-        module = module_from_spec(spec)
+        loader = machinery.ExtensionFileLoader(original.__name__, path)
+        module = util.module_from_spec(util.spec_from_file_location(original.__name__, path, loader=loader))
         loader.exec_module(module)
         return module
     except (OSError, ImportError) as error:
         raise StoreError(
-            "object storage can't be used in a process that was forked: its connections could not be made anew "
-            f"({type(error).__name__}); start processes by 'spawn' or 'forkserver'"
-        ) from None
+            "object storage can't be used in this forked process, since a copy of obstore can't be loaded "
+            f"({type(error).__name__}); start processes with 'spawn' or 'forkserver'"
+        ) from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _forget() -> None:
-    """In a forked child, forget the parent's module, if it was in use."""
-    global _lock
-    _lock = threading.Lock()
-    _state["forked"] = _state["forked"] or "obstore" in sys.modules
-    _state["module"] = None
+def class_of(store: object) -> str:
+    """Return the name of the obstore class of a store.
+
+    Raises
+    ------
+    MetadataError
+        If it is no store of obstore.
+    """
+    for base in type(store).__mro__:
+        if base.__name__ in _KINDS and not hasattr(store, "capabilities"):
+            return base.__name__
+    raise MetadataError(f"an ObjectStore needs a store of the package obstore, not {type(store).__name__}")
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget)
+def kind_of(class_name: str) -> str:
+    """Return what an obstore class is for, as the scheme of a URL: ``s3 gs az http file memory``."""
+    return _KINDS[class_name]
 
 
-def kind_of(store: object) -> str:
-    """Return what an obstore store is for, as the scheme of a URL: ``s3``, ``gs``, ``az``, ``http``, or ``""``."""
-    return _KINDS.get(type(store).__name__, "")
-
-
-def made_of(name: str, settings: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-    """Return a new obstore store, from the name of its class and its settings."""
+def make_store(class_name: str, settings: Settings) -> Any:
+    """Return a new obstore store."""
     positional, named = settings
-    return getattr(obstore()._store, name)(*positional, **named)
+    return getattr(obstore()._store, class_name)(*positional, **named)
 
 
 class StoreHandle:
-    """An obstore store that is made again, from its settings, in a process that was forked.
+    """An obstore store that can be made again: in a forked process, with new credentials, or with other retries.
 
     Parameters
     ----------
     store : obstore store
-        The store, whose own retries are left aside.
+        The store. Its own retries are replaced.
     retry_config : dict
-        Retries of its single requests.
+        Retries of each request.
+
+    Attributes
+    ----------
+    name : str
+        The name of its class.
+    settings : Settings or None
+        What to make it from; ``None`` if its values live in its memory.
     """
 
     def __init__(self, store: Any, retry_config: dict[str, Any]) -> None:
-        self.name = type(store).__name__
-        self.settings: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        if kind_of(store):
+        self.name = class_of(store)
+        self.settings: Settings | None = None
+        if self.name != "MemoryStore":
             positional, named = store.__getnewargs_ex__()
-            self.settings = positional, {**named, _RETRIES: retry_config}
+            named = named if self.name == "LocalStore" else {**named, "retry_config": retry_config}
+            self.settings = positional, named
         self._made: tuple[Any, Any] = (obstore(), store if self.settings is None else None)
 
     def get(self) -> Any:
@@ -116,14 +149,28 @@ class StoreHandle:
         Raises
         ------
         StoreError
-            If it lives in the memory of the process that this one was forked from.
+            If its values live in the memory of the process that this one was forked from.
         """
         module, store = self._made
-        if module is not obstore():
-            module, store = obstore(), None
-            if self.settings is None:
-                raise StoreError(f"an obstore {self.name} can't be used in a process that was forked from its own")
-        if store is None:
-            store = made_of(self.name, self.settings or ((), {}))
-            self._made = module, store
+        if store is not None and module is obstore():
+            return store
+        if self.settings is None:
+            raise StoreError(f"an obstore {self.name} can't be used in a process that was forked from its own")
+        store = make_store(self.name, self.settings)
+        self._made = obstore(), store
         return store
+
+    def renew(self) -> None:
+        """Make the store again when it is used next, so that its credentials are fetched anew."""
+        if self.settings is not None:
+            self._made = None, None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StoreHandle):
+            return NotImplemented
+        if self.settings is None or other.settings is None:
+            return self._made[1] is other._made[1]
+        return (self.name, self.settings) == (other.name, other.settings)
+
+    def __hash__(self) -> int:
+        return hash(self.name)

@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
-from collections.abc import Callable
-from typing import Any
+import weakref
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
 
 from tegula.stores.object_failures import Failure, failure_of
-from tegula.stores.object_library import StoreHandle, kind_of, obstore
+from tegula.stores.object_library import StoreHandle, obstore
 from tegula.stores.object_retries import Limiter, Retries
 
-__all__ = ["Requests", "ShortBody"]
+__all__ = ["Requests", "in_threads"]
 
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 
-class ShortBody(Exception):
-    """An answer that is shorter than announced."""
+_MOST_THREADS = 256
 
 
 class Requests:
-    """One obstore store, with retries and a limit to the requests under way.
+    """One obstore store, with retries, and a limit to the requests under way.
 
-    Single requests are repeated here, where a server that asks for fewer requests is heard, and where a conditional
-    write can be looked after before it is repeated. Operations of many requests (listings, uploads in parts, deletion
-    in bulk) are left to obstore, which repeats only those of them that failed.
+    Single requests are repeated here: so a server that asks for fewer requests is heard, and a conditional write is
+    looked after before it is repeated. Operations of many requests (listings, uploads in parts, deletion in bulk) are
+    left to obstore, which repeats only those of them that failed. Both follow the same `Retries`.
     """
 
     def __init__(self, store: Any, retries: Retries, concurrency: int) -> None:
-        self.kind = kind_of(store)
         self.retries = retries
         self.limiter = Limiter(concurrency)
-        self._single = StoreHandle(store, retries.none())
-        self._bulk = StoreHandle(store, retries.config())
+        self.single = StoreHandle(store, {**retries.config(), "max_retries": 0})
+        self.bulk_handle = StoreHandle(store, retries.config())
+        _all_requests.add(self)
 
-    def settings(self) -> tuple[str, Any]:
-        """Return the name of the obstore store's class, and its settings, ``None`` if it is a store in memory."""
-        return self._single.name, self._single.settings
+    def once(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
+        """Send a request once, and return what `action` returns, or the `Failure`.
 
-    def once(self, action: Callable[[Any, Any], Any]) -> Any:
-        """Send a request once, and return what `action` returns, or the `Failure`."""
+        Parameters
+        ----------
+        action : callable
+            Takes obstore's module and a store.
+        """
         with self.limiter.slot():
             try:
-                answer = action(obstore(), self._single.get())
-            except ShortBody:
-                answer = Failure("transient", "the answer is shorter than announced")
-            except Exception as error:  # noqa: BLE001 - obstore's own errors, and those of the credential provider
+                answer: _T | Failure = action(obstore(), self.single.get())
+            except Exception as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
                 answer = failure_of(error)
         if not isinstance(answer, Failure):
             self.limiter.grow()
         elif answer.kind == "throttled":
             self.limiter.halve()
+        elif answer.kind == "expired":
+            self.single.renew()
         return answer
 
-    def send(self, action: Callable[[Any, Any], Any]) -> Any:
-        """Send a request until it succeeds or is given up, and return what `action` returns, or the last `Failure`.
-
-        Parameters
-        ----------
-        action : callable
-            Takes obstore's module and a store of it.
-        """
+    def send(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
+        """Send a request until it succeeds or is given up, and return what `action` returns, or the last `Failure`."""
         begin, attempts = time.monotonic(), 0
         while True:
             answer = self.once(action)
@@ -70,9 +71,86 @@ class Requests:
             time.sleep(pause)
             attempts += 1
 
-    def bulk(self, action: Callable[[Any, Any], Any]) -> Any:
+    def bulk(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
         """Do what takes many requests, and return what `action` returns, or the `Failure`."""
         try:
-            return action(obstore(), self._bulk.get())
-        except Exception as error:  # noqa: BLE001 - obstore's own errors, and those of the credential provider
-            return failure_of(error)
+            return action(obstore(), self.bulk_handle.get())
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = failure_of(error)
+            if failure.kind == "expired":
+                self.bulk_handle.renew()
+            return failure
+
+
+_all_requests: weakref.WeakSet[Requests] = weakref.WeakSet()
+
+
+class _Threads:
+    """Threads that wait for answers, shared by all stores of the process.
+
+    A thread with a blocking call costs about half the processor time of a task of an event loop, and works within
+    a running loop, too.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked child, forget the parent's threads, which do not exist here."""
+        self._lock = threading.Lock()
+        self._pool: Any = None
+        for requests in _all_requests:
+            requests.limiter.renew()
+
+    def pool(self) -> Any:
+        with self._lock:
+            if self._pool is None:
+                executor = import_module("concurrent.futures").ThreadPoolExecutor
+                self._pool = executor(_MOST_THREADS, thread_name_prefix="tegula-objects")
+            return self._pool
+
+
+_threads = _Threads()
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_threads.forget)
+
+
+def in_threads(action: Callable[[_T], _U], items: Sequence[_T], concurrency: int) -> list[_U]:
+    """Return what `action` returns for each item, in order; `concurrency` of them are under way at once.
+
+    After an error nothing more is begun, and the error is raised when nothing is under way any more.
+
+    Examples
+    --------
+    >>> in_threads(len, ["a", "bcd", ""], 2)
+    [1, 3, 0]
+    """
+    workers = min(concurrency, len(items))
+    if workers < 2:
+        return [action(item) for item in items]
+    found: list[Any] = [None] * len(items)
+    order = iter(range(len(items)))
+    lock = threading.Lock()
+    failed = threading.Event()
+
+    def work() -> None:
+        while not failed.is_set():
+            with lock:
+                place = next(order, None)
+            if place is None:
+                return
+            try:
+                found[place] = action(items[place])
+            except BaseException:
+                failed.set()
+                raise
+
+    under_way = [_threads.pool().submit(work) for _ in range(workers)]
+    try:
+        import_module("concurrent.futures").wait(under_way)
+    finally:
+        failed.set()  # if the wait is interrupted, the threads end after the request that each has under way
+    for each in under_way:
+        each.result()
+    return found

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from tegula.stores.object_failures import Failure
 
 __all__ = ["Limiter", "Retries"]
+
+_RENEWALS: Final = 2  # wrong credentials do not get better
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Retries:
         elapsed : float
             Seconds since the first attempt.
         """
-        if failure.kind not in ("transient", "throttled") or attempts >= self.count:
+        most = {"transient": self.count, "throttled": self.count, "expired": min(self.count, _RENEWALS)}
+        if attempts >= most.get(failure.kind, 0):
             return None
         pause = random.uniform(0.5, 1) * min(self.longest, self.first * 2**attempts)
         return None if elapsed + pause > self.budget else pause
@@ -65,10 +68,6 @@ class Retries:
             "base": 2,
         }
         return {"max_retries": self.count, "retry_timeout": timedelta(seconds=self.budget), "backoff": backoff}
-
-    def none(self) -> dict[str, Any]:
-        """Return obstore's ``retry_config`` for requests that are repeated here."""
-        return {**self.config(), "max_retries": 0}
 
 
 class Limiter:
@@ -92,7 +91,7 @@ class Limiter:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, with no request under way."""
+        """Begin anew, with no request under way, as in a forked process."""
         self._allowed = float(self.most)
         self._under_way = 0
         self._halved = 0.0

@@ -2,66 +2,67 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlsplit
 
-from tegula.errors import ConflictError, ReadOnlyError, StoreError, UnsupportedError
-from tegula.stores.arguments import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    check_key,
-    check_prefix,
-    clip_range,
-    flat_view,
-    is_key,
-)
-from tegula.stores.capabilities import Ranged, Revalidating
-from tegula.stores.interface import Store
+from tegula import config
+from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
+from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
+from tegula.stores.capabilities import Capabilities
 from tegula.stores.object_failures import Failure
-from tegula.stores.object_generations import (
-    ObjectGeneration,
-    attributes_of,
-    generation_of_answer,
-    history_of,
-    new_write,
-    position,
-)
-from tegula.stores.object_library import kind_of, made_of
-from tegula.stores.object_ranges import range_options, spans_of
-from tegula.stores.object_requests import Requests, ShortBody
+from tegula.stores.object_generations import ObjectGeneration, generation_from
+from tegula.stores.object_library import Settings, class_of, kind_of, make_store
+from tegula.stores.object_probing import conditions_of, known_conditions, storage_of
+from tegula.stores.object_reading import ObjectReader
+from tegula.stores.object_requests import Requests
 from tegula.stores.object_retries import Retries
+from tegula.stores.object_writes import put_if, put_if_alone
+from tegula.stores.single_writer import KeyLocks
 
-__all__ = ["ObjectStore"]
+__all__ = ["ObjectStore", "redacted"]
 
-_PART: Final = 16 << 20  # longer values are uploaded in parts, unless they are conditional
-_NONE: Final[Mapping[str, Any]] = {}
-_BATCH: Final = 1000  # keys deleted at once
+_PART: Final = 16 << 20  # a longer value is uploaded in parts, unless it is written on condition
+_BATCH: Final = 1000  # keys that are deleted at once
+_locks = KeyLocks(1024)  # for buckets without conditional writes; all stores of the process share them
 
 
-class ObjectStore(Ranged, Revalidating, Store):
+class ObjectStore(ObjectReader):
     """Objects of a bucket or container, through a store of the package obstore.
+
+    Conditional writes are those of the service: several writers, also on different machines, never lose each other's
+    changes. Before the first one it is tested, with an object of its own, whether the service really has them; where
+    it has not, `single_writer` becomes true, and conditions hold between the threads of this process only.
+
+    Requests that fail for a passing reason are repeated, then a `StoreError` is raised; a value that can't be read
+    never counts as missing.
 
     Parameters
     ----------
     store : obstore store
         Where the objects are: a ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or
-        ``MemoryStore`` of ``obstore.store``.
+        ``MemoryStore`` of ``obstore.store``. Its retries are replaced by `retries`.
     prefix : str
         What the names of the objects begin with, ``""`` or a path.
     read_only : bool
-        Whether `set` and `delete` raise `ReadOnlyError`. A web server is always read-only.
+        Whether `set` and `delete` raise `ReadOnlyError`. What a web server offers is always read-only.
     missing : sequence of int
-        Status codes that mean that there is no object. A bucket that may not be listed answers 403.
+        Status codes that mean that there is no object, besides 404. A bucket that may not be listed answers 403.
     retries : Retries, optional
         How often, and for how long, a request is repeated.
-    concurrency : int
-        How many requests are under way at once, at most.
+    concurrency : int, optional
+        How many requests are under way at once, at most; the setting ``concurrency`` if it is not given. After the
+        server has asked for fewer, there are half as many, and then one more for each round that goes well.
     url : str, optional
-        The name of the store, without secrets.
+        The name of the store, if it should be another one.
+
+    Raises
+    ------
+    UnsupportedError
+        If obstore is not installed.
+    MetadataError
+        If `store` is no store of obstore, or another argument is not valid.
 
     Examples
     --------
@@ -72,7 +73,6 @@ class ObjectStore(Ranged, Revalidating, Store):
     (b'bc', ['a'])
     """
 
-    fresh_generations = False
     conditional_delete = False
 
     def __init__(
@@ -83,314 +83,177 @@ class ObjectStore(Ranged, Revalidating, Store):
         read_only: bool = False,
         missing: Sequence[int] = (404,),
         retries: Retries | None = None,
-        concurrency: int = 64,
+        concurrency: int | None = None,
         url: str | None = None,
     ) -> None:
-        prefix = prefix.strip("/")
-        self.prefix = f"{check_key(prefix)}/" if prefix else ""
-        self._kind = kind_of(store)
-        self.read_only = read_only or self._kind == "http"
-        self.listable = self._kind != "http"
-        self.concurrency = concurrency
-        self._missing = frozenset(missing)
-        self._url = _url_of(store, self.prefix) if url is None else url
-        self._requests = Requests(store, retries or Retries(), concurrency)
-        self.fresh_generations = self._kind != "s3"
-        self._threads: ThreadPoolExecutor | None = None
-        self._threads_lock = threading.Lock()
+        name = class_of(store)
+        self.kind = kind_of(name)
+        self.prefix = f"{check_key(prefix.strip('/'))}/" if prefix.strip("/") else ""
+        self.read_only = read_only or self.kind == "http"
+        self.listable = self.kind != "http"
+        self.fresh_generations = self.kind not in ("s3", "http")
+        self.missing = _statuses(missing)
+        self.concurrency = config.current().concurrency if concurrency is None else concurrency
+        if type(self.concurrency) is not int or self.concurrency < 1:
+            raise MetadataError(f"concurrency must be a whole number of at least 1, not {concurrency!r:.40}")
+        self.requests = Requests(store, retries or Retries(), self.concurrency)
+        self._url = _url_of(self.kind, store, self.prefix) if url is None else url
+        self._storage = storage_of(self.kind, self.requests.single.settings)
+        known = known_conditions(self._storage)
+        self.single_writer = known is not None and not known.hold
 
     @property
     def url(self) -> str:
         """The URL of the store, without secrets."""
         return self._url
 
-    # -- reading
+    def probe(self) -> Capabilities:
+        """Test now what conditional writes are worth, as the first of them would do, and return the capabilities.
 
-    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
-        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        path = self._path(key)
-        answer = self._requests.send(self._reading(path, byte_range))
-        if isinstance(answer, Failure) and answer.kind == "range":
-            answer = self._requests.send(self._reading(path, (0, 0))) if with_generation else (b"", ABSENT)
-        if isinstance(answer, Failure):
-            if not self._is_missing(answer):
-                self._raise("read", key, answer)
-            answer = (None, ABSENT)
-        return answer if with_generation else answer[0]
+        A read-only store is not tested.
 
-    def _reading(
-        self, path: str, byte_range: ByteRange | None, conditions: Mapping[str, Any] = _NONE
-    ) -> Callable[[Any, Any], tuple[bytes, ObjectGeneration]]:
-        wanted, cut = range_options(byte_range)
-        wanted = {**wanted, **conditions}
+        Raises
+        ------
+        StoreError
+            If the bucket can't be written.
 
-        def read(library: Any, store: Any) -> tuple[bytes, ObjectGeneration]:
-            result = library.get(store, path, options=wanted)
-            found = result.meta, history_of(result.attributes)
-            start, stop = result.range
-            value = b"" if "head" in wanted else bytes(result.bytes())
-            if "head" not in wanted and len(value) != stop - start:
-                raise ShortBody
-            if cut is not None:
-                begin, end = clip_range(cut, result.meta["size"])
-                value = value[begin - start : end - start]
-            return value, generation_of_answer(self._kind, *found)
-
-        return read
-
-    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order; they are requested at once."""
-        wanted = [*requests]
-        if len(wanted) < 2:
-            return [self.get(*request) for request in wanted]
-        return [*self._pool().map(lambda request: self.get(*request), wanted)]
-
-    def _pool(self) -> ThreadPoolExecutor:
-        with self._threads_lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="tegula-objects")
-            return self._threads
-
-    def get_ranges(
-        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
-    ) -> tuple[list[bytes] | None, Generation]:
-        """Return several ranges of the value of `key`, all of one state, in few requests; see `Ranged`."""
-        path = self._path(key)
-        if generation == ABSENT or any(start < 0 or length is None for start, length in ranges) or not ranges:
-            head = self.get(key, (0, 0), with_generation=True)
-            if generation is not None and head[1] != generation:
-                raise ConflictError("the value has changed since it was read", key=key)
-            if head[0] is None:
-                return None, ABSENT
-            generation, size = head[1], self.size(key) or 0
-            bounds = [clip_range(each, size) for each in ranges]
-        else:
-            bounds = [clip_range(each, 1 << 62) for each in ranges]
-        parts = [b""] * len(bounds)
-        spans = spans_of(bounds)
-
-        def read(span: Any) -> Generation:
-            conditions = generation.reading() if isinstance(generation, ObjectGeneration) else {}
-            wanted = span.start, span.stop - span.start
-            answer = self._requests.send(self._reading(path, wanted, conditions))
-            if isinstance(answer, Failure) and answer.kind == "range":
-                answer = self._requests.send(self._reading(path, (0, 0), conditions))
-            if isinstance(answer, Failure):
-                if self._is_missing(answer) and generation is None:
-                    return ABSENT
-                if answer.kind in ("conflict", "missing"):
-                    raise ConflictError("the value has changed since it was read", key=key)
-                self._raise("read", key, answer)
-            found: ObjectGeneration
-            data, found = answer
-            for place, start, stop in span.wanted:
-                parts[place] = data[start - span.start : stop - span.start]
-            if generation is not None and found != generation:
-                raise ConflictError("the value has changed since it was read", key=key)
-            return found
-
-        if spans and generation is None:
-            generation = read(spans.pop(0))
-            if generation == ABSENT:
-                return None, ABSENT
-        if len(spans) > 1:
-            [*self._pool().map(read, spans)]
-        elif spans:
-            read(spans[0])
-        assert generation is not None
-        return parts, generation
-
-    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
-        """Return the value of `key` and its generation if that is another one than `generation`; see `Revalidating`."""
-        path = self._path(key)
-        tag = generation.e_tag if isinstance(generation, ObjectGeneration) else None
-        answer = self._requests.send(self._reading(path, None, {"if_none_match": tag} if tag else {}))
-        if isinstance(answer, Failure):
-            if answer.kind == "unchanged":
-                return None
-            if not self._is_missing(answer):
-                self._raise("read", key, answer)
-            answer = (None, ABSENT)
-        return None if answer[1] == generation else answer
-
-    def size(self, key: str) -> int | None:
-        """Return the length of a value in bytes, or ``None`` if there is none."""
-        path = self._path(key)
-        answer = self._requests.send(lambda library, store: library.head(store, path)["size"])
-        if isinstance(answer, Failure):
-            if not self._is_missing(answer):
-                self._raise("look up", key, answer)
-            return None
-        return int(answer)
+        Examples
+        --------
+        >>> from obstore.store import MemoryStore
+        >>> ObjectStore(MemoryStore()).probe().single_writer
+        False
+        """
+        if not self.read_only:
+            self.single_writer = not conditions_of(self._storage, self.requests, self.prefix, repr(self)).hold
+        return self.capabilities
 
     # -- writing
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, replacing the old value in one step, and return its generation."""
-        path = self._path(key)
+        path = self.path_of(key)
         self._check_writable(key)
-        view = flat_view(value, key) if self._kind else bytes(flat_view(value, key))  # a store in memory keeps it
+        view = flat_view(value, key)
+        data = bytes(view) if self.kind == "memory" else view  # which would keep the buffer itself
         if if_generation is not None:
-            return self._set_if(key, path, view, if_generation)
-        many = len(view) > _PART
-        options = {"use_multipart": many, "chunk_size": _PART}
-        request = self._requests.bulk if many else self._requests.send
-        answer = request(lambda library, store: library.put(store, path, view, **options))
+            answer = self._set_if(key, data, if_generation)
+        elif self.single_writer:
+            with _locks.of(f"{self._url}/{key}"):
+                answer = self._put(path, data)
+        else:
+            answer = self._put(path, data)
         if isinstance(answer, Failure):
-            self._raise("write", key, answer)
-        return generation_of_answer(self._kind, answer)
+            self.fail("write", key, answer)
+        return answer
 
-    def _set_if(self, key: str, path: str, view: memoryview | bytes, before: Generation) -> Generation:
+    def _put(self, path: str, data: memoryview | bytes) -> ObjectGeneration | Failure:
+        parts = len(data) > _PART
+        send = self.requests.bulk if parts else self.requests.send
+        options = {"use_multipart": parts, "chunk_size": _PART}
+        answer: Any = send(lambda library, store: library.put(store, path, data, **options))
+        return answer if isinstance(answer, Failure) else generation_from(self.kind, answer)
+
+    def _set_if(self, key: str, data: memoryview | bytes, before: Generation) -> ObjectGeneration | Failure:
         if before != ABSENT and (not isinstance(before, ObjectGeneration) or before.superseded):
             raise ConflictError("the value has changed since it was read", key=key)
-        write, history = new_write(before)
-        mode: Any = before.condition() if isinstance(before, ObjectGeneration) else "create"
-        options = {"mode": mode, "attributes": attributes_of(history)}
-        answer = self._requests.send(lambda library, store: library.put(store, path, view, **options))
-        if not isinstance(answer, Failure):
-            return generation_of_answer(self._kind, answer, history)
-        if answer.kind not in ("conflict", "missing"):
-            self._raise("write", key, answer)
-        now: Generation = self.get(key, (0, 0), with_generation=True)[1]
-        later = position(write, now.history) if isinstance(now, ObjectGeneration) else None
-        if later is None:
-            raise ConflictError("the value has changed since it was read", key=key)
-        return now
+        conditions = conditions_of(self._storage, self.requests, self.prefix, repr(self))
+        self.single_writer = not conditions.hold
+        if conditions.hold:
+            return put_if(self, key, data, before, metadata=conditions.metadata)
+        with _locks.of(f"{self._url}/{key}"):
+            return put_if_alone(self, key, data, before)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""
-        path = self._path(key)
+        path = self.path_of(key)
         self._check_writable(key)
         if if_generation is not None:
-            raise UnsupportedError(f"{self!r} can't delete on condition", path=None, key=key)
-        answer = self._requests.send(lambda library, store: library.delete(store, path))
+            raise UnsupportedError(f"{self!r} can't delete on condition: object storage has no such request", key=key)
+        answer = self.requests.send(lambda library, store: library.delete(store, path))
         if isinstance(answer, Failure) and answer.kind != "missing":
-            self._raise("delete", key, answer)
+            self.fail("delete", key, answer)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`, many with one request."""
         self._check_writable(check_prefix(prefix))
-        batch: list[str] = []
-        for key in self.list_prefix(prefix):
-            batch.append(key)
-            if len(batch) == _BATCH:
-                self._delete_all(batch)
-                batch = []
-        if batch:
+        keys = iter(self.list_prefix(prefix))
+        while batch := [*islice(keys, _BATCH)]:
             self._delete_all(batch)
 
-    def _delete_all(self, keys: list[str]) -> None:
-        paths = [self.prefix + key for key in keys]
-        answer = self._requests.bulk(lambda library, store: library.delete(store, paths))
-        if isinstance(answer, Failure):  # also of a key that another writer has deleted in the meantime
+    def _delete_all(self, keys: Iterable[str]) -> None:
+        paths = [self.path_of(key) for key in keys]
+        answer = self.requests.bulk(lambda library, store: library.delete(store, paths))
+        if isinstance(
+            answer, Failure
+        ):  # perhaps another writer has deleted one of them: then it has to be said of which
             for key in keys:
                 self.delete(key)
-
-    # -- listing
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in no particular order."""
-        check_prefix(prefix)
-        self._check_listable()
-        return self._listed(prefix)
-
-    def _listed(self, prefix: str) -> Iterator[str]:
-        wanted = (self.prefix + prefix).rstrip("/") or None
-        pages = self._requests.bulk(lambda library, store: iter(library.list(store, wanted, chunk_size=_BATCH)))
-        while True:
-            page = pages if isinstance(pages, Failure) else self._requests.bulk(lambda _, __: next(pages, None))
-            if page is None:
-                return
-            if isinstance(page, Failure):
-                if page.kind == "missing":
-                    return
-                self._raise("list", prefix, page)
-            for found in page:
-                key = self._key_of(found["path"])
-                if key is not None and key.startswith(prefix):
-                    yield key
-
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
-        check_prefix(prefix)
-        self._check_listable()
-        wanted = (self.prefix + prefix).rstrip("/") or None
-        answer = self._requests.bulk(lambda library, store: library.list_with_delimiter(store, wanted))
-        if isinstance(answer, Failure):
-            if answer.kind == "missing":
-                return [], []
-            self._raise("list", prefix, answer)
-        keys = (self._key_of(found["path"]) for found in answer["objects"])
-        prefixes = (self._key_of(path) for path in answer["common_prefixes"])
-        return (
-            sorted(key for key in keys if key is not None and key.startswith(prefix)),
-            sorted(f"{key}/" for key in prefixes if key is not None and key.startswith(prefix)),
-        )
-
-    def _key_of(self, path: str) -> str | None:
-        key = path[len(self.prefix) :]
-        return key if path.startswith(self.prefix) and is_key(key) else None
-
-    # -- what the operations share
-
-    def _path(self, key: str) -> str:
-        return self.prefix + check_key(key)
-
-    def _is_missing(self, failure: Failure) -> bool:
-        return failure.kind == "missing" or failure.status in self._missing
 
     def _check_writable(self, key: str) -> None:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 
-    def _check_listable(self) -> None:
-        if not self.listable:
-            raise UnsupportedError(
-                f"{self!r} can't be listed, as it is a web server: open a group that has consolidated metadata, "
-                "or name the member"
-            )
-
-    def _raise(self, action: str, key: str, failure: Failure) -> NoReturn:
-        raise StoreError(f"{self!r} can't {action}: {failure.reason}", key=key) from None
-
-    def close(self) -> None:
-        """Release the threads; there is nothing pending."""
-        with self._threads_lock:
-            if self._threads is not None:
-                self._threads.shutdown()
-                self._threads = None
+    # -- the store as an object
 
     def __reduce__(self) -> tuple[Any, ...]:
-        name, settings = self._requests.settings()
-        if settings is None:
-            raise StoreError(f"{self!r} can't be pickled: its values are held by the obstore {name} of this process")
+        handle = self.requests.single
+        if handle.settings is None:
+            raise UnsupportedError(f"{self!r} can't be pickled: its values are in the memory of this process")
         options = {
             "read_only": self.read_only,
-            "missing": tuple(self._missing),
-            "retries": self._requests.retries,
+            "missing": tuple(self.missing),
+            "retries": self.requests.retries,
             "concurrency": self.concurrency,
             "url": self._url,
         }
-        return _reopen, (type(self), name, settings, self.prefix, options)
+        return _reopen, (type(self), handle.name, handle.settings, self.prefix, options)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ObjectStore):
+            return NotImplemented
+        return self._identity() == other._identity() and self.requests.single == other.requests.single
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        return self.kind, self._url, self.prefix, self.read_only, self.missing
 
 
 def _reopen(
-    kind: type[ObjectStore], name: str, settings: tuple[Any, Any], prefix: str, options: dict[str, Any]
+    kind: type[ObjectStore], class_name: str, settings: Settings, prefix: str, options: dict[str, Any]
 ) -> ObjectStore:
-    return kind(made_of(name, settings), prefix, **options)
+    return kind(make_store(class_name, settings), prefix, **options)
 
 
-def _url_of(store: Any, prefix: str) -> str:
-    """Return a name of an obstore store and a prefix, without secrets."""
-    kind = kind_of(store)
+def _statuses(missing: Sequence[int]) -> frozenset[int]:
+    try:
+        found = frozenset(missing)
+    except TypeError:
+        found = frozenset([missing])  # type: ignore[list-item]
+    if not all(type(status) is int and 400 <= status < 500 for status in found):
+        raise MetadataError(f"missing lists status codes from 400 to 499, not {missing!r:.40}", field="missing")
+    return found
+
+
+def _url_of(kind: str, store: Any, prefix: str) -> str:
+    """Return the URL of an obstore store and a prefix, without secrets."""
     if kind == "http":
-        return str(store.url).split("?")[0]
-    if not kind:
-        return f"{type(store).__name__.removesuffix('Store').lower()}://{id(store):x}/{prefix}"
+        return f"{redacted(str(store.url))}/{prefix}".rstrip("/")
+    if kind in ("file", "memory"):
+        return f"{kind}://{id(store):x}/{prefix}".rstrip("/")
     settings = store.config
-    bucket = settings.get("bucket") or settings.get("container_name") or ""
-    inner = f"{store.prefix}/" if getattr(store, "prefix", None) else ""
-    return f"{kind}://{bucket}/{inner}{prefix}".rstrip("/")
+    inner = f"{store.prefix}/" if store.prefix else ""
+    return f"{kind}://{settings.get('bucket') or settings.get('container_name')}/{inner}{prefix}".rstrip("/")
+
+
+def redacted(url: str) -> str:
+    """Return a URL without user, password, query and fragment.
+
+    Examples
+    --------
+    >>> redacted("https://user:secret@example.org:8000/data/?signature=secret#x")
+    'https://example.org:8000/data'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")

@@ -1,34 +1,144 @@
-"""URLs of object storage, and the options that belong to them."""
+"""Object storage by its URL."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
 
+from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
-from tegula.stores.object_store import ObjectStore
+from tegula.stores.object_options import Options, sort_options, unknown_option
+from tegula.stores.object_store import ObjectStore, redacted
 
 __all__ = ["SCHEMES", "open_url"]
 
-SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "http", "https")
-"""The schemes that `open_url` knows."""
+SCHEMES: Final = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "az",
+    "azure": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "http": "http",
+    "https": "http",
+}
+"""The schemes that `open_url` knows, and the service that each stands for."""
 
-_OURS = ("missing", "concurrency")
-_CLIENT = ("allow_http", "timeout", "connect_timeout", "proxy_url")
+_CANONICAL: Final = {"s3a": "s3", "gcs": "gs", "azure": "az"}
+_unknown_key = re.compile(r"(?:Configuration key: '|Invalid key: )([A-Za-z0-9_]+)").search
 
 
 def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool = False) -> ObjectStore:
-    """Open object storage by its URL."""
-    options = dict(options or {})
-    stores = library("obstore.store")
-    ours = {name: options.pop(name) for name in _OURS if name in options}
-    client = {name: options.pop(name) for name in _CLIENT if name in options}
-    if str(options.get("endpoint", "")).startswith("http:") or url.startswith("http:"):
-        client.setdefault("allow_http", True)
+    """Open object storage by its URL.
+
+    Nothing is requested before the store is used. What `options` leave out comes from where the service's own programs
+    look for it: environment variables, profiles, the machine's role.
+
+    Parameters
+    ----------
+    url : str
+        ``s3://bucket/path``, ``gs://bucket/path``, ``az://container/path``,
+        ``abfs://container@account.dfs.core.windows.net/path`` or ``https://host/path``. The path of a bucket is taken
+        literally. A web server is read-only and can't be listed.
+    options : mapping, optional
+        Settings of obstore by its own names (`tegula.stores.object_options.KNOWN`), options of its HTTP client such as
+        ``timeout`` or ``proxy_url``, and ``missing``, ``concurrency``, ``retries``, ``retry_timeout``, ``anonymous``
+        and ``credential_provider``.
+    read_only : bool
+        Whether `ObjectStore.set` and `ObjectStore.delete` raise `ReadOnlyError`.
+
+    Raises
+    ------
+    MetadataError
+        If the URL or an option can't be used.
+    UnsupportedError
+        If obstore is not installed.
+
+    Examples
+    --------
+    >>> store = open_url("s3://bucket/data", {"region": "eu-north-1", "skip_signature": True})
+    >>> store.url, store.kind
+    ('s3://bucket/data', 's3')
+    """
     parts = urlsplit(url)
-    if parts.scheme in ("http", "https"):
-        return ObjectStore(stores.HTTPStore(url, client_options=client), read_only=True, **ours)
-    scheme = {"gcs": "gs", "s3a": "s3"}.get(parts.scheme, parts.scheme)
-    store = stores.from_url(f"{scheme}://{parts.netloc}", config=options, client_options=client)
-    return ObjectStore(store, parts.path, read_only=read_only, **ours)
+    scheme = parts.scheme.lower()
+    if scheme not in SCHEMES:
+        raise MetadataError(f"no object storage has URLs of the scheme {scheme!r}", field="url")
+    kind = SCHEMES[scheme]
+    found = sort_options(kind, options or {})
+    if kind == "http":
+        _check_host(parts, url)
+        client = {"allow_http": True, **found.client} if scheme == "http" else found.client
+        store = _made(kind, "HTTPStore", (url,), found._replace(client=client))
+        return ObjectStore(store, read_only=True, retries=found.retries, **found.store)
+    _check_bucket(parts, scheme)
+    plain = _CANONICAL.get(scheme, scheme)
+    store = _made(kind, None, (f"{plain}://{parts.netloc}/",), found)
+    name = f"{plain}://{parts.netloc}{parts.path}".rstrip("/")
+    return ObjectStore(store, parts.path, read_only=read_only, retries=found.retries, url=name, **found.store)
+
+
+def _check_host(parts: SplitResult, url: str) -> None:
+    try:
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        named = False
+    if not named:
+        raise MetadataError(f"{redacted(url)!r} names no server", field="url")
+
+
+def _check_bucket(parts: SplitResult, scheme: str) -> None:
+    user, at, host = parts.netloc.rpartition("@")
+    if at and (":" in user or not scheme.startswith("abfs")):
+        raise MetadataError(f"a {scheme}: URL can't hold credentials; pass them as options", field="url")
+    if parts.query or parts.fragment:
+        raise MetadataError(
+            f"a {scheme}: URL can't have a query or a fragment; pass signatures as options, and a path with '?' or '#' "
+            "to ObjectStore as its prefix",
+            field="url",
+        )
+    if not host or ":" in host:
+        raise MetadataError(f"a {scheme}: URL begins with the name of a bucket: {scheme}://bucket/path", field="url")
+
+
+def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], options: Options) -> Any:
+    """Return the obstore store, or raise an error that names the option which is the matter, but not its value."""
+    stores = library("obstore.store")
+    make = stores.from_url if class_name is None else getattr(stores, class_name)
+    settings: dict[str, dict[str, Any]] = {"config": options.config, "client_options": options.client}
+
+    def attempt(settings: dict[str, dict[str, Any]]) -> Any:
+        named: dict[str, Any] = {name: value for name, value in settings.items() if value}
+        if options.provider is not None:
+            named["credential_provider"] = options.provider
+        try:
+            return make(*positional, **named)
+        except TegulaError:
+            raise
+        except Exception as error:  # noqa: BLE001 - obstore raises ValueError, TypeError and errors of its own
+            return _Refusal(error)
+
+    made = attempt(settings)
+    if not isinstance(made, _Refusal):
+        return made
+    found = _unknown_key(made.text)
+    if found is not None:
+        raise unknown_option(kind, found[1])
+    for group, values in settings.items():
+        for name in values:
+            others = {**settings, group: {other: value for other, value in values.items() if other != name}}
+            if not isinstance(attempt(others), _Refusal):
+                raise MetadataError(f"the value of the option {name!r} can't be used", field=name)
+    hint = "; the account is not known: pass account_name" if "MissingAccount" in made.text else ""
+    raise MetadataError(f"{kind}: storage can't be opened with this URL and these options{hint}", field="url")
+
+
+class _Refusal:
+    """What obstore says to settings that it does not take; it may repeat them."""
+
+    def __init__(self, error: Exception) -> None:
+        self.text = str(error)

@@ -1,0 +1,153 @@
+"""What an endpoint does with conditional writes: found out by trying, once for each bucket and process.
+
+Many services speak the protocol of S3, and some of them ignore the headers that make a write conditional: then two
+writers both succeed, and one of the results is lost. So the first conditional write is preceded by a few others, to an
+object of their own, which is deleted again. Reading never does that.
+
+The endpoints that AWS, Google and Microsoft run themselves need no test: their documentation promises conditional
+writes and metadata for every bucket, and the certificate proves who answers. An endpoint that is configured is tested,
+whatever its name.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from typing import Any, Final, NamedTuple
+
+from tegula.errors import StoreError
+from tegula.stores.object_failures import Failure
+from tegula.stores.object_generations import attributes_of, history_of
+from tegula.stores.object_library import Settings
+from tegula.stores.object_requests import Requests
+
+__all__ = ["Conditions", "conditions_of", "known_conditions", "probe", "storage_of"]
+
+
+class Conditions(NamedTuple):
+    """What conditional writes to a bucket are worth.
+
+    Attributes
+    ----------
+    hold : bool
+        Whether a write happens only if its condition holds.
+    metadata : bool
+        Whether objects keep the metadata that tells which write made them.
+    """
+
+    hold: bool
+    metadata: bool
+
+
+_SOUND: Final = Conditions(hold=True, metadata=True)
+_ENDPOINTS: Final = {
+    "s3": ("endpoint", "endpoint_url", "endpoint_url_s3", "conditional_put"),
+    "gs": ("base_url", "service_account", "service_account_key", "application_credentials"),  # a key may name a server
+    "az": ("endpoint", "use_emulator", "use_fabric_endpoint"),
+}
+_VARIABLES: Final = {"s3": ("AWS_",), "gs": ("GOOGLE_", "STORAGE_"), "az": ("AZURE_",)}
+_WORDS: Final = ("ENDPOINT", "BASE_URL", "EMULATOR", "CONDITIONAL_PUT", "SERVICE_ACCOUNT", "CREDENTIALS")
+
+_found: dict[object, Conditions] = {}
+_lock = threading.Lock()
+
+
+def _forget_lock() -> None:
+    """In a forked child, make a new lock: the thread of the parent that held it does not exist here."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_lock)
+
+
+def storage_of(kind: str, settings: Settings | None) -> object:
+    """Return what identifies the endpoint and bucket of an obstore store, ``None`` if it need not be tested."""
+    if settings is None:
+        return None  # in memory
+    positional, named = settings
+    config = named.get("config") or {}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_VARIABLES.get(kind, ())) and any(word in name for word in _WORDS)
+    }
+    configured = [str(config[name]) for name in _ENDPOINTS.get(kind, ()) if name in config]
+    if kind in _ENDPOINTS and not configured and not variables:
+        return None
+    bucket = config.get("bucket") or config.get("container_name")
+    return (kind, bucket, config.get("account_name"), *map(str, positional), *configured, *sorted(variables.values()))
+
+
+def known_conditions(storage: object) -> Conditions | None:
+    """Return what is known of a bucket without asking it."""
+    return _SOUND if storage is None else _found.get(storage)
+
+
+def conditions_of(storage: object, requests: Requests, prefix: str, url: str) -> Conditions:
+    """Return what conditional writes to a bucket are worth; try them if that is not known yet.
+
+    Raises
+    ------
+    StoreError
+        If the bucket can't be written at all.
+    """
+    found = known_conditions(storage)
+    if found is None:
+        with _lock:
+            found = known_conditions(storage)
+            if found is None:
+                found = _found[storage] = probe(requests, prefix, url)
+    return found
+
+
+def probe(requests: Requests, prefix: str, url: str) -> Conditions:
+    """Try conditional writes on an object of a name that nothing else has, and delete it.
+
+    An attempt that is repeated may meet its own result, so what counts is the state afterwards, and that writes which
+    must fail do fail.
+    """
+    path = f"{prefix}.tegula-probe-{secrets.token_hex(8)}"
+    attributes = attributes_of(secrets.token_urlsafe(6))
+
+    def put(value: bytes, mode: Any) -> Any:
+        return requests.send(lambda library, store: library.put(store, path, value, mode=mode, attributes=attributes))
+
+    def head() -> tuple[dict[str, str], str]:
+        options = {"head": True}
+        answer = requests.send(lambda library, store: library.get(store, path, options=options))
+        if isinstance(answer, Failure):
+            raise _failed(url, answer)
+        tags = {name: answer.meta[name] for name in ("e_tag", "version") if answer.meta.get(name) is not None}
+        return tags, history_of(answer.attributes)
+
+    def refused(answer: Any) -> bool:
+        if isinstance(answer, Failure) and answer.kind not in ("conflict", "missing"):
+            raise _failed(url, answer)
+        return isinstance(answer, Failure)
+
+    # create it; a service without conditions may refuse the header
+    created = put(b"1", "create")
+    if isinstance(created, Failure) and created.kind == "unsupported":
+        return Conditions(hold=False, metadata=False)
+    if isinstance(created, Failure) and created.kind != "conflict":
+        raise _failed(url, created)
+    try:
+        first, _ = head()
+        if not first or not refused(put(b"2", "create")):
+            return Conditions(hold=False, metadata=False)
+        # replace it, and then try to replace the state that is gone
+        updated = put(b"3", first)
+        if isinstance(updated, Failure) and updated.kind == "unsupported":
+            return Conditions(hold=False, metadata=False)
+        second, history = head()
+        holds = second != first and refused(put(b"4", first)) and head()[0] == second
+        return Conditions(hold=holds, metadata=attributes == attributes_of(history))
+    finally:
+        requests.send(lambda library, store: library.delete(store, path))
+
+
+def _failed(url: str, failure: Failure) -> StoreError:
+    return StoreError(f"can't find out whether {url} has conditional writes: {failure.reason}")

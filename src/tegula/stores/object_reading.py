@@ -1,0 +1,271 @@
+"""Reading and listing the objects of a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+from tegula.errors import ConflictError, StoreError, UnsupportedError
+from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, clip_range, is_key
+from tegula.stores.capabilities import Ranged, Revalidating
+from tegula.stores.interface import Store
+from tegula.stores.object_failures import Failure, ShortBody
+from tegula.stores.object_generations import ObjectGeneration, generation_from, history_of
+from tegula.stores.object_ranges import Span, range_options, spans_of
+from tegula.stores.object_requests import Requests, in_threads
+
+__all__ = ["ObjectReader"]
+
+_Answer: TypeAlias = "tuple[bytes | None, Generation]"
+_NONE: Final[Mapping[str, Any]] = {}
+_PAGE: Final = 1000
+
+
+class ObjectReader(Ranged, Revalidating, Store):
+    """The part of an `ObjectStore` that reads and lists.
+
+    Attributes
+    ----------
+    kind : str
+        The service: ``s3 gs az http file memory``.
+    requests : Requests
+        Sends requests.
+    prefix : str
+        What the names of all objects begin with, ``""`` or a key followed by ``/``.
+    missing : frozenset of int
+        Status codes that mean that there is no object.
+    """
+
+    kind: str
+    requests: Requests
+    prefix: str
+    missing: frozenset[int]
+    _whole = False  # whether the server returns whole objects only
+
+    def path_of(self, key: str) -> str:
+        """Return the name of the object that holds the value of a key, if the key is valid."""
+        return self.prefix + check_key(key)
+
+    # -- values
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        answer = self.read(key, byte_range, state=with_generation)
+        if isinstance(answer, Failure):
+            self.fail("read", key, answer)
+        return answer if with_generation else answer[0]
+
+    def read(
+        self, key: str, byte_range: ByteRange | None, conditions: Mapping[str, Any] = _NONE, *, state: bool = True
+    ) -> _Answer | Failure:
+        """Return the value of a key, or a range of it, and its generation, or what went wrong.
+
+        Parameters
+        ----------
+        key, byte_range
+            What to read.
+        conditions : mapping
+            ``if_match`` or ``if_none_match``.
+        state : bool
+            Whether the generation is wanted; without it, a range after the end needs no second request.
+        """
+        path = self.path_of(key)
+        if byte_range is not None and (self._whole or (self.kind == "az" and byte_range[0] < 0)):
+            return self._read_part(path, byte_range, conditions)
+        answer = self.requests.send(self._reading(path, byte_range, conditions))
+        if isinstance(answer, Failure):
+            if answer.kind == "range" and byte_range is not None and byte_range[0] < 0:
+                return self._read_part(
+                    path, byte_range, conditions
+                )  # some servers refuse a suffix longer than the value
+            if answer.kind == "range":
+                return self._of(self.requests.send(self._reading(path, (0, 0), conditions))) if state else (b"", ABSENT)
+            if answer.kind == "whole" and byte_range is not None:
+                self._whole = True
+                return self._read_part(path, byte_range, conditions)
+        return self._of(answer)
+
+    def _of(self, answer: _Answer | Failure) -> _Answer | Failure:
+        absent = isinstance(answer, Failure) and (answer.kind == "missing" or answer.status in self.missing)
+        return (None, ABSENT) if absent else answer
+
+    def _read_part(self, path: str, byte_range: ByteRange, conditions: Mapping[str, Any]) -> _Answer | Failure:
+        """Read a range that the server can't find by itself: one from the end, or any if it returns whole objects."""
+        if self._whole and byte_range[1] != 0:
+            answer = self._of(self.requests.send(self._reading(path, None, conditions)))
+            if isinstance(answer, Failure) or answer[0] is None:
+                return answer
+            start, stop = clip_range(byte_range, len(answer[0]))
+            return answer[0][start:stop], answer[1]
+        head = self.requests.send(lambda library, store: library.head(store, path))
+        if isinstance(head, Failure):
+            return self._of(head)
+        start, stop = clip_range(byte_range, head["size"])
+        state = generation_from(self.kind, head)
+        wanted = self.requests.send(self._reading(path, (start, stop - start), {**state.reading(), **conditions}))
+        changed = isinstance(wanted, Failure) and wanted.kind == "conflict" and not conditions
+        return self._read_part(path, byte_range, conditions) if changed else self._of(wanted)
+
+    def _reading(
+        self, path: str, byte_range: ByteRange | None, conditions: Mapping[str, Any]
+    ) -> Callable[[Any, Any], _Answer]:
+        """Return the request that reads an object, for `Requests.send`."""
+        options, cut = range_options(byte_range)
+        options.update(conditions)
+
+        def read(library: Any, store: Any) -> _Answer:
+            result = library.get(store, path, options=options)
+            found = result.meta
+            start, stop = result.range
+            value = b"" if "head" in options else bytes(result.bytes())
+            if len(value) != stop - start and "head" not in options:
+                raise ShortBody
+            if cut is not None:
+                begin, end = clip_range(cut, found["size"])
+                value = value[begin - start : end - start]
+            return value, generation_from(self.kind, found, history_of(result.attributes))
+
+        return read
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        """Return the answers of `get` for each ``(key, byte_range)``, in order; they are under way at once."""
+        return in_threads(lambda request: self.get(*request), [*requests], self.concurrency)
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        """Return several ranges of the value of `key`, all of one state, in few requests; see `Ranged`."""
+        limit, first = 1 << 62, generation
+        if generation == ABSENT or not ranges or any(start < 0 or length is None for start, length in ranges):
+            # where ranges end depends on the size, or there is nothing else to ask for
+            head = self.requests.send(self._sized(key))
+            if isinstance(head, Failure):
+                return self._gone(key, head, first)
+            limit, first = head
+            self._check_same(key, first, generation)
+        parts = [b""] * len(ranges)
+        spans = spans_of([clip_range(each, limit) for each in ranges])
+        if not spans and first is None:
+            first = self.get(key, (0, 0), with_generation=True)[1]
+        if spans and first is None:  # the first answer says what state the others have to be of
+            answer = self._read_span(key, spans.pop(0), None, parts)
+            if isinstance(answer, Failure):
+                return self._gone(key, answer, None)
+            first = answer
+        for found in in_threads(lambda span: self._read_span(key, span, first, parts), spans, self.concurrency):
+            if isinstance(found, Failure):
+                return self._gone(key, found, first)
+            self._check_same(key, found, first)
+        return (None if first == ABSENT else parts), first
+
+    def _sized(self, key: str) -> Callable[[Any, Any], tuple[int, Generation]]:
+        path, options = self.path_of(key), {"head": True}
+
+        def read(library: Any, store: Any) -> tuple[int, Generation]:
+            result = library.get(store, path, options=options)
+            return result.meta["size"], generation_from(self.kind, result.meta, history_of(result.attributes))
+
+        return read
+
+    def _read_span(
+        self, key: str, span: Span, generation: Generation | None, parts: list[bytes]
+    ) -> Generation | Failure:
+        conditions = generation.reading() if isinstance(generation, ObjectGeneration) else {}
+        answer = self.read(key, (span.start, span.stop - span.start), conditions)
+        if isinstance(answer, Failure):
+            return answer
+        value, found = answer
+        if value is not None:
+            for place, start, stop in span.wanted:
+                parts[place] = value[start - span.start : stop - span.start]
+        return found
+
+    def _gone(self, key: str, failure: Failure, expected: Generation | None) -> tuple[None, Generation]:
+        answer = self._of(failure)
+        if isinstance(answer, Failure) and answer.kind != "conflict":
+            self.fail("read", key, answer)
+        self._check_same(key, ABSENT, expected)
+        return None, ABSENT
+
+    @staticmethod
+    def _check_same(key: str, found: Generation, expected: Generation | None) -> None:
+        if expected is not None and found != expected:
+            raise ConflictError("the value has changed since it was read", key=key)
+
+    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
+        """Return the value of `key` if its state is not `generation`, else ``None``; see `Revalidating`."""
+        tag = generation.e_tag if isinstance(generation, ObjectGeneration) else None
+        answer = self.read(key, None, {} if tag is None else {"if_none_match": tag})
+        if isinstance(answer, Failure):
+            if answer.kind == "unchanged":
+                return None
+            self.fail("read", key, answer)
+        return None if answer[1] == generation else answer
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes, or ``None`` if there is none."""
+        path = self.path_of(key)
+        answer = self.requests.send(lambda library, store: int(library.head(store, path)["size"]))
+        if not isinstance(answer, Failure):
+            return answer
+        if isinstance(self._of(answer), Failure):
+            self.fail("look up", key, answer)
+        return None
+
+    # -- listings
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        self._check_listable(check_prefix(prefix))
+        return self._keys(prefix)
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        wanted = (self.prefix + prefix).rstrip("/") or None
+        pages: Any = self.requests.bulk(lambda library, store: iter(library.list(store, wanted, chunk_size=_PAGE)))
+        while True:
+            page = pages if isinstance(pages, Failure) else self.requests.bulk(lambda _, __: next(pages, None))
+            if isinstance(page, Failure) and page.kind != "missing":
+                self.fail("list", prefix, page)
+            if page is None or isinstance(page, Failure):
+                return
+            yield from self._valid(page, prefix)
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        self._check_listable(check_prefix(prefix))
+        wanted = (self.prefix + prefix).rstrip("/") or None
+        answer = self.requests.bulk(lambda library, store: library.list_with_delimiter(store, wanted))
+        if isinstance(answer, Failure):
+            if answer.kind != "missing":
+                self.fail("list", prefix, answer)
+            return [], []
+        below = (self._key_of(path, prefix) for path in answer["common_prefixes"])
+        return sorted(self._valid(answer["objects"], prefix)), sorted(f"{key}/" for key in below if key is not None)
+
+    def _valid(self, objects: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[str]:
+        """Yield the keys of listed objects.
+
+        obstore drops the slash from the name of an empty object that stands for a directory, as consoles create them,
+        so of an empty object in a bucket it is asked whether it can be read by its name.
+        """
+        for found in objects:
+            key = self._key_of(found["path"], prefix)
+            if key is not None and (found["size"] or self.kind in ("file", "memory") or self.exists(key)):
+                yield key
+
+    def _key_of(self, path: str, prefix: str) -> str | None:
+        if not path.startswith(self.prefix + prefix):
+            return None
+        key = path[len(self.prefix) :]
+        return key if is_key(key) else None
+
+    def _check_listable(self, prefix: str) -> None:
+        if not self.listable:
+            raise UnsupportedError(
+                f"{self!r} can't be listed, since web servers have no listings (prefix {prefix!r}); open a group "
+                "that has consolidated metadata, or a member by its name"
+            )
+
+    def fail(self, action: str, key: str, failure: Failure) -> NoReturn:
+        """Raise the error for a request that failed."""
+        raise StoreError(f"{self!r} can't {action}: {failure.reason}", key=key)
