@@ -111,9 +111,7 @@ class Lossy(ObjectStore):
 @pytest.mark.parametrize("second", ["append", "cut", "element", "attribute"])
 @pytest.mark.parametrize("first", ACTIONS)
 @pytest.mark.parametrize("layout", ["zarr2", "zarr3", "shards", "bcolz"])
-def test_a_lost_answer_is_no_lost_change(
-    layout: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_answer_is_no_lost_change(layout: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # the other one can't wait for this one, which waits for it
     monkeypatch.setattr("tegula.engine.reservations.PATIENCE", 0.002)
     one, two = ACTIONS[first], ACTIONS[second]
