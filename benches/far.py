@@ -3,8 +3,8 @@
 One server holds the bucket in memory and waits before each answer; all contenders read the same values from it, each in
 a process of its own and with as many requests at once, and take their turn in every round. What they read is compared,
 and another contender reads what they write. The *limit* is what the operation takes at least: as often the latency as
-requests have to wait for each other, and the time in which the server sends that many answers and bytes to a client that
-does nothing with them. Each library opens its arrays by a client that has connected before.
+requests have to wait for each other, and the time in which the server sends that many answers and bytes to a client
+that does nothing with them. Each library opens its arrays by a client that has connected before.
 
     python benches/far.py --quick
     python benches/far.py --latency 20,100 --markdown docs/benchmarks.md
@@ -134,8 +134,8 @@ class Run:
             self.server.do("copy", old=f"/{BUCKET}/{template}/", new=f"/{BUCKET}/{path}/")
         try:
             seconds = self.workers[name].ask(do="sample", regime=row.regime, case=vars(case), path=path)["value"]
-            if is_first and writes and not self._is_right(name, case, path):
-                raise Lacking("it writes other values")
+            if is_first and writes:
+                self._check_written(name, case, path)
         except Lacking as error:
             row.why[name] = str(error)
             row.samples.pop(name, None)
@@ -143,10 +143,11 @@ class Run:
         if not is_first:
             row.samples.setdefault(name, []).append(seconds)
 
-    def _is_right(self, name: str, case: FarCase, path: str) -> bool:
+    def _check_written(self, name: str, case: FarCase, path: str) -> None:
         """Let another contender read what one has written."""
         reader = next((other for other in self.workers if other != name), name)
-        return bool(self.workers[reader].ask(do="check", case=vars(case), path=path)["value"])
+        if not self.workers[reader].ask(do="check", case=vars(case), path=path)["value"]:
+            raise Lacking("it writes other values")
 
     def _limit(self, regime: str, case: FarCase, source: str, latency: float) -> float:
         files, part = touched(regime, case)

@@ -68,16 +68,18 @@ def test_invalid_environment_variables(monkeypatch, variable, value, message):
 
 
 def test_environment_variables_set_the_initial_values(monkeypatch):
-    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "WRITE_EMPTY", "EXECUTOR"):
+    for name in ("THREADS", "MAX_CHUNK", "MAX_CHUNKS", "CONCURRENCY", "WRITE_EMPTY", "EXECUTOR"):
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
-    assert (plain.max_chunk_bytes, plain.max_chunks) == (2**31, 10**7)
+    assert (plain.max_chunk_bytes, plain.max_chunks, plain.concurrency) == (2**31, 10**7, 64)
     assert (plain.write_empty_chunks, plain.executor) == (False, "auto")
-    values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "WRITE_EMPTY": "Yes", "EXECUTOR": "reference"}
+    values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "CONCURRENCY": "9"}
+    values |= {"WRITE_EMPTY": "Yes", "EXECUTOR": "reference"}
     for name, value in values.items():
         monkeypatch.setenv(f"TEGULA_{name}", value)
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, write_empty_chunks=True, executor='reference'"
+    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, concurrency=9, write_empty_chunks=True"
+    settings += ", executor='reference'"
     assert done.stdout.strip() == f"Config({settings})"

@@ -7,6 +7,7 @@ from typing import Any
 
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.updates import note
 from torture.workers import Worker, job
 
 WORKERS = 4
@@ -25,7 +26,7 @@ def race(library: Library, around: Any, path: str, layout: str, worker: int, rou
         except Lacking:
             raise
         except Exception as error:  # noqa: BLE001 - it is counted
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            note(errors, error)
     return {"won": won, "errors": errors}
 
 

@@ -1,4 +1,4 @@
-"""Several processes that change one node of a bucket, through a proxy that lets requests fail before and after the fact.
+"""Several processes that change one node of a bucket, through a proxy that lets requests fail, done or not.
 
 The servers are those of the tests (`tests.servers`); one that is not installed is left out.
 """

@@ -80,7 +80,7 @@ def update(
         except Lacking:
             raise
         except Exception as error:  # noqa: BLE001 - it is counted
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            note(errors, error)
             library_node = None
         if layout == "own" and library_node is not None:  # where others can't open it as long as one has it open
             library.close(library_node)
@@ -88,6 +88,12 @@ def update(
         if time.monotonic() - start > patience:
             break
     return {"done": done, "errors": errors, "seconds": time.monotonic() - start}
+
+
+def note(errors: dict[str, int], error: Exception) -> None:
+    """Count an error, by what it says."""
+    text = f"{type(error).__name__}: {error}"[:200]
+    errors[text] = errors.get(text, 0) + 1
 
 
 def _element(library: Library, node: Any, worker: int, number: int, workers: int) -> None:
@@ -112,10 +118,11 @@ _UPDATES = {"elements": _element, "attributes": _attribute, "appends": _append, 
 
 def look(
     library: Library, around: Any, path: str, kind: str, layout: str, count: int, workers: int = WORKERS
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Read again and again until the others have ended; count impossible states."""
     around.start()
     reads = torn = refused = 0
+    errors: dict[str, int] = {}
     while not around.is_over:
         try:
             node = library.open(path, layout)
@@ -125,10 +132,11 @@ def look(
             torn += not fine
         except Lacking:
             raise
-        except Exception:  # noqa: BLE001 - it is counted
+        except Exception as error:  # noqa: BLE001 - it is counted
             refused += 1
+            note(errors, error)
         time.sleep(0.002)  # it looks on, and leaves the processor to the others
-    return {"reads": reads, "torn": torn, "refused": refused}
+    return {"reads": reads, "torn": torn, "refused": refused, "errors": errors}
 
 
 def _is_sound(library: Library, node: Any, kind: str, count: int, workers: int = WORKERS) -> bool:
@@ -154,7 +162,8 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
         return {"lost": sum(int(found.get(name, -1)) != number for name, number in last.items()), "of": len(last)}
     values = library.read(node)
     if kind == "elements":
-        return {"lost": int((values[done] != np.array(done) + 1).sum()), "of": len(done)}
+        missing = [number for number in done if values[number] != number + 1]
+        return {"lost": len(missing), "of": len(done), "missing": missing}
     if kind == "appends":
         found = values.tolist()
         return {"lost": len({n + 1 for n in done} - {*found}), "of": len(done), "doubled": len(found) - len({*found})}

@@ -15,6 +15,7 @@ import pytest
 from obstore.store import MemoryStore as MemoryBucket
 from tests.engine.test_races import ACTIONS, act, make, one_after_the_other, state
 from tests.servers.buckets import Server
+from tests.servers.proxy import Proxy
 
 import tegula
 from tegula import config, executors
@@ -63,13 +64,17 @@ def test_no_update_is_lost_or_done_twice(case: str, server: Server, worker: Any)
     objects, updates = part("objects"), part("updates")
     kind, layout = updates.CASES[case]
     count = WORKERS * EACH
+    is_rclone = type(server).__name__ == "Rclone"
     with objects.faulty(server) as buckets:
         paths = [objects.target(bucket, "node") for bucket in buckets]
         facts = updates.race(worker, *paths, kind, layout, count, workers=WORKERS)
-    assert facts["acknowledged"] == count, facts
     assert facts.get("lost") == facts.get("doubled", 0) == facts.get("resurrected", 0) == 0, facts
-    assert facts["reader"]["torn"] == facts["reader"]["refused"] == 0
-    assert facts["reader"]["reads"] > 0
+    errors = [error for each in [*facts["errors"], facts["reader"]["errors"]] for error in each]
+    if is_rclone:  # it sends the beginning of a value that has become longer since it sent the headers
+        errors = [error for error in errors if "is not valid JSON" not in error]
+    assert not errors
+    assert facts["acknowledged"] == count or is_rclone
+    assert facts["reader"]["torn"] == 0 < facts["reader"]["reads"]
 
 
 @forking
@@ -80,6 +85,50 @@ def test_one_creator_wins(case: str, server: Server, worker: Any) -> None:
     with objects.faulty(server) as (bucket, _):
         facts = creation.trial(worker, objects.target(bucket, "node"), case, rounds).facts
     assert (facts["one"], facts["fine"]) == (rounds, rounds), facts
+
+
+def test_a_listing_that_breaks_off_is_repeated(s3_server: Server, proxied: Callable[..., Proxy]) -> None:
+    proxy = proxied(s3_server)
+    bucket = proxy.bucket()
+    store = ObjectStore(bucket.store(), "a", retries=Retries(first=0.001))
+    keys = [f"{number % 3}/{number}" for number in range(9)]
+    for key in keys:
+        store.set(key, b"1")
+    for rule in ({"truncate": 7}, {"reset": "before"}, {"reset": "after"}):
+        with proxy.fault(query="*list-type=2*", times=2, **rule) as fault:
+            assert sorted(store.list_prefix("")) == sorted(keys)
+            assert fault.hits == 2
+        with proxy.fault(query="*list-type=2*", times=2, **rule) as fault:
+            assert store.list_dir("") == ([], ["0/", "1/", "2/"])
+            assert fault.hits == 2
+
+
+def test_a_listing_goes_on_where_it_broke_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.stores.object_reading._PAGE", 2)
+    store = ObjectStore(MemoryBucket(), "a", retries=Retries(first=0.001))
+    keys = sorted(f"{number}" for number in range(9))
+    for key in keys:
+        store.set(key, b"1")
+    bulk = store.requests.bulk
+    monkeypatch.setattr(store.requests, "bulk", lambda action: bulk(lambda *who: action(Breaking(who[0]), who[1])))
+    assert [*store.list_prefix("")] == keys
+    assert Breaking.broken == 4
+
+
+class Breaking:
+    """obstore, whose listings break off after each page but the last."""
+
+    broken = 0
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+
+    def list(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        pages = [*self.library.list(*arguments, **options)]
+        yield pages[0]
+        if len(pages) > 1:
+            Breaking.broken += 1
+            raise OSError("kind: Decode")
 
 
 # --- one step at a time: an answer is lost, and another writer comes before the request is repeated

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
+
 import tegula
 from tegula.stores.object_retries import Retries
 from torture.libraries.interface import Library, Values, inner_chunk

@@ -135,7 +135,7 @@ def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
             found = read_inner_chunks(sharding, get, shape, selection, target, array.fill, array.field)
         except TegulaError:
             # an index and inner chunks of two different shards fit together only by chance
-            if len({*seen}) == 1:
+            if len({*seen}) < 2:
                 raise
             back_off(attempt)
             continue

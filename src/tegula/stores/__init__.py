@@ -12,13 +12,18 @@
 ===================  ================================================================================
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
 from tegula.stores.local import LocalStore
 from tegula.stores.mapping import MappingStore
 from tegula.stores.memory import MemoryStore
-from tegula.stores.object_store import ObjectStore
 from tegula.stores.single_writer import SingleWriterStore
 from tegula.stores.zip import ZipStore
+
+if TYPE_CHECKING:
+    from tegula.stores.object_store import ObjectStore
 
 __all__ = [
     "ABSENT",
@@ -32,3 +37,12 @@ __all__ = [
     "Store",
     "ZipStore",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Import what only some programs use when it is first asked for."""
+        if name != "ObjectStore":
+            raise AttributeError(f"module 'tegula.stores' has no attribute {name!r}")
+        value = globals()[name] = import_module("tegula.stores.object_store").ObjectStore
+        return value

@@ -42,6 +42,10 @@ _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "AlreadyExistsError": ("conflict", "the condition does not hold"),
     "PreconditionError": ("conflict", "the condition does not hold"),
     "NotModifiedError": ("unchanged", "the object is unchanged"),
+    "InvalidPathError": (
+        "fatal",
+        "an object has a name that obstore can't handle: with an empty, '.' or '..' segment or control characters",
+    ),
     "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
     "NotSupportedError": ("unsupported", "the storage has no such operation"),
 }
@@ -52,7 +56,6 @@ _NO_CREDENTIALS: Final = (
 _PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("StartTooLarge", "range", "the byte range begins after the end"),
-    ("Received non-partial response", "whole", "the server does not return byte ranges"),
     ("Could not parse path", "fatal", "the names of objects can't hold control characters"),
     ("BareRedirect", "fatal", "the server redirects without saying where; check the region"),
     ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
@@ -125,6 +128,8 @@ def failure_of(error: Exception) -> Failure:
         return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
+    if type(error).__name__ == "NotSupportedError" and "range" in text.lower():
+        return Failure("whole", "the server does not return byte ranges")
     named = _NAMED.get(type(error).__name__)
     if named is not None:
         return Failure(*named, status)
@@ -132,8 +137,8 @@ def failure_of(error: Exception) -> Failure:
         return Failure(_kind_of_status(status, text), f"the server answers {_phrase(status)}", status)
     code = _error_document(text)
     if code is not None:
-        kind = "throttled" if code[1] in _SLOWER else "transient" if code[1] in _PASSING else "fatal"
-        return Failure(kind, f"the server reports {code[1]}")
+        reported: FailureKind = "throttled" if code[1] in _SLOWER else "transient" if code[1] in _PASSING else "fatal"
+        return Failure(reported, f"the server reports {code[1]}")
     for words, kind, reason in _WORDS:
         if words in text:
             return Failure(kind, reason)

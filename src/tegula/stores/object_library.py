@@ -2,7 +2,8 @@
 
 The runtime that sends obstore's requests does not survive a fork: in the child every request would wait forever. So a
 child loads the package's extension module once more, from a copy of its file, which gives it a runtime of its own, and
-makes each store again from its settings.
+makes each store again from its settings. The parent's stores are never released there, as a thread that the child does
+not have may hold their locks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
@@ -43,6 +45,7 @@ class _Loaded:
         with self.lock:
             if self.module is None:
                 original = library("obstore")._obstore
+                import_module("ctypes")  # for `_keep`: a child had better not import much
                 self.module = _copy_of(original) if self.forked else original
             return self.module
 
@@ -50,8 +53,11 @@ class _Loaded:
         self.lock = threading.Lock()
         self.forked = self.forked or "obstore" in sys.modules
         self.module = None
+        for handle in _handles:
+            handle.after_fork()
 
 
+_handles: weakref.WeakSet[StoreHandle] = weakref.WeakSet()
 _loaded = _Loaded()
 
 if hasattr(os, "register_at_fork"):  # not on Windows
@@ -110,6 +116,20 @@ def kind_of(class_name: str) -> str:
     return _KINDS[class_name]
 
 
+def _settings_of(store: Any) -> Settings:
+    try:
+        positional, named = store.__getnewargs_ex__()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+    else:
+        return positional, named
+    raise MetadataError(
+        "obstore can't tell the settings of this store: options of the client, such as allow_http and timeout, "
+        "belong into its client_options, not into its config"
+    )
+
+
 def make_store(class_name: str, settings: Settings) -> Any:
     """Return a new obstore store."""
     positional, named = settings
@@ -138,10 +158,11 @@ class StoreHandle:
         self.name = class_of(store)
         self.settings: Settings | None = None
         if self.name != "MemoryStore":
-            positional, named = store.__getnewargs_ex__()
+            positional, named = _settings_of(store)
             named = named if self.name == "LocalStore" else {**named, "retry_config": retry_config}
             self.settings = positional, named
         self._made: tuple[Any, Any] = (obstore(), store if self.settings is None else None)
+        _handles.add(self)
 
     def get(self) -> Any:
         """Return the store for this process.
@@ -160,6 +181,12 @@ class StoreHandle:
         self._made = obstore(), store
         return store
 
+    def after_fork(self) -> None:
+        """In a forked child, keep the parent's store as it is and out of use."""
+        _keep(self._made[1])
+        if self.settings is not None:
+            self._made = None, None
+
     def renew(self) -> None:
         """Make the store again when it is used next, so that its credentials are fetched anew."""
         if self.settings is not None:
@@ -174,3 +201,9 @@ class StoreHandle:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+def _keep(value: object) -> None:
+    """Keep an object alive for ever, also while the interpreter ends."""
+    ctypes = import_module("ctypes")
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

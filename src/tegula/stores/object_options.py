@@ -31,7 +31,7 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
         "access_key_id", "secret_access_key", "session_token", "skip_signature", "endpoint", "region", "request_payer",
         "virtual_hosted_style_request", "role_arn", "role_session_name", "web_identity_token_file",
         "container_credentials_relative_uri", "container_credentials_full_uri", "container_authorization_token_file",
-        "metadata_endpoint", "imdsv1_fallback", "sts_endpoint", "checksum_algorithm", "conditional_put",
+        "metadata_endpoint", "imdsv1_fallback", "checksum_algorithm", "conditional_put",
         "copy_if_not_exists", "disable_tagging", "disable_bulk_delete", "s3_express", "server_side_encryption",
         "sse_bucket_key_enabled", "sse_customer_key_base64", "sse_kms_key_id", "unsigned_payload",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -95,7 +96,7 @@ class ObjectStore(ObjectReader):
         self.missing = _statuses(missing)
         self.concurrency = config.current().concurrency if concurrency is None else concurrency
         if type(self.concurrency) is not int or self.concurrency < 1:
-            raise MetadataError(f"concurrency must be a whole number of at least 1, not {concurrency!r:.40}")
+            raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
         self.requests = Requests(store, retries or Retries(), self.concurrency)
         self._url = _url_of(self.kind, store, self.prefix) if url is None else url
         self._storage = storage_of(self.kind, self.requests.single.settings)
@@ -143,6 +144,8 @@ class ObjectStore(ObjectReader):
         else:
             answer = self._put(path, data)
         if isinstance(answer, Failure):
+            if answer.kind == "missing":
+                answer = answer._replace(reason="there is no such bucket")
             self.fail("write", key, answer)
         return answer
 
@@ -232,7 +235,7 @@ def _statuses(missing: Sequence[int]) -> frozenset[int]:
     except TypeError:
         found = frozenset([missing])  # type: ignore[list-item]
     if not all(type(status) is int and 400 <= status < 500 for status in found):
-        raise MetadataError(f"missing lists status codes from 400 to 499, not {missing!r:.40}", field="missing")
+        raise MetadataError("missing lists status codes from 400 to 499, such as (403, 404)", field="missing")
     return found
 
 
@@ -240,8 +243,10 @@ def _url_of(kind: str, store: Any, prefix: str) -> str:
     """Return the URL of an obstore store and a prefix, without secrets."""
     if kind == "http":
         return f"{redacted(str(store.url))}/{prefix}".rstrip("/")
-    if kind in ("file", "memory"):
-        return f"{kind}://{id(store):x}/{prefix}".rstrip("/")
+    if kind == "memory":
+        return f"memory://{id(store):x}/{prefix}".rstrip("/")
+    if kind == "file":
+        return f"file://{import_module('pathlib').PurePath(store.prefix or '/').as_posix()}/{prefix}".rstrip("/")
     settings = store.config
     inner = f"{store.prefix}/" if store.prefix else ""
     return f"{kind}://{settings.get('bucket') or settings.get('container_name')}/{inner}{prefix}".rstrip("/")

@@ -64,6 +64,8 @@ def put_if(
         answer = reader.requests.once(lambda library, store: library.put(store, path, value, **options))
         if not isinstance(answer, Failure):
             return generation_from(reader.kind, answer, history)
+        if answer.kind == "missing" and before == ABSENT:
+            return answer  # it is the bucket that does not exist
         if not answer.final:
             # the write may have happened: look for it
             unclear = unclear or answer.kind not in ("conflict", "missing")

@@ -9,14 +9,17 @@ from functools import partial
 from typing import Any
 from unittest import SkipTest
 
-from tegula.errors import AlreadyExistsError, NotFoundError, ReadOnlyError, StoreError
+from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, ReadOnlyError, StoreError
+from tegula.stores import ABSENT
 from tegula.stores.capabilities import (
     Anchoring,
     BlockedKeys,
     EmptyDirectories,
     Locking,
+    Ranged,
     Reclaiming,
     Renaming,
+    Revalidating,
     UnreachableNames,
 )
 from tegula.testing.suite import BAD_KEYS, BAD_PREFIXES, Suite, raises, run_together
@@ -64,6 +67,41 @@ class CapabilityTests(Suite):
             for key in BAD_KEYS:
                 with raises(StoreError), store.lock(key):
                     pass
+
+    def test_ranges_of_a_value_belong_to_one_state(self) -> None:
+        value = bytes(range(256)) * 40
+        ranges = [(0, 5), (10_000, 1000), (-7, None), (3, 0), (20_000, 1), (5, 9_000), (7, None)]
+        with self.store(Ranged) as store:
+            old = store.set("a", value)
+            expected = [store.get("a", each) for each in ranges]
+            assert store.get_ranges("a", ranges) == (expected, old)
+            assert store.get_ranges("a", ranges[:2], old) == (expected[:2], old)
+            assert store.get_ranges("a", [], old) == ([], old)
+            assert store.get_ranges("b", ranges) == store.get_ranges("b", []) == (None, ABSENT)
+            new = store.set("a", value[1:])
+            assert store.get_ranges("a", [(0, 1)]) == ([b"\x01"], new)
+            for key, generation in [("a", old), ("b", old), ("a", ABSENT)]:
+                with raises(ConflictError, key):
+                    store.get_ranges(key, [(0, 1), (9_000, 2)], generation)
+            for key in BAD_KEYS:
+                with raises(StoreError):
+                    store.get_ranges(key, [(0, 1)])
+            with raises(StoreError):
+                store.get_ranges("a", [(0, -1)])
+
+    def test_a_value_is_read_again_only_if_it_has_changed(self) -> None:
+        with self.store(Revalidating) as store:
+            old = store.set("a", b"1")
+            assert store.get_if_changed("a", old) is None
+            assert store.get_if_changed("a", ABSENT) == (b"1", old)
+            new = store.set("a", b"2")
+            assert store.get_if_changed("a", old) == (b"2", new)
+            store.delete("a")
+            assert store.get_if_changed("a", new) == (None, ABSENT)
+            assert store.get_if_changed("a", ABSENT) is None
+            for key in BAD_KEYS:
+                with raises(StoreError):
+                    store.get_if_changed(key, new)
 
     def test_what_blocks_a_key_is_said(self) -> None:
         with self.store(BlockedKeys) as store:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from tegula.errors import ConflictError, MetadataError, StoreError
@@ -19,6 +20,8 @@ from tegula.stores.capabilities import (
     BlockedKeys,
     EmptyDirectories,
     Locking,
+    Ranged,
+    Revalidating,
     UnreachableNames,
 )
 
@@ -29,6 +32,7 @@ _OPERATIONS = frozenset(
     (
         *("get", "get_many", "size", "exists", "blocked_by", "list_prefix", "list_dir", "prefixes_with"),
         *("set", "delete", "delete_prefix", "make_prefix", "has_prefix", "lock", "unreachable"),
+        *("get_ranges", "get_if_changed"),
     )
 )
 _FORMER_NAMES = {"turn": "lock", "obstruction": "blocked_by"}
@@ -149,7 +153,7 @@ class FaultyStore(Store):
     def __init__(self, store: Store, *faults: Fault) -> None:
         self.store = store
         self.read_only, self.concurrency = store.read_only, store.concurrency
-        self.single_writer = store.single_writer
+        self.single_writer, self.listable = store.single_writer, store.listable
         self.conditional_delete, self.fresh_generations = store.conditional_delete, store.fresh_generations
         self._lock = threading.Lock()
         self.arm(*faults)
@@ -287,6 +291,30 @@ class _Batching(FaultyStore):
         return self._do("get_many", wanted[0][0] if wanted else "", lambda: self.store.get_many(wanted))
 
 
+class _Ranged(Ranged, FaultyStore):
+    """A faulty store over one that reads many ranges at once."""
+
+    store: Any
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        work = partial(self.store.get_ranges, key, ranges, generation)
+        found: tuple[list[bytes] | None, Generation] = self._do("get_ranges", key, work)
+        return found
+
+
+class _Revalidating(Revalidating, FaultyStore):
+    """A faulty store over one that says whether a value has changed."""
+
+    store: Any
+
+    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
+        work = partial(self.store.get_if_changed, key, generation)
+        found: tuple[bytes | None, Generation] | None = self._do("get_if_changed", key, work)
+        return found
+
+
 class _Locking(Locking, FaultyStore):
     """A faulty store over one with locks."""
 
@@ -336,6 +364,8 @@ _WRAPPERS: list[tuple[Callable[[Store], bool], type[FaultyStore]]] = [
     (lambda store: isinstance(store, BlockedKeys), _BlockedKeys),
     (lambda store: isinstance(store, EmptyDirectories), _EmptyDirectories),
     (lambda store: isinstance(store, UnreachableNames), _UnreachableNames),
+    (lambda store: isinstance(store, Ranged), _Ranged),
+    (lambda store: isinstance(store, Revalidating), _Revalidating),
 ]
 """Wrappers of the operations that only some stores have, and whether a store has them.
 

@@ -1,0 +1,307 @@
+"""What becomes of requests to object storage that fail: they are repeated, reported, and never taken for absence."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.stores.crude_s3 import CrudeS3, crude_s3
+
+import tegula
+from tegula import config
+from tegula.errors import MetadataError, StoreError, TegulaError
+from tegula.stores import ABSENT, ObjectStore
+from tegula.stores.object_failures import failure_of
+from tegula.stores.object_retries import Limiter, Retries
+from tegula.stores.object_urls import open_url
+
+obstore = pytest.importorskip("obstore")
+SECRET = "marker5ecret"
+VALUE = bytes(range(200))
+QUICK = {"retries": 4, "backoff": {"init_backoff": 0.001, "max_backoff": 0.01}}
+
+
+@pytest.fixture
+def crude() -> Iterator[CrudeS3]:
+    with crude_s3() as server:
+        yield server
+
+
+def opened(server: CrudeS3, **options: Any) -> ObjectStore:
+    return open_url("s3://bucket/data", {**server.options, **QUICK, **options})
+
+
+@pytest.fixture
+def store(crude: CrudeS3) -> ObjectStore:
+    store = opened(crude)
+    store.set("a", VALUE)
+    crude.seen.clear()
+    return store
+
+
+OPERATIONS = {
+    "get": lambda store: store.get("a"),
+    "range": lambda store: store.get("a", (3, 5)),
+    "generation": lambda store: store.get("a", (0, 0), with_generation=True),
+    "many": lambda store: store.get_many([("a", None), ("a", (1, 2))]),
+    "ranges": lambda store: store.get_ranges("a", [(1, 2), (-3, None)]),
+    "changed": lambda store: store.get_if_changed("a", ABSENT),
+    "size": lambda store: store.size("a"),
+    "set": lambda store: store.set("b", b"1"),
+    "create": lambda store: store.set("c", b"1", if_generation=ABSENT),
+    "delete": lambda store: store.delete("d"),
+}
+
+
+# -- passing failures
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_passing_failures_are_repeated(crude: CrudeS3, store: ObjectStore, operation: str, status: int) -> None:
+    expected = OPERATIONS[operation](store)
+    store.delete("c")
+    crude.answers = [status] * 3
+    assert OPERATIONS[operation](store) == expected
+    assert not crude.answers
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("status", [400, 403, 500, 503, 418])
+def test_lasting_failures_are_errors(crude: CrudeS3, store: ObjectStore, operation: str, status: int) -> None:
+    crude.answers = [status] * 30
+    with pytest.raises(StoreError, match=str(status)) as caught:
+        OPERATIONS[operation](store)
+    assert "s3://bucket/data" in str(caught.value)
+    sent = 30 - len(crude.answers)
+    assert sent <= (2 if status in (400, 403, 418) else 5) * (2 if operation in ("many", "create") else 1)
+
+
+def test_faults_of_the_connection_are_repeated(s3_server: Any, proxied: Any) -> None:
+    proxy = proxied(s3_server)
+    bucket = proxy.bucket()
+    store = open_url(f"{bucket.url}/x", {**bucket.options, **QUICK})
+    store.set("a", VALUE)
+    for rule in ({"truncate": 50}, {"reset": "before"}, {"reset": "after"}):
+        with proxy.fault(method="GET", times=2, **rule) as fault:
+            assert store.get("a") == VALUE
+            assert store.get("a", (10, 100)) == VALUE[10:110]
+            assert fault.hits == 2
+        with proxy.fault(method="GET", **rule), pytest.raises(StoreError, match="'a'"):
+            store.get("a")
+    with proxy.fault(method="GET", key="*/a", delay=5):
+        slow = open_url(f"{bucket.url}/x", {**bucket.options, "timeout": 0.1, "retries": 1})
+        with pytest.raises(StoreError, match="in time"):
+            slow.get("a")
+
+
+def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> None:
+    bucket = s3_server.bucket()
+    store = open_url("s3://no-such-bucket", {**bucket.options, **QUICK})
+    assert store.get("a") is None
+    with pytest.raises(StoreError, match="no such bucket"):
+        store.set("a", b"1")
+    with pytest.raises(StoreError, match="no such"):
+        store.set("a", b"1", if_generation=ABSENT)
+
+
+@pytest.mark.parametrize("executor", ["reference", "auto"])
+def test_chunks_and_shards_that_can_not_be_read_are_errors_and_no_fill_values(crude: CrudeS3, executor: str) -> None:
+    with config.configure(executor=executor):
+        for shards in (None, (4,)):
+            store = open_url(f"s3://bucket/{shards}", {**crude.options, **QUICK, "retries": 1})
+            array = tegula.create_array(store, shape=8, chunks=2, shards=shards, dtype="u1", fill_value=9)
+            array[:] = range(8)
+            crude.seen.clear()
+            crude.answers = [500] * 1000
+            with pytest.raises(StoreError, match="500"):
+                array[:3]
+            assert len(crude.seen) < 10
+            crude.answers = []
+            assert array[:].tolist() == [*range(8)]
+
+
+def test_an_answer_that_is_too_short_is_no_value(crude: CrudeS3, store: ObjectStore) -> None:
+    crude.stingy = True
+    with pytest.raises(StoreError, match="shorter"):
+        store.get("a", (10, 20))
+    crude.stingy = False
+    assert store.get("a", (10, 20)) == VALUE[10:30]
+
+
+def test_a_refusal_is_absence_only_if_it_is_said_to_be(crude: CrudeS3) -> None:
+    crude.answers = [403]
+    with pytest.raises(StoreError, match="403 Forbidden"):
+        opened(crude).get("a")
+    store = opened(crude, missing=(403, 404))
+    crude.answers = [403, 403, 403]
+    assert store.get("a") is None
+    assert store.get("a", (0, 0), with_generation=True) == (None, ABSENT)
+    assert store.size("a") is None
+    with pytest.raises(MetadataError, match="missing"):
+        opened(crude, missing=(200,))
+
+
+def test_new_credentials_are_asked_for_once_the_old_ones_are_refused(crude: CrudeS3) -> None:
+    asked: list[int] = []
+
+    def credentials() -> dict[str, Any]:
+        asked.append(1)
+        return {"access_key_id": f"key{len(asked)}", "secret_access_key": SECRET, "token": None, "expires_at": None}
+
+    store = open_url(
+        "s3://bucket",
+        {"endpoint": crude.endpoint, "region": "us-east-1", "credential_provider": credentials, **QUICK},
+    )
+    store.set("a", b"1")
+    crude.answers = [401]
+    assert store.get("a") == b"1"
+    assert "key2" in crude.seen[-1][2]
+    crude.answers = [401] * 10
+    with pytest.raises(StoreError, match="401"):
+        store.get("a")
+    assert len(crude.answers) >= 7  # wrong credentials are not tried again and again
+
+
+# -- how many requests
+
+
+def test_ranges_cost_one_request_each(crude: CrudeS3, store: ObjectStore) -> None:
+    for byte_range, state, expected, methods in [
+        (None, True, VALUE, ["GET"]),
+        ((0, 0), True, b"", ["HEAD"]),
+        ((5, 0), False, b"", ["HEAD"]),
+        ((5, 10), True, VALUE[5:15], ["GET"]),
+        ((150, 100), True, VALUE[150:], ["GET"]),
+        ((150, None), False, VALUE[150:], ["GET"]),
+        ((-7, None), True, VALUE[-7:], ["GET"]),
+        ((-7, 3), False, VALUE[-7:-4], ["GET"]),
+        ((200, 10), False, b"", ["GET"]),
+        ((500, None), False, b"", ["GET"]),
+        ((200, 10), True, b"", ["GET", "HEAD"]),
+    ]:
+        crude.seen.clear()
+        answer = store.get("a", byte_range, with_generation=state)
+        assert (answer[0] if state else answer) == expected
+        assert [method for method, _, _ in crude.seen] == methods
+
+
+def test_ranges_of_one_value_share_requests_and_a_state(crude: CrudeS3, store: ObjectStore) -> None:
+    generation = store.get("a", with_generation=True)[1]
+    crude.seen.clear()
+    assert store.get_ranges("a", [(190, 50), (0, 10), (20, 5), (7, 0)], generation)[0] == [
+        VALUE[190:],
+        VALUE[:10],
+        VALUE[20:25],
+        b"",
+    ]
+    assert len(crude.seen) == 1
+    big = bytes(3 << 20)
+    first = store.set("big", big)
+    crude.seen.clear()
+    found = store.get_ranges("big", [(0, 5), ((2 << 20) + 9, 5), (3 << 20, 9)], first)
+    assert [len(part) for part in found[0] or []] == [5, 5, 0]
+    assert len(crude.seen) == 2
+    assert store.get_ranges("none", [(0, 5)]) == (None, ABSENT)
+    store.set("a", b"another")
+    with pytest.raises(TegulaError, match="changed"):
+        store.get_ranges("a", [(0, 5)], generation)
+    assert store.get_if_changed("a", generation) == store.get("a", with_generation=True)
+
+
+# -- fewer requests at once
+
+
+def test_a_server_that_asks_for_less_gets_less() -> None:
+    limiter = Limiter(64)
+    limiter.halve()
+    limiter.halve()  # the same burst
+    assert limiter.allowed == 32
+    for _ in range(10):
+        limiter._halved = 0.0
+        limiter.halve()
+    assert limiter.allowed == 1
+    rounds = 0
+    while limiter.allowed < 64:
+        for _ in range(limiter.allowed):
+            limiter.grow()
+        rounds += 1
+    assert 40 < rounds < 100
+
+
+def test_no_more_requests_are_under_way_than_allowed(s3_server: Any, proxied: Any) -> None:
+    proxy = proxied(s3_server, latency=0.02)
+    bucket = proxy.bucket()
+    store = open_url(bucket.url, {**bucket.options, **QUICK, "concurrency": 12})
+    store.set("a", b"1")
+    proxy.forget()
+    assert store.get_many([("a", None)] * 60) == [b"1"] * 60
+    assert 6 <= proxy.peak <= 12
+    with proxy.fault(method="GET", status=503, times=3):
+        assert store.get_many([("a", None)] * 30) == [b"1"] * 30
+    assert store.requests.limiter.allowed < 12
+
+
+def test_retries_end_after_their_number_and_their_time() -> None:
+    failure = failure_of(OSError("non-2xx status code: 500 "))
+    retries = Retries(count=3, budget=10, first=1, longest=4)
+    pauses = [retries.pause(failure, attempt, 0) for attempt in range(4)]
+    assert pauses[3] is None
+    assert all(low <= (pause or 0) <= 2 * low for pause, low in zip(pauses, (0.5, 1, 2, 0), strict=True))
+    assert retries.pause(failure, 0, 9.9) is None
+    assert retries.pause(failure_of(FileNotFoundError("")), 0, 0) is None
+
+
+# -- secrets
+
+
+def every_text(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield from (str(error), repr(error), repr(error.args))
+        yield from every_text(error.__context__)
+        error = error.__cause__
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("status", [400, 401, 403, 409, 416, 418, 500, 503, 0])
+def test_no_failure_tells_a_secret(
+    crude: CrudeS3, operation: str, status: int, capfd: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    secrets = {"access_key_id": SECRET, "secret_access_key": SECRET, "session_token": SECRET}
+    store = opened(crude, **secrets, retries=1)
+    crude.answers = [status] * 50
+    if status == 0:  # there is no server any more
+        store = open_url("s3://bucket/data", {**secrets, "endpoint": "http://127.0.0.1:9", "retries": 0})
+    texts = [repr(store), store.url, str(store.capabilities)]
+    try:
+        OPERATIONS[operation](store)
+    except TegulaError as error:
+        texts += [*every_text(error), *traceback.format_exception(error)]
+    assert not any(SECRET in text for text in [*texts, caplog.text, *capfd.readouterr()])
+    assert status in (409, 416) or len(texts) > 3
+
+
+def test_a_failing_credential_provider_tells_no_secret() -> None:
+    def credentials() -> None:
+        raise ValueError(SECRET)
+
+    store = open_url("s3://bucket", {"credential_provider": credentials, "retries": 1})
+    with pytest.raises(StoreError, match="credential provider") as caught:
+        store.get("a")
+    assert not any(SECRET in text for text in every_text(caught.value))
+
+
+def test_a_signed_address_tells_no_secret(crude: CrudeS3) -> None:
+    address = crude.endpoint.replace("//", f"//user:{SECRET}@") + f"/bucket?signature={SECRET}"
+    store = open_url(address, {"retries": 0})
+    assert store.url == crude.endpoint + "/bucket"
+    crude.answers = [500]
+    with pytest.raises(StoreError) as caught:
+        store.get("a")
+    assert not any(SECRET in text for text in [repr(store), *every_text(caught.value)])
+    assert pickle.loads(pickle.dumps(store)) == store
