@@ -53,7 +53,7 @@ tensorstore/constraints/test_chunk_layout.py tensorstore/constraints/test_chunk_
 tensorstore/constraints/test_codec_spec.py tensorstore/constraints/test_dtypes.py
 tensorstore/constraints/test_fill_values.py tensorstore/constraints/test_schema.py
 tensorstore/constraints/test_unit.py tensorstore/constraints/test_zarr3_codecs.py
-test_rust_modules.py test_packaging.py
+test_rust_modules.py test_packaging.py servers
 cli/test_process.py::test_help_is_wrapped_and_not_cut_off
 test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
 test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses

@@ -45,18 +45,18 @@ def gcs_server() -> Iterator[Gcs]:
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[Azurite]:
     """A server that speaks Azure Blob Storage; needs Node.js."""
-    with _installed(Azurite) as server:
+    with start_installed(Azurite) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def rclone_server() -> Iterator[Rclone]:
     """Another server that speaks S3, which checks signatures; needs Go to be installed."""
-    with _installed(Rclone) as server:
+    with start_installed(Rclone) as server:
         yield server
 
 
-def _installed(make: Callable[[], _S]) -> _S:
+def start_installed(make: Callable[[], _S]) -> _S:
     """Start a server; where it is not installed, skip the test, or fail it if CI should have installed it."""
     try:
         return make()

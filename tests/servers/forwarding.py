@@ -8,10 +8,12 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.servers.faults import Rule
+from tests.servers.process import ANSWER_MARK
 from tests.servers.wire import (
     LONGEST_HEAD,
     Closed,
@@ -23,6 +25,7 @@ from tests.servers.wire import (
     read_body,
     read_head,
     read_request,
+    reason,
     response_head,
 )
 
@@ -155,9 +158,8 @@ class Forwarding:
             try:
                 line, headers, body, status = await self.upstream.exchange(request)
             except (Closed, OSError, asyncio.IncompleteReadError) as error:
-                response = Response(502, [], f"the server behind the proxy: {error!r}".encode())
-                line, *_ = response_head(response).decode().split("\r\n")
-                body = response.body
+                line = f"HTTP/1.1 502 {reason(502)}"
+                body = b"" if request.method == "HEAD" else f"the server behind the proxy: {error!r}".encode()
         note = self._note(request, started, status, rule)
 
         # the client's part
@@ -179,8 +181,8 @@ class Forwarding:
         await self.link.send(writer, sent, rule.drip if rule else None)
         return len(sent) == len(body)
 
-    def _note(self, request: Request, started: float, upstream: int, rule: Rule | None) -> Any:
-        """Return what remembers the request when it is known how it ends."""
+    def _note(self, request: Request, started: float, upstream: int, rule: Rule | None) -> Callable[[int, int], None]:
+        """Return what remembers the request as soon as its status and the bytes to send are known."""
 
         def note(status: int, sent: int) -> None:
             self.seen.append(
@@ -290,7 +292,11 @@ async def main(address: str) -> None:
 
     def obey(line: bytes) -> None:
         name, argument = json.loads(line)
-        print(json.dumps(getattr(commands, name)(argument)), flush=True)
+        try:
+            answer = [getattr(commands, name)(argument), None]
+        except (ValueError, KeyError, TypeError) as error:
+            answer = [None, repr(error)]
+        print(ANSWER_MARK + json.dumps(answer), flush=True)
 
     def watch() -> None:
         for line in sys.stdin.buffer:

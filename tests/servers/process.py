@@ -19,6 +19,9 @@ from types import MappingProxyType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
+ANSWER_MARK = "answer: "
+"""What answers to commands begin with, since errors are written to the same pipe."""
+
 _ENDPOINT = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):([1-9]\d*)")
 
 
@@ -86,7 +89,14 @@ class ServerProcess:
             self._lines.append("")
             self._arrived.notify_all()
 
-    def line(self, deadline: float) -> str:
+    def answer(self, deadline: float) -> str:
+        """Return the server's next answer to what it was sent."""
+        while line := self._line(deadline):
+            if line.startswith(ANSWER_MARK):
+                return line.removeprefix(ANSWER_MARK)
+        raise RuntimeError(self._failure("has ended"))
+
+    def _line(self, deadline: float) -> str:
         """Return the next line that the server says, or an empty one after the last."""
         with self._arrived:
             if not self._arrived.wait_for(lambda: self._lines, max(0, deadline - time.monotonic())):
@@ -103,7 +113,7 @@ class ServerProcess:
             raise RuntimeError(self._failure("has ended")) from None
 
     def _wait_for_endpoint(self, deadline: float) -> str:
-        while line := self.line(deadline):
+        while line := self._line(deadline):
             if found := _ENDPOINT.search(line):
                 return f"http://127.0.0.1:{found[1]}"
         raise RuntimeError(self._failure("ended before it listened"))

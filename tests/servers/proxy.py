@@ -31,7 +31,7 @@ class Seen:
     fault : str
         The fault of the rule that the request met, or ``""``.
     started, seconds : float
-        When the request arrived, on the clock of `time.time`, and how long it took.
+        When the request arrived, on the clock of `time.time`, and how long it took until the answer began.
     sent, received : int
         Bytes of the bodies, as sent to the client and as received from it.
     """
@@ -154,4 +154,7 @@ class Proxy(Server):
         """Let the proxy carry out a command of `forwarding.Commands`, and return the answer."""
         with self._lock:
             self.process.send(json.dumps([name, argument]))
-            return json.loads(self.process.line(time.monotonic() + timeout))
+            answer, error = json.loads(self.process.answer(time.monotonic() + timeout))
+        if error:
+            raise ValueError(f"the proxy refuses {name}: {error}")
+        return answer

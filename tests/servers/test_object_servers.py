@@ -1,7 +1,10 @@
 """What tegula relies on, checked on each server by obstore alone: conditions, ranges, listings and races."""
 
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 import obstore as obs
@@ -67,6 +70,30 @@ def test_an_update_of_what_was_deleted_is_refused(bucket: Bucket) -> None:
     obs.delete(store, "key")
     with pytest.raises((PreconditionError, FileNotFoundError)):
         obs.put(store, "key", b"second", mode=first)
+    with pytest.raises(FileNotFoundError):
+        obs.head(store, "key")
+
+
+@pytest.mark.parametrize("name", ["s3_server", "rclone_server"])
+def test_a_signed_deletion_has_a_condition(name: str, request: pytest.FixtureRequest) -> None:
+    """obstore deletes without conditions only, but signs requests to which a header may be added."""
+    store = request.getfixturevalue(name).bucket().store()
+    stale = obs.put(store, "key", b"first")["e_tag"]
+    present = obs.put(store, "key", b"second")["e_tag"]
+
+    def delete(etag: str) -> int:
+        signed = obs.sign(store, "DELETE", "key", timedelta(minutes=1))
+        demand = urllib.request.Request(signed, method="DELETE", headers={"If-Match": etag})
+        try:
+            with urllib.request.urlopen(demand, timeout=30) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
+    assert delete(stale) == 412
+    assert obs.get(store, "key").bytes() == b"second"
+    assert delete(present) == 204
     with pytest.raises(FileNotFoundError):
         obs.head(store, "key")
 

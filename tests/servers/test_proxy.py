@@ -150,21 +150,26 @@ def _seconds(operation: Callable[[], object]) -> float:
     return time.monotonic() - started
 
 
+def _fastest(operation: Callable[[], object]) -> float:
+    """Return how long an operation takes where nothing else holds it up: the machine may be busy."""
+    return min(_seconds(operation) for _ in range(3))
+
+
 def test_slow_bodies_and_delays_take_their_time(proxy: Proxy, store: Any) -> None:
     obs.put(store, "key", bytes(20_000))
     with proxy.fault(drip=50_000):
         assert _seconds(lambda: obs.get(store, "key").bytes()) >= 0.35
     with proxy.fault(delay=0.3, times=1):
         assert _seconds(lambda: obs.head(store, "key")) >= 0.3
-        assert _seconds(lambda: obs.head(store, "key")) < 0.3
+        assert _fastest(lambda: obs.head(store, "key")) < 0.3
 
 
 def test_concurrent_requests_wait_together(proxy: Proxy, store: Any) -> None:
     proxy.set(latency=0.2)
     with ThreadPoolExecutor(20) as threads, proxy.counted() as seen:
-        together = _seconds(lambda: list(threads.map(lambda n: obs.put(store, str(n), b""), range(20))))
+        together = _fastest(lambda: list(threads.map(lambda n: obs.put(store, str(n), b""), range(20))))
     assert 0.2 <= together < 20 * 0.2 / 2
-    assert len(seen) == 20
+    assert len(seen) == 3 * 20
     assert min(entry.seconds for entry in seen) >= 0.2
     assert proxy.peak > 10
 
@@ -179,7 +184,7 @@ def test_a_bandwidth_is_shared_and_a_streams_is_not(proxy: Proxy, store: Any) ->
     proxy.set(bandwidth=500_000)
     shared = _seconds(read_four)
     proxy.set(bandwidth=0, stream_bandwidth=500_000)
-    own = _seconds(read_four)
+    own = _fastest(read_four)
     assert shared >= 0.35
     assert 0.08 <= own < shared
 
@@ -219,6 +224,12 @@ def test_a_rule_has_one_fault() -> None:
         Rule()
     with pytest.raises(ValueError, match="one fault"):
         Rule(status=503, reset="after")
+
+
+def test_what_the_proxy_does_not_know_is_refused_and_it_goes_on(proxy: Proxy) -> None:
+    with pytest.raises(ValueError, match="has no setting 'lateness'"):
+        proxy.set(lateness=1.0)
+    assert proxy.count == 0
 
 
 def test_an_unreachable_server_is_a_bad_gateway(proxied: Callable[..., Proxy]) -> None:

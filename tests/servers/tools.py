@@ -85,7 +85,7 @@ def _install_azurite() -> None:
 def _install_rclone() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "main.go").write_text(_RCLONE_MAIN)
-        steps = (["mod", "init", "rclone"], ["get", RCLONE], ["mod", "tidy"], ["build", "-o", str(directory()), "."])
+        steps = (["mod", "init", "rclone"], ["get", RCLONE], ["build", "-mod=mod", "-o", str(directory()), "."])
         for step in steps:
             subprocess.run(["go", *step], cwd=folder, check=True, env={**os.environ, "GOFLAGS": "", "GOWORK": "off"})
 
