@@ -4,7 +4,8 @@ One server holds the bucket in memory and waits before each answer; all contende
 a process of its own and with as many requests at once, and take their turn in every round. What they read is compared,
 and another contender reads what they write. The *limit* is what the operation takes at least: as often the latency as
 requests have to wait for each other, and the time in which the server sends that many answers and bytes to a client
-that does nothing with them. Each library opens its arrays by a client that has connected before.
+that does nothing with them. Libraries keep their store of a bucket, and its
+connections, from one round to the next.
 
     python benches/far.py --quick
     python benches/far.py --latency 20,100 --markdown docs/benchmarks.md

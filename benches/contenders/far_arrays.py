@@ -25,12 +25,22 @@ class Far(ABC):
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
+        self._stores: dict[str, Any] = {}
+
+    def store(self, path: str) -> Any:
+        """Return the library's store for a path, made once: its connections are open when an array is."""
+        if path not in self._stores:
+            self._stores[path] = self.make_store(path)
+        return self._stores[path]
+
+    def make_store(self, path: str) -> Any:
+        return self.obstore(path)
 
     def version(self) -> str:
         return version(self.module)
 
     def obstore(self, prefix: str | None = None) -> Any:
-        """Return obstore's store of the bucket."""
+        """Make a store of obstore."""
         return import_module("obstore.store").S3Store(
             BUCKET,
             prefix=prefix,
@@ -69,9 +79,11 @@ class Tegula(Far):
     def version(self) -> str:
         return str(self.tegula.__version__)
 
+    def make_store(self, path: str) -> Any:
+        return self.tegula.ObjectStore(self.obstore(), path, concurrency=CONCURRENCY)
+
     def open(self, path: str) -> Any:
-        store = self.tegula.ObjectStore(self.obstore(), path, concurrency=CONCURRENCY)
-        return self.tegula.open_array(store, mode="r+")
+        return self.tegula.open_array(self.store(path), mode="r+")
 
 
 class ZarrPython(Far):
@@ -88,9 +100,11 @@ class ZarrPython(Far):
             raise Lacking("zarr-python 3 is not installed")
         self.zarr.config.set({"async.concurrency": CONCURRENCY, "codec_pipeline.path": self.pipeline})
 
+    def make_store(self, path: str) -> Any:
+        return import_module("zarr.storage").ObjectStore(self.obstore(path))
+
     def open(self, path: str) -> Any:
-        store = import_module("zarr.storage").ObjectStore(self.obstore(path))
-        return self.zarr.open_array(store, mode="r+", zarr_format=3)
+        return self.zarr.open_array(self.store(path), mode="r+", zarr_format=3)
 
 
 class FusedZarrPython(ZarrPython):
@@ -117,7 +131,7 @@ class Zarrista(Far):
 
     def open(self, path: str) -> Any:
         async def opened() -> Any:
-            return await self.zarrista.AsyncArray.open(self.obstore(path))
+            return await self.zarrista.AsyncArray.open(self.store(path))
 
         return self.run(opened())
 
