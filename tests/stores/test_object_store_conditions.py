@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.servers.buckets import Server
 from tests.servers.fixtures import OBJECT_SERVERS
 from tests.stores.crude_s3 import CrudeS3, crude_s3
@@ -18,7 +17,7 @@ from tests.stores.crude_s3 import CrudeS3, crude_s3
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.stores import ABSENT, ObjectStore
 from tegula.stores.object_failures import Failure
-from tegula.stores.object_generations import new_write, position
+from tegula.stores.object_generations import new_write, position, reaches_back
 from tegula.stores.object_probing import known_conditions, storage_of
 from tegula.stores.object_requests import Requests
 from tegula.stores.object_retries import Retries
@@ -67,6 +66,7 @@ class Unreliable(Requests):
         self.struck = 0
 
     def once(self, action: Any) -> Any:
+        time.sleep(0.0005)  # as if there were a network: no thread falls back behind hundreds of writes of others
         with self.guard:
             fate = self.random.random()
             self.struck += fate < 0.3
@@ -139,17 +139,47 @@ def test_a_write_that_others_have_followed_counts_but_its_generation_does_not_ho
         store.set("a", b"4", if_generation=second)
 
 
-@given(st.integers(0, 80))
-def test_a_history_names_the_last_64_writes(count: int) -> None:
+@pytest.mark.parametrize("count", [0, 1, 5, 299, 300, 301, 450])
+def test_a_history_names_the_last_300_writes(count: int) -> None:
     storage = ObjectStore(obstore.store.MemoryStore())
-    generation, history, writes = ABSENT, "", []
+    generations: list[Any] = []
     for _ in range(count):
-        generation = storage.set("a", b"", if_generation=generation)
-        history = generation.history
-        writes.append(history[:8])
-    assert [position(write, history) for write in reversed(writes)] == [*range(min(count, 64))] + [None] * (count - 64)
-    assert len(new_write(generation)[1]) <= 512
-    assert storage.get("a", (0, 0), with_generation=True)[1] == generation
+        generations.append(storage.set("a", b"", if_generation=generations[-1] if generations else ABSENT))
+    last = generations[-1].history if count else ""
+    writes = [generation.history[:6] for generation in reversed(generations)]
+    assert [position(write, last) for write in writes] == [*range(min(count, 300))] + [None] * (count - 300)
+    assert len(new_write(generations[-1] if count else ABSENT)[1]) <= 1800  # bytes of metadata
+    assert [reaches_back(last, generation) for generation in reversed(generations)] == [
+        number < 300 or count < 300 for number in range(count)
+    ]
+    assert not count or storage.get("a", (0, 0), with_generation=True)[1] == generations[-1]
+
+
+def test_a_lost_answer_that_nothing_can_make_up_for_is_an_error_and_no_conflict() -> None:
+    store = ObjectStore(obstore.store.MemoryStore())
+    first = store.set("a", b"0", if_generation=ABSENT)
+    inner = store.requests
+
+    class Overrun(Requests):
+        """The answer to the first write is lost, and 400 others follow before the second look."""
+
+        def __init__(self) -> None:
+            self.__dict__ = inner.__dict__
+
+        def once(self, action: Any) -> Any:
+            super().once(action)
+            store.requests = inner
+            increment_from(store, 400)
+            return Failure("transient", "the connection was lost")
+
+    def increment_from(store: ObjectStore, times: int) -> None:
+        generation = store.get("a", (0, 0), with_generation=True)[1]
+        for _ in range(times):
+            generation = store.set("a", b"x", if_generation=generation)
+
+    store.requests = Overrun()
+    with pytest.raises(StoreError, match="to tell whether"):
+        store.set("a", b"1", if_generation=first)
 
 
 # -- endpoints that are not what they say
@@ -233,6 +263,18 @@ def test_endpoints_of_the_services_themselves_are_not_tested(monkeypatch: pytest
     assert known_conditions(storage(endpoint="https://minio.example.org")) is None
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://minio.example.org")
     assert known_conditions(storage()) is None
+
+
+def test_a_key_of_google_may_name_another_server(gcs_server: Server, tmp_path: Any) -> None:
+    bucket = gcs_server.bucket()
+    (tmp_path / "key.json").write_text(bucket.options["service_account_key"])
+    by_text = open_url(bucket.url, {**bucket.options, "allow_http": True})
+    by_path = open_url(bucket.url, {"service_account": str(tmp_path / "key.json"), "allow_http": True})
+    for store in (by_text, by_path):
+        found = storage_of("gs", store.requests.single.settings)
+        assert found is not None
+        assert "private_key" not in repr(found)
+    assert storage_of("gs", open_url("gs://bucket", {"anonymous": True}).requests.single.settings) is None
 
 
 def test_files_through_obstore_have_a_single_writer(tmp_path: Any) -> None:

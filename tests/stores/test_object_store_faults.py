@@ -125,6 +125,30 @@ def test_chunks_and_shards_that_can_not_be_read_are_errors_and_no_fill_values(cr
             assert array[:].tolist() == [*range(8)]
 
 
+def test_listings_and_deletions_of_many_are_repeated(crude: CrudeS3, store: ObjectStore) -> None:
+    for action, expected in [
+        (lambda: [*store.list()], ["a"]),
+        (lambda: store.list_dir(""), (["a"], [])),
+        (lambda: store.delete_prefix(""), None),
+    ]:
+        crude.answers = [503, 500]
+        assert action() == expected
+        assert not crude.answers
+    for action in (lambda: [*store.list()], lambda: store.list_dir(""), lambda: store.delete_prefix("")):
+        for status in (403, 500):
+            crude.answers = [status] * 20
+            with pytest.raises(StoreError, match=str(status)):
+                action()
+
+
+def test_retries_are_those_of_the_store_unless_others_are_given(crude: CrudeS3) -> None:
+    settings = {"config": crude.options, "client_options": {"allow_http": True}}
+    few = obstore.store.S3Store("bucket", retry_config={"max_retries": 1}, **settings)
+    assert ObjectStore(few).requests.retries == Retries(count=1)
+    assert ObjectStore(few, retries=Retries(count=2)).requests.retries.count == 2
+    assert ObjectStore(obstore.store.S3Store("bucket", **settings)).requests.retries == Retries()
+
+
 def test_an_answer_that_is_too_short_is_no_value(crude: CrudeS3, store: ObjectStore) -> None:
     crude.stingy = True
     with pytest.raises(StoreError, match="shorter"):

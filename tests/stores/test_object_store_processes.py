@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,13 +79,18 @@ print(codes)
 
 
 @forking
-def test_a_forked_child_uses_the_store(server: CrudeS3, store: ObjectStore) -> None:
+def test_a_forked_child_uses_the_store(server: CrudeS3, store: ObjectStore, tmp_path: Path) -> None:
     code = FORK.format(options=server.options, expected=VALUES)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert done.stdout == "[0, 0, 0]\n", done.stderr
-    assert not [name for name in os.listdir("/tmp") if name.startswith("tegula-") and os.path.isfile(f"/tmp/{name}")]
+    assert not [*tmp_path.iterdir()]
 
 
 @forking

@@ -40,6 +40,9 @@ class TestRclone(OverServer):
     @pytest.mark.skip("the objects of rclone are files: the name of a directory can't be deleted as an object")
     def test_deleting_a_prefix_is_no_way_to_delete_a_key(self) -> None: ...
 
+    @pytest.mark.skip("rclone removes directories that fall empty, sometimes with a file that has just been stored")
+    def test_keys_come_and_go_beside_each_other(self) -> None: ...
+
     @pytest.mark.skip("rclone lists equivalent Unicode names as one")
     def test_unicode_keys_stay_apart(self) -> None: ...
 

@@ -53,6 +53,9 @@ _NO_CREDENTIALS: Final = (
     "no credentials were found; pass them as options, or skip_signature=True for public data; profiles in ~/.aws are "
     "read if boto3 is installed"
 )
+_TOO_LATE: Final = (
+    "the server did not answer in time; the option timeout says how long a request may take, such as '5m'"
+)
 _PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("StartTooLarge", "range", "the byte range begins after the end"),
@@ -62,8 +65,8 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("ertificate", "fatal", "the certificate of the server is not valid"),
     ("ConnectionRefused", "transient", "the connection was refused"),
     ("dns error", "transient", "the name of the server can't be resolved"),
-    ("kind: Timeout", "transient", "the server did not answer in time"),
-    ("TimedOut", "transient", "the server did not answer in time"),
+    ("kind: Timeout", "transient", _TOO_LATE),
+    ("TimedOut", "transient", _TOO_LATE),
     ("kind: Connect", "transient", "the server can't be reached"),
     ("UnexpectedEof", "transient", "the answer ended too early"),
     ("IncompleteMessage", "transient", "the answer ended too early"),
@@ -128,9 +131,10 @@ def failure_of(error: Exception) -> Failure:
         return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
-    if type(error).__name__ == "NotSupportedError" and "range" in text.lower():
+    name = type(error).__name__
+    if (name == "GenericError" and "NotPartial" in text) or (name == "NotSupportedError" and "range" in text.lower()):
         return Failure("whole", "the server does not return byte ranges")
-    named = _NAMED.get(type(error).__name__)
+    named = _NAMED.get(name)
     if named is not None:
         return Failure(*named, status)
     if status is not None:

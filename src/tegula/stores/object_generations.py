@@ -15,13 +15,22 @@ from typing import Any, Final
 
 from tegula.stores.arguments import Generation
 
-__all__ = ["ATTRIBUTE", "ObjectGeneration", "attributes_of", "generation_from", "history_of", "new_write", "position"]
+__all__ = [
+    "ATTRIBUTE",
+    "ObjectGeneration",
+    "attributes_of",
+    "generation_from",
+    "history_of",
+    "new_write",
+    "position",
+    "reaches_back",
+]
 
 ATTRIBUTE: Final = "tegulawrites"
 """The name of the metadata: letters only, since services disagree about all other characters."""
 
-_WIDTH: Final = 8
-_KEPT: Final = 64  # 512 bytes of metadata, of which S3 allows 2 KB
+_WIDTH: Final = 6  # letters of an identifier, 36 bits
+_LONGEST: Final = 300 * _WIDTH  # S3 allows 2 KB of metadata; only what is changed very often has so much
 
 
 @dataclass(frozen=True)
@@ -69,11 +78,11 @@ def new_write(before: Generation) -> tuple[str, str]:
     --------
     >>> write, history = new_write("absent")
     >>> write == history, len(write)
-    (True, 8)
+    (True, 6)
     """
-    write = secrets.token_urlsafe(_WIDTH * 3 // 4)
+    write = secrets.token_urlsafe(_WIDTH)[:_WIDTH]
     earlier = before.history if isinstance(before, ObjectGeneration) else ""
-    return write, (write + earlier)[: _WIDTH * _KEPT]
+    return write, (write + earlier)[:_LONGEST]
 
 
 def attributes_of(history: str) -> dict[str, str]:
@@ -94,13 +103,25 @@ def position(write: str, history: str) -> int | None:
 
     Examples
     --------
-    >>> position("bbbbbbbb", "aaaaaaaabbbbbbbb"), position("aaaaaaab", "aaaaaaaabbbbbbbb")
+    >>> position("bbbbbb", "aaaaaabbbbbb"), position("aaaaab", "aaaaaabbbbbb")
     (1, None)
     """
     for start in range(0, len(history), _WIDTH):
         if history[start : start + _WIDTH] == write:
             return start // _WIDTH
     return None
+
+
+def reaches_back(history: str, before: Generation) -> bool:
+    """Return whether a history names all writes that followed a state, so that one that is not there did not happen.
+
+    Examples
+    --------
+    >>> reaches_back("aaaaaa", ObjectGeneration(1)), reaches_back("aaaaaa" * 300, ObjectGeneration(1))
+    (True, False)
+    """
+    last = before.history[:_WIDTH] if isinstance(before, ObjectGeneration) else ""
+    return len(history) < _LONGEST or (last != "" and position(last, history) is not None)
 
 
 def generation_from(kind: str, found: Mapping[str, Any], history: str = "") -> ObjectGeneration:

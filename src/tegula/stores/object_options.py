@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
@@ -120,7 +119,7 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
         client.setdefault("allow_http", True)
     if kind == "s3" and provider is None and _needs_profile(flat):
         provider = ProfileCredentials(os.environ.get("AWS_PROFILE"))
-    return Options(flat, client, _retries(retries), provider, ours)
+    return Options(flat, client, Retries.of(retries), provider, ours)
 
 
 def unknown_option(kind: str, name: str) -> MetadataError:
@@ -144,28 +143,6 @@ def _client_value(name: str, value: Any) -> Any:
     if name in _DURATIONS and isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{round(value * 1000)}ms" if value % 1 else f"{int(value)}s"
     return str(value) if name == "pool_max_idle_per_host" else value
-
-
-def _retries(given: dict[str, Any]) -> Retries:
-    default = Retries()
-    backoff = given.get("backoff") or {}
-    try:
-        return Retries(
-            int(given.get("max_retries", default.count)),
-            _seconds(given.get("retry_timeout", default.budget)),
-            _seconds(backoff.get("init_backoff", default.first)),
-            _seconds(backoff.get("max_backoff", default.longest)),
-        )
-    except (TypeError, ValueError, AttributeError):
-        raise MetadataError(
-            "retries is a whole number, and retry_timeout a number of seconds; in retry_config they are max_retries, "
-            "retry_timeout and backoff, as obstore takes them",
-            field="retries",
-        ) from None
-
-
-def _seconds(value: Any) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
 def _is_plain_http(kind: str, settings: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import attributes_of, history_of
 from tegula.stores.object_library import Settings
 from tegula.stores.object_requests import Requests
+from tegula.stores.single_writer import digest
 
 __all__ = ["Conditions", "conditions_of", "known_conditions", "probe", "storage_of"]
 
@@ -43,11 +44,16 @@ class Conditions(NamedTuple):
 _SOUND: Final = Conditions(hold=True, metadata=True)
 _ENDPOINTS: Final = {
     "s3": ("endpoint", "endpoint_url", "endpoint_url_s3", "conditional_put"),
-    "gs": ("base_url", "service_account", "service_account_key", "application_credentials"),  # a key may name a server
+    "gs": ("base_url",),
     "az": ("endpoint", "use_emulator", "use_fabric_endpoint"),
 }
-_VARIABLES: Final = {"s3": ("AWS_",), "gs": ("GOOGLE_", "STORAGE_"), "az": ("AZURE_",)}
-_WORDS: Final = ("ENDPOINT", "BASE_URL", "EMULATOR", "CONDITIONAL_PUT", "SERVICE_ACCOUNT", "CREDENTIALS")
+_VARIABLES: Final = {
+    "s3": ("AWS_ENDPOINT", "AWS_CONDITIONAL_PUT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_USE_", "AZURE_STORAGE_USE_"),
+}
+_ACCOUNTS: Final = ("service_account_key", "service_account", "service_account_path")
+"""Settings of Google Cloud Storage that hold a key, or the path of one, which may name another server."""
 
 _found: dict[object, Conditions] = {}
 _lock = threading.Lock()
@@ -69,16 +75,33 @@ def storage_of(kind: str, settings: Settings | None) -> object:
         return None  # in memory
     positional, named = settings
     config = named.get("config") or {}
-    variables = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_VARIABLES.get(kind, ())) and any(word in name for word in _WORDS)
-    }
-    configured = [str(config[name]) for name in _ENDPOINTS.get(kind, ()) if name in config]
-    if kind in _ENDPOINTS and not configured and not variables:
+    found = [str(config[name]) for name in _ENDPOINTS.get(kind, ()) if name in config]
+    prefixes = _VARIABLES.get(kind, ())
+    found += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(prefixes))
+    if kind == "gs":
+        found += _other_servers(config)
+    if kind in _ENDPOINTS and not found:
         return None
     bucket = config.get("bucket") or config.get("container_name")
-    return (kind, bucket, config.get("account_name"), *map(str, positional), *configured, *sorted(variables.values()))
+    return kind, bucket, config.get("account_name"), digest(repr((positional, found)).encode())
+
+
+def _other_servers(config: dict[str, Any]) -> list[str]:
+    """Return the keys of Google Cloud Storage that name a server of their own."""
+    given = [config[name] for name in _ACCOUNTS if name in config]
+    given += [value for name in _ACCOUNTS if (value := os.environ.get(f"GOOGLE_{name.upper()}"))]
+    found = []
+    for text in map(str, given):
+        key = text
+        if not text.lstrip().startswith("{"):
+            try:
+                with open(text, encoding="utf-8") as file:
+                    key = file.read()
+            except (OSError, ValueError):  # obstore reports it
+                continue
+        if "gcs_base_url" in key:
+            found.append(key)
+    return found
 
 
 def known_conditions(storage: object) -> Conditions | None:

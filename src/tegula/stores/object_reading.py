@@ -75,13 +75,12 @@ class ObjectReader(Ranged, Revalidating, Store):
         answer = self.requests.send(self._reading(path, byte_range, conditions))
         if isinstance(answer, Failure):
             if answer.kind == "range" and byte_range is not None and byte_range[0] < 0:
-                return self._read_part(
-                    path, byte_range, conditions
-                )  # some servers refuse a suffix longer than the value
+                # some servers refuse a suffix that is longer than the value
+                return self._read_part(path, byte_range, conditions)
             if answer.kind == "range":
                 return self._of(self.requests.send(self._reading(path, (0, 0), conditions))) if state else (b"", ABSENT)
             if answer.kind == "whole" and byte_range is not None:
-                self._whole = True
+                self._whole = self.kind == "http"  # others only do so for empty objects
                 return self._read_part(path, byte_range, conditions)
         return self._of(answer)
 
@@ -97,11 +96,13 @@ class ObjectReader(Ranged, Revalidating, Store):
                 return answer
             start, stop = clip_range(byte_range, len(answer[0]))
             return answer[0][start:stop], answer[1]
-        head = self.requests.send(lambda library, store: library.head(store, path))
+        head = self.requests.send(self._sized(path, conditions))
         if isinstance(head, Failure):
             return self._of(head)
-        start, stop = clip_range(byte_range, head["size"])
-        state = generation_from(self.kind, head)
+        size, state = head
+        start, stop = clip_range(byte_range, size)
+        if start == stop:
+            return b"", state
         wanted = self.requests.send(self._reading(path, (start, stop - start), {**state.reading(), **conditions}))
         changed = isinstance(wanted, Failure) and wanted.kind == "conflict" and not conditions
         return self._read_part(path, byte_range, conditions) if changed else self._of(wanted)
@@ -138,7 +139,7 @@ class ObjectReader(Ranged, Revalidating, Store):
         limit, first = 1 << 62, generation
         if generation == ABSENT or not ranges or any(start < 0 or length is None for start, length in ranges):
             # where ranges end depends on the size, or there is nothing else to ask for
-            head = self.requests.send(self._sized(key))
+            head = self.requests.send(self._sized(self.path_of(key)))
             if isinstance(head, Failure):
                 return self._gone(key, head, first)
             limit, first = head
@@ -158,10 +159,13 @@ class ObjectReader(Ranged, Revalidating, Store):
             self._check_same(key, found, first)
         return (None if first == ABSENT else parts), first
 
-    def _sized(self, key: str) -> Callable[[Any, Any], tuple[int, Generation]]:
-        path, options = self.path_of(key), {"head": True}
+    def _sized(
+        self, path: str, conditions: Mapping[str, Any] = _NONE
+    ) -> Callable[[Any, Any], tuple[int, ObjectGeneration]]:
+        """Return the request that finds the size and the generation of an object, for `Requests.send`."""
+        options = {"head": True, **conditions}
 
-        def read(library: Any, store: Any) -> tuple[int, Generation]:
+        def read(library: Any, store: Any) -> tuple[int, ObjectGeneration]:
             result = library.get(store, path, options=options)
             return result.meta["size"], generation_from(self.kind, result.meta, history_of(result.attributes))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from tegula.errors import MetadataError
 from tegula.stores.object_failures import Failure
 
 __all__ = ["Limiter", "Retries"]
@@ -42,6 +43,37 @@ class Retries:
     first: float = 0.1
     longest: float = 15.0
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | None) -> Retries:
+        """Return the retries that a ``retry_config`` of obstore asks for; times may be numbers of seconds.
+
+        Raises
+        ------
+        MetadataError
+            If a value can't be used.
+
+        Examples
+        --------
+        >>> Retries.of({"max_retries": 2, "retry_timeout": 60}).budget
+        60.0
+        """
+        given = config or {}
+        try:
+            backoff = given.get("backoff") or {}
+            return cls(
+                int(given.get("max_retries", cls.count)),
+                _seconds(given.get("retry_timeout", cls.budget)),
+                _seconds(backoff.get("init_backoff", cls.first)),
+                _seconds(backoff.get("max_backoff", cls.longest)),
+            )
+        except (TypeError, ValueError, AttributeError):
+            pass  # so that the error below has no cause that repeats the value
+        raise MetadataError(
+            "retries is a whole number, and retry_timeout a number of seconds; in retry_config they are max_retries, "
+            "retry_timeout and backoff, as obstore takes them",
+            field="retries",
+        )
+
     def pause(self, failure: Failure, attempts: int, elapsed: float) -> float | None:
         """Return for how many seconds to wait before a request is repeated; ``None`` if it is not.
 
@@ -68,6 +100,10 @@ class Retries:
             "base": 2,
         }
         return {"max_retries": self.count, "retry_timeout": timedelta(seconds=self.budget), "backoff": backoff}
+
+
+def _seconds(value: Any) -> float:
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
 class Limiter:

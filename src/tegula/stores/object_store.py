@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import islice
 from typing import Any, Final
@@ -43,7 +43,7 @@ class ObjectStore(ObjectReader):
     ----------
     store : obstore store
         Where the objects are: a ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or
-        ``MemoryStore`` of ``obstore.store``. Its retries are replaced by `retries`.
+        ``MemoryStore`` of ``obstore.store``.
     prefix : str
         What the names of the objects begin with, ``""`` or a path.
     read_only : bool
@@ -51,7 +51,7 @@ class ObjectStore(ObjectReader):
     missing : sequence of int
         Status codes that mean that there is no object, besides 404. A bucket that may not be listed answers 403.
     retries : Retries, optional
-        How often, and for how long, a request is repeated.
+        How often, and for how long, a request is repeated; by default as the ``retry_config`` of `store` says.
     concurrency : int, optional
         How many requests are under way at once, at most; the setting ``concurrency`` if it is not given. After the
         server has asked for fewer, there are half as many, and then one more for each round that goes well.
@@ -97,7 +97,8 @@ class ObjectStore(ObjectReader):
         self.concurrency = config.current().concurrency if concurrency is None else concurrency
         if type(self.concurrency) is not int or self.concurrency < 1:
             raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
-        self.requests = Requests(store, retries or Retries(), self.concurrency)
+        retries = Retries.of(getattr(store, "retry_config", None)) if retries is None else retries
+        self.requests = Requests(store, retries, self.concurrency)
         self._url = _url_of(self.kind, store, self.prefix) if url is None else url
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
@@ -183,13 +184,13 @@ class ObjectStore(ObjectReader):
         while batch := [*islice(keys, _BATCH)]:
             self._delete_all(batch)
 
-    def _delete_all(self, keys: Iterable[str]) -> None:
+    def _delete_all(self, keys: Sequence[str]) -> None:
         paths = [self.path_of(key) for key in keys]
         answer = self.requests.bulk(lambda library, store: library.delete(store, paths))
-        if isinstance(
-            answer, Failure
-        ):  # perhaps another writer has deleted one of them: then it has to be said of which
-            for key in keys:
+        if isinstance(answer, Failure):
+            if answer.kind != "missing":
+                self.fail("delete", keys[0], answer)
+            for key in keys:  # another writer has deleted one of them, and perhaps the others are still there
                 self.delete(key)
 
     def _check_writable(self, key: str) -> None:

@@ -14,6 +14,7 @@ from tegula.stores.object_generations import (
     generation_from,
     new_write,
     position,
+    reaches_back,
 )
 from tegula.stores.object_reading import ObjectReader
 
@@ -78,6 +79,12 @@ def put_if(
                 return now
             if isinstance(now, ObjectGeneration) and later is not None:
                 return now.followed()
+            if unclear and isinstance(now, ObjectGeneration) and not reaches_back(now.history, before):
+                return Failure(
+                    "fatal",
+                    f"{answer.reason}, and other writers have changed the value too often since "
+                    "to tell whether this write took place",
+                )
             if now != before:
                 raise ConflictError("the value has changed since it was read", key=key)
         # it has not: repeat it; a service also refuses a write while another one to the same key is under way
