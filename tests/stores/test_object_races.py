@@ -19,6 +19,7 @@ from tests.servers.proxy import Proxy
 
 import tegula
 from tegula import config, executors
+from tegula.errors import StoreError
 from tegula.stores import ObjectStore
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_retries import Retries
@@ -122,6 +123,17 @@ def test_a_listing_goes_on_where_it_broke_off(monkeypatch: pytest.MonkeyPatch) -
     assert Breaking.broken == 4
 
 
+def test_a_listing_without_order_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.stores.object_reading._PAGE", 2)
+    store = ObjectStore(MemoryBucket(), "a", retries=Retries(first=0.001))
+    for key in "abcde":
+        store.set(key, b"1")
+    bulk = store.requests.bulk
+    monkeypatch.setattr(store.requests, "bulk", lambda action: bulk(lambda *who: action(Mixing(who[0]), who[1])))
+    with pytest.raises(StoreError, match="without order"):
+        [*store.list_prefix("")]
+
+
 class Breaking:
     """obstore, whose listings break off after each page but the last."""
 
@@ -136,6 +148,13 @@ class Breaking:
         if len(pages) > 1:
             Breaking.broken += 1
             raise OSError("kind: Decode")
+
+
+class Mixing(Breaking):
+    """obstore, which lists in no order, too."""
+
+    def list(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        return (page[::-1] if page else page for page in super().list(*arguments, **options))
 
 
 # --- one step at a time: an answer is lost, and another writer comes before the request is repeated

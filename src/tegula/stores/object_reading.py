@@ -227,10 +227,14 @@ class ObjectReader(Ranged, Revalidating, Store):
         wanted = (self.prefix + prefix).rstrip("/") or None
         pages: Iterator[Any] | None = None
         last: str | None = None  # a listing that breaks off goes on behind the last object of it
+        in_order = True  # unless the service lists in another order than that of the names
 
         def next_page(library: Any, store: Any) -> Any:
             nonlocal pages
-            pages = pages or iter(library.list(store, wanted, offset=last, chunk_size=_PAGE))
+            if pages is None:
+                if not in_order:
+                    raise StoreError(f"{self!r} can't list: a listing without order has broken off", key=prefix)
+                pages = iter(library.list(store, wanted, offset=last, chunk_size=_PAGE))
             try:
                 return next(pages, None)
             except BaseException:
@@ -243,7 +247,9 @@ class ObjectReader(Ranged, Revalidating, Store):
                 self.fail("list", prefix, page)
             if page is None or isinstance(page, Failure):
                 return
-            last = max((found["path"] for found in page), default=last)
+            paths = [last or "", *(found["path"] for found in page)]
+            in_order = in_order and paths == sorted(paths)
+            last = paths[-1] or None
             yield from self._valid(page, prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:

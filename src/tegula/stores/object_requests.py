@@ -85,7 +85,7 @@ class Requests:
             return failure
 
     def listing(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """List as `bulk` does, and once more after an answer that broke off, which obstore does not repeat."""
+        """List as `bulk` does, and again after an answer that broke off, which obstore does not repeat."""
 
         def attempt() -> _T | Failure:
             answer = self.bulk(action)
