@@ -49,6 +49,10 @@ serve:
 bench *args:
     python benches/compare.py {{args}}
 
+# Time tegula against other libraries on arrays in a bucket behind a latency; --quick takes minutes, --help says more
+bench-far *args:
+    python benches/far.py {{args}}
+
 # Put the promises of docs/explanation/guarantees.md to the test; --quick takes minutes, --help says more
 torture *args:
     python -m torture {{args}}

@@ -137,11 +137,11 @@ def markdown(rows: list[Row], about: list[str]) -> str:
     return "\n".join([*text, "", *summary(rows)]) + "\n"
 
 
-def insert(path: Path, text: str) -> None:
+def insert(path: Path, text: str, first: str = BEGIN, last: str = END) -> None:
     """Write the report: between the two markers where the file has them, else as the file."""
     old = path.read_text() if path.exists() else ""
-    before, begin, rest = old.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = old.partition(first)
+    _, end, after = rest.partition(last)
     path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}" if begin and end else text)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from torture.libraries.interface import Lacking, Library
 from torture.outcome import Outcome
+from torture.updates import note
 from torture.workers import Worker, job
 
 WORKERS = 4
@@ -25,7 +26,7 @@ def race(library: Library, around: Any, path: str, layout: str, worker: int, rou
         except Lacking:
             raise
         except Exception as error:  # noqa: BLE001 - it is counted
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            note(errors, error)
     return {"won": won, "errors": errors}
 
 
@@ -47,11 +48,12 @@ def check(library: Library, around: Any, path: str, layout: str, won: list[list[
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
     """Create so many nodes of each kind that a library knows."""
-    return [outcome for case in CASES if (outcome := _run(worker, root / CASES[case], case, count)) is not None]
+    return [outcome for case in CASES if (outcome := trial(worker, str(root / CASES[case]), case, count)) is not None]
 
 
-def _run(worker: Worker, path: Path, case: str, rounds: int) -> Outcome | None:
-    what: dict[str, Any] = {"path": str(path), "layout": CASES[case]}
+def trial(worker: Worker, path: str, case: str, rounds: int) -> Outcome | None:
+    """Create so many nodes of one kind at paths that begin so; ``None`` if the library does not know it."""
+    what: dict[str, Any] = {"path": path, "layout": CASES[case]}
     jobs = [job("creation:race", **what, worker=worker, rounds=rounds) for worker in range(WORKERS)]
     try:
         answers = worker.run(jobs, limit=300)

@@ -14,7 +14,7 @@ import argparse
 import shutil
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -37,6 +37,7 @@ SECTIONS = {
     "coarse": (10_000, 0, 400),
     "interrupts": (4000, 0, 80),
     "forks": (300, 0, 6),
+    "objects": (4000, 0, 100),
 }
 
 
@@ -89,12 +90,12 @@ def amount(section: str, library: str, chosen: argparse.Namespace) -> int:
     return max(1, round(number * chosen.scale))
 
 
-def carry_out(section: str, worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Run a section with a library, in a directory of its own."""
+def carry_out(section: str, worker: Worker, root: Path, count: int) -> Iterator[Outcome]:
+    """Run a section with a library, in a directory of its own, and yield its outcomes."""
     place = root / section / worker.name
     place.mkdir(parents=True)
     try:
-        return list(import_module(f"torture.{section}").run(worker, place, count))
+        yield from import_module(f"torture.{section}").run(worker, place, count)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -117,13 +118,11 @@ def run(chosen: argparse.Namespace) -> list[Outcome]:
                 if worker.entry.variant_of and section != "updates":
                     continue
                 try:
-                    found = carry_out(section, worker, root, amount(section, worker.name, chosen))
+                    for outcome in carry_out(section, worker, root, amount(section, worker.name, chosen)):
+                        print(f"{section:10}  {worker.name:12}  {outcome.promise}: {outcome.text}", flush=True)
+                        outcomes.append(outcome)
                 except (Lacking, Failed) as error:
                     print(f"{section:10}  {worker.name:12}  not done: {error}", flush=True)
-                    continue
-                for outcome in found:
-                    print(f"{section:10}  {worker.name:12}  {outcome.promise}: {outcome.text}", flush=True)
-                outcomes += found
                 if chosen.json:
                     report.write_json(chosen.json, outcomes, about, versions)
     except KeyboardInterrupt:

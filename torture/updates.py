@@ -53,46 +53,62 @@ def create(library: Library, around: Any, path: str, kind: str, layout: str, cou
         library.close(node)
 
 
-def update(library: Library, around: Any, path: str, kind: str, layout: str, worker: int, count: int) -> dict[str, Any]:
+def update(
+    library: Library,
+    around: Any,
+    path: str,
+    kind: str,
+    layout: str,
+    worker: int,
+    count: int,
+    workers: int = WORKERS,
+    patience: float = _PATIENCE,
+) -> dict[str, Any]:
     """Make a worker's share of the updates, and return which were acknowledged."""
-    one: Callable[[Library, Any, int, int], None] = _UPDATES[kind]
+    one: Callable[[Library, Any, int, int, int], None] = _UPDATES[kind]
     library_node: Any = None
     errors: dict[str, int] = {}
     done = []
     around.start()
     start = time.monotonic()
-    for number in range(worker, count, WORKERS):
+    for number in range(worker, count, workers):
         try:
             if library_node is None:
                 library_node = library.open(path, layout)
-            one(library, library_node, worker, number)
+            one(library, library_node, worker, number, workers)
             done.append(number)
         except Lacking:
             raise
         except Exception as error:  # noqa: BLE001 - it is counted
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            note(errors, error)
             library_node = None
         if layout == "own" and library_node is not None:  # where others can't open it as long as one has it open
             library.close(library_node)
             library_node = None
-        if time.monotonic() - start > _PATIENCE:
+        if time.monotonic() - start > patience:
             break
     return {"done": done, "errors": errors, "seconds": time.monotonic() - start}
 
 
-def _element(library: Library, node: Any, worker: int, number: int) -> None:
+def note(errors: dict[str, int], error: Exception) -> None:
+    """Count an error, by what it says."""
+    text = f"{type(error).__name__}: {error}"[:200]
+    errors[text] = errors.get(text, 0) + 1
+
+
+def _element(library: Library, node: Any, worker: int, number: int, workers: int) -> None:
     library.write(node, slice(number, number + 1), number + 1)
 
 
-def _attribute(library: Library, node: Any, worker: int, number: int) -> None:
-    library.set_attribute(node, f"{worker}.{number // WORKERS % _NAMES}", number)
+def _attribute(library: Library, node: Any, worker: int, number: int, workers: int) -> None:
+    library.set_attribute(node, f"{worker}.{number // workers % _NAMES}", number)
 
 
-def _append(library: Library, node: Any, worker: int, number: int) -> None:
+def _append(library: Library, node: Any, worker: int, number: int, workers: int) -> None:
     library.append(node, np.array([number + 1], "i4"))
 
 
-def _resize(library: Library, node: Any, worker: int, number: int) -> None:
+def _resize(library: Library, node: Any, worker: int, number: int, workers: int) -> None:
     library.resize(node, _SHORT + number % (_LONG - _SHORT))
     library.write(node, slice(worker, worker + 1), number + 1)
 
@@ -100,26 +116,30 @@ def _resize(library: Library, node: Any, worker: int, number: int) -> None:
 _UPDATES = {"elements": _element, "attributes": _attribute, "appends": _append, "resizes": _resize}
 
 
-def look(library: Library, around: Any, path: str, kind: str, layout: str, count: int) -> dict[str, int]:
+def look(
+    library: Library, around: Any, path: str, kind: str, layout: str, count: int, workers: int = WORKERS
+) -> dict[str, Any]:
     """Read again and again until the others have ended; count impossible states."""
     around.start()
     reads = torn = refused = 0
+    errors: dict[str, int] = {}
     while not around.is_over:
         try:
             node = library.open(path, layout)
-            fine = _is_sound(library, node, kind, count)
+            fine = _is_sound(library, node, kind, count, workers)
             library.close(node)
             reads += 1
             torn += not fine
         except Lacking:
             raise
-        except Exception:  # noqa: BLE001 - it is counted
+        except Exception as error:  # noqa: BLE001 - it is counted
             refused += 1
+            note(errors, error)
         time.sleep(0.002)  # it looks on, and leaves the processor to the others
-    return {"reads": reads, "torn": torn, "refused": refused}
+    return {"reads": reads, "torn": torn, "refused": refused, "errors": errors}
 
 
-def _is_sound(library: Library, node: Any, kind: str, count: int) -> bool:
+def _is_sound(library: Library, node: Any, kind: str, count: int, workers: int = WORKERS) -> bool:
     if kind == "attributes":
         found = library.attributes(node)
         return found.get("first") == 1 and all(0 <= int(value) < count for value in found.values())
@@ -128,28 +148,31 @@ def _is_sound(library: Library, node: Any, kind: str, count: int) -> bool:
         return bool(((values == 0) | (values == np.arange(1, count + 1))).all())
     if kind == "appends":
         return bool(((values >= 0) & (values <= count)).all())
-    return _SHORT <= len(values) <= _LONG and bool((values[WORKERS:] == 0).all() and (values[:WORKERS] <= count).all())
+    return _SHORT <= len(values) <= _LONG and bool((values[workers:] == 0).all() and (values[:workers] <= count).all())
 
 
 def check(library: Library, around: Any, path: str, kind: str, layout: str, shares: list[list[int]]) -> dict[str, Any]:
-    """Compare the final state with the acknowledged updates."""
+    """Compare the final state with the acknowledged updates of each worker."""
+    workers = len(shares)
     node = library.open(path, layout)
     done = sorted(number for share in shares for number in share)
     if kind == "attributes":
         found = library.attributes(node)
-        last = {f"{n % WORKERS}.{n // WORKERS % _NAMES}": n for share in shares for n in share}
+        last = {f"{n % workers}.{n // workers % _NAMES}": n for share in shares for n in share}
         return {"lost": sum(int(found.get(name, -1)) != number for name, number in last.items()), "of": len(last)}
     values = library.read(node)
     if kind == "elements":
-        return {"lost": int((values[done] != np.array(done) + 1).sum()), "of": len(done)}
+        missing = [number for number in done if values[number] != number + 1]
+        return {"lost": len(missing), "of": len(done), "missing": missing}
     if kind == "appends":
-        return {"lost": len({n + 1 for n in done} - {*values.tolist()}), "of": len(done)}
+        found = values.tolist()
+        return {"lost": len({n + 1 for n in done} - {*found}), "of": len(done), "doubled": len(found) - len({*found})}
     last_written = [max(share, default=-1) + 1 for share in shares]
-    lost = int((values[:WORKERS] != last_written).sum())
-    library.resize(node, WORKERS)
+    lost = int((values[:workers] != last_written).sum())
+    library.resize(node, workers)
     library.resize(node, _LONG)
     again = library.read(library.refresh(node, path, layout))
-    return {"lost": lost, "of": len(last_written), "resurrected": int((again[WORKERS:] != 0).sum())}
+    return {"lost": lost, "of": len(last_written), "resurrected": int((again[workers:] != 0).sum())}
 
 
 # --- the section
@@ -163,40 +186,62 @@ def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
 def trial(worker: Worker, root: Path, case: str, count: int) -> Outcome | None:
     """Make so many updates in one case; ``None`` if the library does not know it."""
     kind, layout = CASES[case]
-    path = str(root / f"{kind}-{layout}")
-    what: dict[str, Any] = {"path": path, "kind": kind, "layout": layout}
-    promise = f"Updates by {WORKERS} processes, {case}"
     try:
-        worker.ask("updates:create", **what, count=count)
-        jobs = [job("updates:update", **what, worker=worker, count=count) for worker in range(WORKERS)]
-        answers = worker.run([*jobs, job("updates:look", follows=True, **what, count=count)], together=True)
+        path = str(root / f"{kind}-{layout}")
+        facts = race(worker, path, path, kind, layout, count)
     except Lacking:
         return None
-    workers, reader = answers[:-1], answers[-1].get("value", {})
-    shares = [answer.get("value", {}).get("done", []) for answer in workers]
-    seconds = max((answer["value"]["seconds"] for answer in workers if "value" in answer), default=0)
+    return Outcome("updates", f"Updates by {WORKERS} processes, {case}", worker.name, text_of(facts), facts)
+
+
+def race(
+    worker: Worker,
+    path: str,
+    clean: str,
+    kind: str,
+    layout: str,
+    count: int,
+    *,
+    workers: int = WORKERS,
+    patience: float = _PATIENCE,
+) -> dict[str, Any]:
+    """Make so many updates of one node by several processes, and return what became of them.
+
+    It is created and checked through `clean`, a path to the same node that has no faults on purpose.
+    """
+    what: dict[str, Any] = {"path": path, "kind": kind, "layout": layout}
+    worker.ask("updates:create", **{**what, "path": clean}, count=count)
+    share = {**what, "count": count, "workers": workers, "patience": patience}
+    jobs = [job("updates:update", **share, worker=number) for number in range(workers)]
+    looks = job("updates:look", follows=True, **what, count=count, workers=workers)
+    answers = worker.run([*jobs, looks], together=True, limit=10 * patience)
+    reader = answers.pop().get("value", {})
+    shares = [answer.get("value", {}).get("done", []) for answer in answers]
+    seconds = max((answer["value"]["seconds"] for answer in answers if "value" in answer), default=0)
     done = sum(map(len, shares))
     facts = {
         "updates": count,
         "acknowledged": done,
-        "errors": [answer.get("value", answer).get("errors", answer) for answer in workers],
+        "errors": [answer.get("value", answer).get("errors", answer) for answer in answers],
         "reader": reader,
         "per_second": round(done / seconds) if seconds else 0,
     }
     try:
-        facts.update(worker.ask("updates:check", **what, shares=shares))
+        facts.update(worker.ask("updates:check", **{**what, "path": clean}, shares=shares))
     except Failed as error:
         facts["unreadable"] = str(error)
-    return Outcome("updates", promise, worker.name, _text(facts), facts)
+    return facts
 
 
-def _text(facts: dict[str, Any]) -> str:
+def text_of(facts: dict[str, Any]) -> str:
+    """Say in a few words what became of the updates."""
     if "unreadable" in facts:
         return "destroyed: can't be read any more"
     number = facts["of"] if facts["lost"] else facts["acknowledged"]
     text = f"{facts['lost']:,} of {number:,} lost"
     for name, number in (
         ("refused", facts["updates"] - facts["acknowledged"]),
+        ("doubled", facts.get("doubled", 0)),
         ("resurrected", facts.get("resurrected", 0)),
         ("torn reads", facts["reader"].get("torn", 0)),
         ("failed reads", facts["reader"].get("refused", 0)),

@@ -40,6 +40,9 @@ class Library(ABC):
     def version(self) -> str:
         return version(self.module)
 
+    remote = False
+    """Whether a path may be obstore's settings as JSON, a space, and the URL of a place in a bucket."""
+
     lacks: tuple[str, ...] = ()
     """Of append, attributes, and writers: several that have a file open at once."""
 

@@ -229,20 +229,38 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
     def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         wanted = (self.prefix + prefix).rstrip("/") or None
-        pages: Any = self.requests.bulk(lambda library, store: iter(library.list(store, wanted, chunk_size=_PAGE)))
+        pages: Iterator[Any] | None = None
+        last: str | None = None  # a listing that breaks off goes on behind the last object of it
+        in_order = True  # unless the service lists in another order than that of the names
+
+        def next_page(library: Any, store: Any) -> Any:
+            nonlocal pages
+            if pages is None:
+                if not in_order:
+                    raise StoreError(f"{self!r} can't list: a listing without order has broken off", key=prefix)
+                pages = iter(library.list(store, wanted, offset=last, chunk_size=_PAGE))
+            try:
+                return next(pages, None)
+            except BaseException:
+                pages = None
+                raise
+
         while True:
-            page = pages if isinstance(pages, Failure) else self.requests.bulk(lambda _, __: next(pages, None))
+            page: Any = self.requests.listing(next_page)
             if isinstance(page, Failure) and page.kind != "missing":
                 self.fail("list", prefix, page)
             if page is None or isinstance(page, Failure):
                 return
+            paths = [last or "", *(found["path"] for found in page)]
+            in_order = in_order and paths == sorted(paths)
+            last = paths[-1] or None
             yield from self._valid(page, prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
         self._check_listable(check_prefix(prefix))
         wanted = (self.prefix + prefix).rstrip("/") or None
-        answer = self.requests.bulk(lambda library, store: library.list_with_delimiter(store, wanted))
+        answer = self.requests.listing(lambda library, store: library.list_with_delimiter(store, wanted))
         if isinstance(answer, Failure):
             if answer.kind != "missing":
                 self.fail("list", prefix, answer)

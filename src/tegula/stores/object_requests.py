@@ -60,9 +60,12 @@ class Requests:
 
     def send(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
         """Send a request until it succeeds or is given up, and return what `action` returns, or the last `Failure`."""
+        return self._repeated(lambda: self.once(action))
+
+    def _repeated(self, attempt: Callable[[], _T | Failure]) -> _T | Failure:
         begin, attempts = time.monotonic(), 0
         while True:
-            answer = self.once(action)
+            answer = attempt()
             if not isinstance(answer, Failure):
                 return answer
             pause = self.retries.pause(answer, attempts, time.monotonic() - begin)
@@ -80,6 +83,17 @@ class Requests:
             if failure.kind == "expired":
                 self.bulk_handle.renew()
             return failure
+
+    def listing(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
+        """List as `bulk` does, and again after an answer that broke off, which obstore does not repeat."""
+
+        def attempt() -> _T | Failure:
+            answer = self.bulk(action)
+            if isinstance(answer, Failure) and answer.status is not None:
+                answer = answer._replace(kind="missing" if answer.kind == "missing" else "fatal")  # it was repeated
+            return answer
+
+        return self._repeated(attempt)
 
 
 _all_requests: weakref.WeakSet[Requests] = weakref.WeakSet()
