@@ -135,15 +135,22 @@ class ShardReader:
         entries: then every selection needs at least one range.
         """
         if not self.far:
-            return self.store.get(key, byte_range, with_generation=True)
+            return self._read_index(key, byte_range)
         size = byte_range[1] or -byte_range[0]
         known = shard_indexes.get(self.store, key)
         if known is not None and len(known[0]) == size and _NO_CHUNK not in known[0]:
             return known
-        raw, generation = self.store.get(key, byte_range, with_generation=True)
+        raw, generation = self._read_index(key, byte_range)
         if raw is not None and len(raw) == size:
             shard_indexes.put(self.store, key, raw, generation)
         return raw, generation
+
+    def _read_index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
+        store = self.store
+        if isinstance(store, Ranged) and store.single_writer:  # whose generations take the whole shard
+            parts, generation = store.get_ranges(key, [byte_range])
+            return parts[0] if parts else None, generation
+        return store.get(key, byte_range, with_generation=True)
 
     def ranges(self, key: str, ranges: Sequence[tuple[int, int]], generation: Generation) -> list[bytes]:
         """Return ranges of a shard, given as offsets and lengths, in one wave.

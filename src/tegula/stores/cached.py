@@ -8,12 +8,12 @@ import time
 import weakref
 from ast import literal_eval
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tegula import config
-from tegula.errors import MetadataError
+from tegula.errors import ConflictError, MetadataError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, clip_range
 from tegula.stores.capabilities import Revalidating, unchanged
 from tegula.stores.disk_cache import DiskCache
@@ -134,6 +134,41 @@ class CachedStore(WrappingStore):
             return None
         return self._fetched(key, None, answer)
 
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        """Return several ranges of one state of the value of `key`; the store is asked for those not kept."""
+        check_key(key)
+        fresh = self._fresh(key)
+        state = fresh if generation is None else generation
+        kept = [None if state is None else self._kept(key, each, state) for each in ranges]
+        missing = [number for number, value in enumerate(kept) if value is None]
+
+        # if all are kept, a request confirms the state unless that is not needed
+        if state is not None and ranges and not missing:
+            if fresh != state:
+                if not unchanged(self.store, key, state):
+                    self._forget([key])
+                    raise ConflictError("the value has changed since it was read", key=key)
+                self._note(key, state)
+            return [value for value in kept if value is not None], state
+
+        # the others are read from the store, of the same state
+        try:
+            found, now = self.store.get_ranges(key, [ranges[number] for number in missing], state)
+        except ConflictError:
+            self._forget([key])
+            if generation is None:
+                return self.get_ranges(key, ranges)
+            raise
+        self._note(key, now)
+        text = _text_of(now)
+        for number, value in zip(missing, found or []):
+            kept[number] = value
+            if text is not None:
+                self._disk.put(self._name(key, text, ranges[number]), bytes(value))
+        return None if found is None else [value for value in kept if value is not None], now
+
     def _get(self, key: str, byte_range: ByteRange | None) -> tuple[bytes | None, Generation]:
         check_key(key)
         if byte_range is not None:
@@ -213,13 +248,14 @@ class CachedStore(WrappingStore):
         raw = self._disk.get(self._state(key))
         try:
             found: Any = None if raw is None else literal_eval(raw.decode())
-            return None if found is None else (found[0], float(found[1]))
+            return None if found is None else (self.store.generation_of(found[0]), float(found[1]))
         except (ValueError, SyntaxError, TypeError, LookupError):
             return None
 
     def _note(self, key: str, generation: Generation) -> None:
         """Note that a key has a generation now; other processes are told, too, where that is of use to them."""
-        if not _is_plain(generation):
+        text = _text_of(generation)
+        if text is None:
             return
         moment = time.time()
         with self._lock:
@@ -229,7 +265,7 @@ class CachedStore(WrappingStore):
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
         if before is None or before[0] != generation or not isinstance(self.recheck, str):
-            self._disk.put(self._state(key), repr((generation, moment)).encode())
+            self._disk.put(self._state(key), f"({text}, {moment!r})".encode())
 
     def _forget(self, keys: Iterable[str]) -> None:
         """Forget the state of keys that may have been written."""
@@ -287,7 +323,8 @@ def _reopen(store: Store, directory: str, max_bytes: int, recheck: str | float) 
 
 def _text_of(generation: Generation) -> str | None:
     """Return a generation as text that stands for it in every process, or ``None`` if it is of some other type."""
-    return repr(generation) if _is_plain(generation) else None
+    plain = getattr(generation, "plain", generation)
+    return repr(plain) if _is_plain(plain) else None
 
 
 def _is_plain(value: object) -> bool:

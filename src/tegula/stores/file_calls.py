@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final
+from typing import Any
 
+from tegula import config
 from tegula.errors import StoreError
 from tegula.stores.arguments import check_key
 from tegula.stores.checked_ranges import CheckedRanges
@@ -27,7 +28,6 @@ from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
 __all__ = ["FileCalls"]
 
-_CONCURRENCY: Final = 64
 _locks = KeyLocks(1024)
 
 
@@ -50,12 +50,12 @@ class FileCalls(CheckedRanges):
         storage = cached(fs)
         self._finds = overrides(storage, "find", "_find")  # in one request, and not by a walk that leaves out errors
         self._refresh = {name: {"refresh": True} if takes(storage, name, "refresh") else {} for name in ("info", "ls")}
-        self._batch = {"batch_size": _CONCURRENCY} if takes(fs, "cat_ranges", "batch_size") else {}
+        self._batch = {"batch_size": config.current().concurrency} if takes(fs, "cat_ranges", "batch_size") else {}
         self.may_ignore_ranges = self._names.is_web
         if self._names.scheme in ("s3", "s3a"):
             self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
         self.listable = not self._names.is_web
-        self.concurrency = _CONCURRENCY if fs.async_impl and not self._caches else 0
+        self.concurrency = config.current().concurrency if fs.async_impl and not self._caches else 0
         super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
 
     @property

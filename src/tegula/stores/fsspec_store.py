@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from tegula.errors import ReadOnlyError, StoreError, UnsupportedError
-from tegula.stores.arguments import ByteRange, check_key, check_prefix
-from tegula.stores.capabilities import BlockedKeys
+from tegula.errors import ConflictError, ReadOnlyError, StoreError, UnsupportedError
+from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix
+from tegula.stores.capabilities import BlockedKeys, Ranged
 from tegula.stores.checked_ranges import Limits
 from tegula.stores.file_calls import FileCalls
 from tegula.stores.file_listing import below, children, files
@@ -22,7 +22,13 @@ _ATTEMPTS: Final = 5
 _MAGIC: Final = frozenset("*?[")
 
 
-class FsspecStore(BlockedKeys, FileCalls):
+class FileState(NamedTuple):
+    """What a file system says of a file."""
+
+    text: str
+
+
+class FsspecStore(BlockedKeys, Ranged, FileCalls):
     """Files below a directory of any file system of fsspec, such as ``hf``, ``sftp``, ``github``, ``memory``, ``s3``.
 
     One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
@@ -115,6 +121,31 @@ class FsspecStore(BlockedKeys, FileCalls):
             for number, answer in zip(sent, answers):
                 found[number] = self.answer(*wanted[number], answer)
         return found
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        """Return several ranges of one state of the value of `key`; see `Ranged`.
+
+        Generations of this store are digests of whole values. Here a state is what the file system says of the file
+        before and after its parts are read, such as its ETag or time of change.
+        """
+        before = self._state(key)
+        if isinstance(generation, FileState) and generation != before:
+            raise ConflictError("the value has changed since it was read", key=key)
+        if generation is not None and not isinstance(generation, FileState):
+            whole, now = self.get(key, with_generation=True)
+            if now != generation:
+                raise ConflictError("the value has changed since it was read", key=key)
+            return (None if whole is None else [self.ranged(whole, each) or b"" for each in ranges]), now
+        found = [] if before == ABSENT else self.get_many([(key, each) for each in ranges])
+        if self._state(key) != before or None in found:
+            raise ConflictError("the value has changed since it was read", key=key)
+        return (None if before == ABSENT else [value or b"" for value in found]), before
+
+    def _state(self, key: str) -> Generation:
+        found = self.info(key)
+        return ABSENT if found is None else FileState(str(sorted(found.items(), key=str)))
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -57,6 +57,11 @@ class ObjectGeneration:
     history: str = field(default="", compare=False, repr=False)
     superseded: bool = False
 
+    @property
+    def plain(self) -> tuple[object, ...]:
+        """The generation as a tuple, for other processes; without the history, which only conditional writes need."""
+        return self.token, self.e_tag, self.version
+
     def followed(self) -> ObjectGeneration:
         """Return this generation as one that another state has followed."""
         return replace(self, superseded=True)

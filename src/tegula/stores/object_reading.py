@@ -206,6 +206,10 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             self.fail("read", key, answer)
         return None if answer[1] == generation else answer
 
+    def generation_of(self, plain: Any) -> Generation:
+        """Return the generation that a tuple stands for; see `ObjectGeneration.plain`."""
+        return ObjectGeneration(*plain) if type(plain) is tuple else plain
+
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
         path = self.path_of(key)

@@ -99,7 +99,8 @@ class ObjectStore(ObjectReader):
             raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
         retries = Retries.of(getattr(store, "retry_config", None)) if retries is None else retries
         self.requests = Requests(store, retries, self.concurrency)
-        self._url = _url_of(self.kind, store, self.prefix) if url is None else url
+        self._place = _url_of(self.kind, store, self.prefix)
+        self._url = self._place if url is None else url
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
         self.single_writer = known is not None and not known.hold
@@ -116,6 +117,14 @@ class ObjectStore(ObjectReader):
         config = {} if settings is None else settings[1].get("config") or {}
         found = (config.get(name) for name in ("endpoint", "base_url", "account_name"))
         return tuple(redacted(str(value)) for value in found if value)
+
+    @property
+    def identity(self) -> object:
+        """The service, the bucket and the prefix as text; values in the memory of this process have none."""
+        if self.kind == "memory":
+            return self
+        missing = "" if self.missing <= {404} else f"{sorted(self.missing)}|"
+        return f"object:{missing}{'|'.join((*self.service, self._place))}"
 
     def probe(self) -> Capabilities:
         """Test now what conditional writes are worth, as the first of them would do, and return the capabilities.

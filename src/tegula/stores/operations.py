@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from tegula.stores.arguments import ByteRange, BytesLike, Generation, split_children
 
@@ -77,6 +77,11 @@ class Readable(ABC):
         the same for different storage: an endpoint belongs to it, as well as an account where names depend on that.
         """
         return self
+
+    def generation_of(self, plain: Any) -> Generation:
+        """Return the generation whose attribute ``plain`` is this value; without that attribute, it is the value."""
+        found: Generation = plain
+        return found
 
 
 class Writable(ABC):
