@@ -166,7 +166,9 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
         return {"lost": len(missing), "of": len(done), "missing": missing}
     if kind == "appends":
         found = values.tolist()
-        return {"lost": len({n + 1 for n in done} - {*found}), "of": len(done), "doubled": len(found) - len({*found})}
+        rows = [row for row in found if row]  # zeros are room that a refused append has left without its rows
+        lost = len({n + 1 for n in done} - {*rows})
+        return {"lost": lost, "of": len(done), "doubled": len(rows) - len({*rows}), "room": len(found) - len(rows)}
     last_written = [max(share, default=-1) + 1 for share in shares]
     lost = int((values[:workers] != last_written).sum())
     library.resize(node, workers)
@@ -242,6 +244,7 @@ def text_of(facts: dict[str, Any]) -> str:
     for name, number in (
         ("refused", facts["updates"] - facts["acknowledged"]),
         ("doubled", facts.get("doubled", 0)),
+        ("times room without its rows", facts.get("room", 0)),
         ("resurrected", facts.get("resurrected", 0)),
         ("torn reads", facts["reader"].get("torn", 0)),
         ("failed reads", facts["reader"].get("refused", 0)),
