@@ -20,7 +20,7 @@ from tegula.engine.visiting import batches
 from tegula.errors import CodecError, ConflictError
 from tegula.indexing import Projection, refine
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.stores.arguments import ABSENT, ByteRange, Generation
+from tegula.stores.arguments import ABSENT, Generation
 from tegula.stores.capabilities import unchanged
 
 __all__ = ["ShardReader"]
@@ -122,6 +122,7 @@ class _State:
     def __init__(self, reader: ShardReader, name: str, key: str, shape: tuple[int, ...]) -> None:
         self._reader, self.name, self._key, self._shape = reader, name, key, shape
         self._store, self._sharding = reader.array.store, reader.sharding
+        self._far = far.ShardReader(self._store)
         self._changes, self._moment = reader.held.changes, now()
         record = reader.held.records.get(name)
         self._generation: Generation | None = None
@@ -146,9 +147,8 @@ class _State:
                 entries[coords] = Absent
             else:
                 ranges.append((offset, nbytes, coords))
-        limits = far.ShardReader(self._store)
         places = [(offset, nbytes) for offset, nbytes, _ in ranges]
-        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, limits.gap, limits.span)]
+        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, self._far.gap, self._far.span)]
         chain = self._sharding.inner
         for_each(lambda run: entries.update(self._decoded(run)), runs, len(runs) > 1, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
@@ -179,7 +179,10 @@ class _State:
                 raise _Changed
             self._generation = generation
         else:
-            raw = self._get(index_range(sharding, shape))
+            raw, generation = self._far.read_index(self._key, index_range(sharding, shape))
+            if self._generation not in (None, generation):
+                raise _Changed
+            self._generation, self._is_confirmed = generation, True
             if raw is None:
                 return None
             if len(raw) != size:
@@ -193,8 +196,13 @@ class _State:
     def _decoded(self, run: list[tuple[int, int, Coords]]) -> dict[Coords, Entry]:
         """Read inner chunks that lie close together by one request, and decode them."""
         start, stop = run[0][0], max(offset + nbytes for offset, nbytes, _ in run)
-        data = self._get((start, stop - start))
-        if data is None or len(data) != stop - start:
+        assert self._generation is not None
+        try:
+            data = self._far.ranges(self._key, [(start, stop - start)], self._generation)[0]
+        except ConflictError:
+            raise _Changed from None
+        self._is_confirmed = True
+        if len(data) != stop - start:
             raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
         view, bytes_read = memoryview(data), np.frombuffer(data, "u1")
         inner, shape = self._sharding.inner, self._sharding.inner_shape
@@ -206,14 +214,6 @@ class _State:
             chunk.flags.writeable = False
             entries[coords] = chunk
         return entries
-
-    def _get(self, byte_range: ByteRange) -> bytes | None:
-        data: bytes | None
-        data, generation = self._store.get(self._key, byte_range, with_generation=True)
-        if self._generation not in (None, generation):
-            raise _Changed
-        self._generation, self._is_confirmed = generation, True
-        return data
 
 
 def _target(out: Array, place: tuple[Any, ...]) -> Array:
