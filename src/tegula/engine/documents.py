@@ -493,7 +493,7 @@ def _update_known(
     found = dict(zip(item.keys, known))
     try:
         final, new = decide(found)
-    except Exception:  # the present documents may allow it; if not, they raise the error
+    except Exception:  # noqa: BLE001 - the present documents may allow it; if not, the error is raised for them
         return None
     main = item.node_keys[0]
     if [*new] != [main]:
