@@ -112,7 +112,7 @@ class KvStore:
     def base(self) -> KvStore | None:
         """The store that holds an adapter such as ``zip``; ``None`` for other stores."""
         base = self._spec._base
-        return None if base is None else _of(base, self._transaction)
+        return None if base is None else open_bound(base, self._transaction)
 
     @property
     def transaction(self) -> Transaction | None:
@@ -139,17 +139,17 @@ class KvStore:
 
     def copy(self) -> KvStore:
         """Return a copy."""
-        return _of(self._spec, self._transaction, self._found)
+        return open_bound(self._spec, self._transaction, self._found)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the store as part of a transaction, or of none."""
-        return _of(self._spec, _checked(transaction), self._found)
+        return open_bound(self._spec, _checked(transaction), self._found)
 
     def __add__(self, suffix: str | bytes) -> KvStore:
-        return _of(self._spec._with_path(self._spec._path + key_text(suffix)), self._transaction)
+        return open_bound(self._spec._with_path(self._spec._path + key_text(suffix)), self._transaction)
 
     def __truediv__(self, component: str | bytes) -> KvStore:
-        return _of(self._spec._with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
+        return open_bound(self._spec._with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
 
     def __copy__(self) -> KvStore:
         return self.copy()
@@ -157,7 +157,7 @@ class KvStore:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._transaction is not None:
             raise invalid("Cannot serialize bound transaction")
-        return _of, (self._spec,)
+        return open_bound, (self._spec,)
 
     def __repr__(self) -> str:
         builder = SpecBuilder()
@@ -460,12 +460,8 @@ def _open(spec: KvStoreSpec, context: Context | None, transaction: Transaction |
     return open_bound(spec._bound(Context() if context is None else context), transaction)
 
 
-def open_bound(spec: KvStoreSpec, transaction: Transaction | None) -> KvStore:
+def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store | None = None) -> KvStore:
     """Open the store of a spec that is bound to a context."""
-    return _of(spec, transaction)
-
-
-def _of(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store | None = None) -> KvStore:
     store: KvStore = object.__new__(KvStore)
     store._place(spec)
     store._transaction = transaction
