@@ -138,7 +138,8 @@ def test_reads_return_what_is_stored(store: Store, executor: str, steps: list[An
 
 @pytest.mark.parametrize("executor", ["auto", "reference", "cached"])
 def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -> None:
-    done, errors, reads = threading.Event(), [], [0]
+    done, reads = threading.Event(), [0]
+    errors: list[BaseException] = []
     order = [1, 5, 2, 6, 0, 3, 7, 4, 8, 1, 2, 3, 4, 5, 8, 7, 6, 0, 1, 2]
     turn = [0]  # number of writes that are complete
 
