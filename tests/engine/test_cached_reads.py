@@ -171,6 +171,27 @@ def test_stores_over_one_directory_share_what_is_kept(tmp_path: Any, rule: Any) 
             reader[:]
 
 
+@pytest.mark.parametrize("kind", ["obstore", "fsspec"])
+def test_stores_over_one_memory_share_what_is_kept(kind: str) -> None:
+    if kind == "obstore":
+        target = pytest.importorskip("obstore.store").MemoryStore()
+    else:
+        target = tegula.stores.FsspecStore(pytest.importorskip("fsspec").filesystem("memory"), "shared-by-caches").fs
+    with config.configure(recheck="never"):
+
+        def opened(mode: str) -> tegula.Array:
+            store = target if kind == "obstore" else tegula.stores.FsspecStore(target, "shared-by-caches")
+            return tegula.open_array(store, mode=mode)
+
+        first = target if kind == "obstore" else tegula.stores.FsspecStore(target, "shared-by-caches")
+        tegula.create_array(first, shape=4, chunks=2, dtype="i4", overwrite=True)
+        reader = opened("r")
+        assert reader[:].tolist() == [0] * 4
+        opened("r+")[0] = 5
+        assert reader[:].tolist() == [5, 0, 0, 0]
+        tegula.delete(first)
+
+
 def test_absent_chunks_are_kept(store: FarStore) -> None:
     for layout in (PLAIN, SHARDED):
         array = tegula.create_array(store, shape=DATA.shape, dtype="i4", fill_value=7, overwrite=True, **layout)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,8 +59,9 @@ def forgetful() -> Iterator[None]:
     shard_indexes._clear()
 
 
-def put(store: Store, number: int) -> None:
+def put(store: Any, number: int) -> None:
     """Replace the shard, as another process does: nothing here is told."""
+    store = store.store if isinstance(store, tegula.CachedStore) else store
     raw = states()[number][0]
     if raw is None:
         store.delete(KEY)
@@ -87,7 +90,13 @@ def on_fsspec(request: Any) -> Store:
     return tegula.stores.FsspecStore(fsspec.filesystem("s3", endpoint_url=bucket.endpoint, **keys), bucket.name)
 
 
+def in_fsspec(request: Any) -> Store:
+    fsspec = pytest.importorskip("fsspec")
+    return tegula.stores.FsspecStore(fsspec.filesystem("memory"), f"index-law-{uuid.uuid4()}")
+
+
 MAKERS = {
+    "fsspec memory": in_fsspec,
     "far": in_memory(FarStore),
     "revalidating": in_memory(RevalidatingStore),
     "objects": in_objects,
@@ -109,11 +118,12 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
-@pytest.fixture(params=MAKERS)
-def store(request: pytest.FixtureRequest) -> Store:
-    made = MAKERS[request.param](request)
+@pytest.fixture(params=[*MAKERS, "files of objects", "files of fsspec"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    maker = {"files of objects": in_objects, "files of fsspec": in_fsspec}.get(request.param)
+    made = MAKERS[request.param](request) if maker is None else maker(request)
     tegula.create_array(made, shape=(SIDE, SIDE), dtype="u2", **LAYOUT)
-    return made
+    return made if maker is None else tegula.CachedStore(made, tmp_path, 10**8, recheck="always")
 
 
 @pytest.mark.parametrize("executor", ["auto", "reference", "cached"])
@@ -138,7 +148,8 @@ def test_reads_return_what_is_stored(store: Store, executor: str, steps: list[An
 
 @pytest.mark.parametrize("executor", ["auto", "reference", "cached"])
 def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -> None:
-    done, errors, reads = threading.Event(), [], [0]
+    done, reads = threading.Event(), [0]
+    errors: list[BaseException] = []
     order = [1, 5, 2, 6, 0, 3, 7, 4, 8, 1, 2, 3, 4, 5, 8, 7, 6, 0, 1, 2]
     turn = [0]  # number of writes that are complete
 

@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from tests.servers.buckets import Bucket, Server
 import tegula
 from tegula import CachedStore
 from tegula.errors import ConflictError
-from tegula.stores import ABSENT, ObjectStore, Store
+from tegula.stores import ABSENT, FsspecStore, ObjectStore, Store
 from tegula.stores.object_generations import ObjectGeneration, position
 from tegula.stores.object_urls import open_url
 from tegula.testing import StoreConformance
@@ -50,6 +52,16 @@ class TestOverMemory(OverObjects):
     def reopen_read_only(self, store: Store) -> Store:
         assert isinstance(store, CachedStore)
         return CachedStore(ObjectStore(self.memory, "a", read_only=True), store.directory, 10**7)
+
+
+class TestOverFsspec(OverObjects):
+    def objects(self) -> Any:
+        self.place = f"cached-{uuid.uuid4()}"
+        return FsspecStore(fsspec.filesystem("memory"), self.place)
+
+    def reopen_read_only(self, store: Store) -> Store:
+        assert isinstance(store, CachedStore)
+        return CachedStore(FsspecStore(fsspec.filesystem("memory"), self.place, read_only=True), store.directory, 10**7)
 
 
 class TestOverS3(OverObjects):

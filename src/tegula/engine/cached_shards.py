@@ -217,7 +217,10 @@ class _State:
             self._generation = known[1]
             self._index = sharding.decode_index(known[0], shape, None)
         else:
-            raw, generation = self._far.read_index(self._key, index_range(sharding, shape))
+            try:
+                raw, generation = self._far.read_index(self._key, index_range(sharding, shape))
+            except ConflictError:
+                raise _Changed from None
             self._found(generation)
             if raw is not None:
                 self._keep_index(raw)

@@ -24,6 +24,7 @@ from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.indexing import Plan
 from tegula.stores import LocalStore
+from tegula.stores.capabilities import Ranged
 
 if TYPE_CHECKING:
     from tegula._kernel import Array as KernelArray
@@ -101,7 +102,7 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
         if not store.ignores_case:
             sync = store.durability == "fsync"
             return library.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
-    reader = ShardReader(store) if store.concurrency else None
+    reader = ShardReader(store) if store.concurrency or isinstance(store, Ranged) else None
     return library.PythonStore(
         store, array.chain.sharding is not None, store.concurrency, reader=reader, content=array.chunk_nbytes
     )

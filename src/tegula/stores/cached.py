@@ -156,6 +156,8 @@ class CachedStore(WrappingStore):
             return [value for value in kept if value is not None], state
 
         # the others are read from the store, of the same state
+        if generation is None and self.single_writer:  # to compare the state it would read the whole value
+            state, missing = None, [*range(len(ranges))]
         try:
             found, now = self.store.get_ranges(key, [ranges[number] for number in missing], state)
         except ConflictError:

@@ -23,6 +23,7 @@ from tegula.stores.file_systems import (
     takes,
     unwrapped,
 )
+from tegula.stores.identity import shared
 from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
@@ -57,6 +58,7 @@ class FileCalls(CheckedRanges):
         self.listable = not self._names.is_web
         self.concurrency = config.current().concurrency if fs.async_impl and not self._caches else 0
         super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
+        self._shared = shared(self.fs, type(self), self.storage, self._names.base)
 
     @property
     def fs(self) -> Any:
@@ -72,6 +74,11 @@ class FileCalls(CheckedRanges):
     def storage(self) -> object:
         """What is equal for stores over the same storage, whatever their roots."""
         return id(self.fs.store) if self._names.scheme == "memory" else self.fs
+
+    @property
+    def identity(self) -> object:
+        """What stores of this process share that are over the same files by the same file system."""
+        return self._shared
 
     @property
     def url(self) -> str:

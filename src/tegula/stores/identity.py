@@ -7,11 +7,51 @@ import os
 import threading
 import weakref
 
-__all__ = ["location"]
+__all__ = ["Shared", "location", "shared"]
 
 _numbers = itertools.count(1)
 _known: dict[int, tuple[weakref.ref[object], str]] = {}
 _lock = threading.Lock()
+
+
+class Shared:
+    """The identity of storage that exists in this process only; stores hold it.
+
+    Parameters
+    ----------
+    storage : object
+        What must not be released before, so that its address stands for nothing else meanwhile.
+    """
+
+    def __init__(self, storage: object) -> None:
+        self._storage = storage
+
+
+_shared: weakref.WeakValueDictionary[tuple[object, ...], Shared] = weakref.WeakValueDictionary()
+
+
+def shared(storage: object, *place: object) -> Shared:
+    """Return the identity of a place in storage, the same one for all stores of this process.
+
+    Parameters
+    ----------
+    storage : object
+        What the values are in.
+    place : hashable
+        What stores over the same place have in common.
+
+    Examples
+    --------
+    >>> values = {}
+    >>> one, other = shared(values, id(values), "a"), shared(values, id(values), "a")
+    >>> one is other, one is shared(values, id(values), "b")
+    (True, False)
+    """
+    with _lock:
+        found = _shared.get(place)
+        if found is None:
+            found = _shared[place] = Shared(storage)
+        return found
 
 
 def location(identity: object, key: str) -> str:

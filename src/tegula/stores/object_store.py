@@ -12,6 +12,7 @@ from tegula import config
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
 from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
 from tegula.stores.capabilities import Capabilities
+from tegula.stores.identity import shared
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import ObjectGeneration, generation_from
 from tegula.stores.object_library import Settings, class_of, kind_of, make_store
@@ -101,6 +102,7 @@ class ObjectStore(ObjectReader):
         self.requests = Requests(store, retries, self.concurrency)
         self._place = _url_of(self.kind, store, self.prefix)
         self._url = self._place if url is None else url
+        self._shared = shared(store, "memory", id(store), self.prefix) if self.kind == "memory" else None
         self._service = tuple(map(redacted, service_of(self.kind, self.requests.single.settings)))
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
@@ -113,9 +115,9 @@ class ObjectStore(ObjectReader):
 
     @property
     def identity(self) -> object:
-        """The service, the bucket and the prefix as text; values in the memory of this process have none."""
-        if self.kind == "memory":
-            return self
+        """The service, the bucket and the prefix as text; for values in the memory of this process an object."""
+        if self._shared is not None:
+            return self._shared
         missing = "" if self.missing <= {404} else f"{sorted(self.missing)}|"
         return f"object:{missing}{'|'.join((*self._service, self._place))}"
 
