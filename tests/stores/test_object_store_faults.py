@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import pickle
+import threading
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -255,6 +257,35 @@ def test_a_server_that_asks_for_less_gets_less() -> None:
             limiter.grow()
         rounds += 1
     assert 40 < rounds < 100
+
+
+def test_a_request_waits_until_another_one_has_ended() -> None:
+    limiter = Limiter(5)
+    limiter.halve()  # to two and a half
+    begun: list[int] = []
+
+    def work(number: int) -> None:
+        limiter.begin()
+        begun.append(number)
+
+    threads = [threading.Thread(target=work, args=[number], daemon=True) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for ended in range(3):
+        wait_until(lambda ended=ended: len(begun) >= 2 + ended)
+        time.sleep(0.02)
+        assert len(begun) == 2 + ended
+        limiter.end()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def test_no_more_requests_are_under_way_than_allowed(s3_server: Any, proxied: Any) -> None:

@@ -2,6 +2,7 @@
 
 The setting ``recheck`` says when they are compared with the store. Opening is the moment to do so; ``"open"`` and
 ``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all.
+Only the documents that decided what node there is are kept, so that the others are not asked for again.
 
 A change of a document may start from the one that is kept, however old it is, since it is stored on condition that the
 generation is still the same.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
 from tegula import config
@@ -22,7 +23,7 @@ from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Revalidating
 from tegula.stores.identity import location
 
-__all__ = ["BUDGET", "applies", "fetch", "forget", "keep", "known", "replace"]
+__all__ = ["BUDGET", "applies", "fetch", "forget", "keep", "known", "replace", "settle"]
 
 BUDGET: Final = 2**24
 """Bytes that all documents may take."""
@@ -41,27 +42,32 @@ def applies(store: Store) -> bool:
     )
 
 
-def fetch(store: Any, keys: list[str], limit: int) -> list[bytes | None]:
+def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
     """Return the values of documents, of which those that are kept are at most confirmed by the store.
+
+    Where the first one and a value are kept, the result has only those that are: they have decided what node there is
+    (`settle`), and most probably do so again.
 
     Parameters
     ----------
     store : Store
         A store to which this `applies`.
     keys : list of str
-        Their keys.
+        Their keys, in the order in which they decide.
     limit : int
         The most bytes to read of a document that is not kept.
     """
     rule, moment, changes = config.current().recheck, now(), _changes
     found: dict[str, bytes | None] = {}
     stale: list[tuple[str, Generation | None]] = []
-    for key in keys:
-        with _lock:
-            place = location(store.identity, key)
-            known = _kept.get(place)
-            if known is not None:
-                _kept.move_to_end(place)
+    places = {key: location(store.identity, key) for key in keys}
+    with _lock:
+        entries = {key: _kept[place] for key, place in places.items() if place in _kept}
+        for key in entries:
+            _kept.move_to_end(places[key])
+    decided = keys[0] in entries and any(entry[0] is not None for entry in entries.values())
+    for key in entries if decided else keys:
+        known = entries.get(key)
         if known is not None:
             found[key] = known[0]
         if known is None or not (rule == "never" or (not isinstance(rule, str) and known[2][1] > clock() - rule)):
@@ -78,11 +84,15 @@ def fetch(store: Any, keys: list[str], limit: int) -> list[bytes | None]:
         _keep(location(store.identity, key), (found[key], generation, moment), changes)
 
     for_each(ask, stale, len(stale) > 1, (), store.concurrency)
-    if not any(value is not None for value in found.values()):  # no node: look again the next time
-        with _lock:
-            for key in keys:
+    return found
+
+
+def settle(store: Store, keys: list[str], used: Container[str]) -> None:
+    """Keep, of the documents that a node could have, only those that were used to find out what it is."""
+    with _lock:
+        for key in keys:
+            if key not in used:
                 _remove(location(store.identity, key))
-    return [found[key] for key in keys]
 
 
 def _keep(place: str, entry: tuple[bytes | None, Generation, Moment], changes: int) -> None:

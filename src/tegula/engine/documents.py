@@ -53,14 +53,37 @@ class _Documents(Mapping[str, bytes]):
         Where the node is.
     found : dict of str to bytes or None, optional
         Documents that have been fetched already; ``None`` stands for one that does not exist.
+    keys : sequence of str, optional
+        Those that may be among the documents that this process keeps; the first one to be missing fetches all others.
     """
 
-    def __init__(self, store: Store, path: str, found: dict[str, bytes | None] | None = None) -> None:
+    def __init__(
+        self, store: Store, path: str, found: dict[str, bytes | None] | None = None, keys: Sequence[str] = ()
+    ) -> None:
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._found: dict[str, bytes | None] = {} if found is None else found
+        self._keys = keys
+        self._used: set[str] = set()
+        self._fetch_kept([*keys])
+
+    def _fetch_kept(self, keys: list[str]) -> None:
+        if keys:
+            with suppress(StoreError):  # each is asked for by itself then, and raises its own error
+                found = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
+                self._found.update((key.removeprefix(self._prefix), value) for key, value in found.items())
+
+    def settle(self) -> None:
+        """Keep those documents only that were asked for, and none if there is no node."""
+        if self._keys:
+            is_there = any(self._found.get(key) is not None for key in self._used)
+            used = {self._prefix + key for key in self._used} if is_there else ()
+            document_cache.settle(self._store, [self._prefix + key for key in self._keys], used)
 
     def _fetch(self, key: str) -> bytes | None:
+        self._used.add(key)
+        if key not in self._found and self._found and key in self._keys:
+            self._fetch_kept([other for other in self._keys if other not in self._found])
         if key not in self._found:
             try:
                 # never read more than one byte above the limit of the parser
@@ -99,9 +122,8 @@ def documents_of(
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]
     if kept and len(paths) == 1 and document_cache.applies(store):
-        with suppress(StoreError):
-            answers = document_cache.fetch(store, [prefixes[0] + key for key in keys], MAX_BYTES + 1)
-    elif store.concurrency or type(store).get_many is not Store.get_many:
+        return [_Documents(store, paths[0], keys=keys)]
+    if store.concurrency or type(store).get_many is not Store.get_many:
         # never read more than one byte above the limit of the parser
         wanted = [(prefix + key, (0, MAX_BYTES + 1)) for prefix in prefixes for key in keys]
         with suppress(StoreError):
@@ -147,11 +169,17 @@ def read_metadata(
         If there are documents and they can't be read.
     """
     try:
-        if format is None:
-            return parse(documents_of(store, [path], kept=kept)[0] if documents is None else documents)
-        item = find_format(format)
-        documents = documents_of(store, [path], item.keys, kept=kept)[0] if documents is None else documents
-        return item.parse({key: documents[key] for key in item.keys if key in documents})
+        item = None if format is None else find_format(format)
+        if documents is None:
+            documents = documents_of(store, [path], _ALL_KEYS if item is None else item.keys, kept=kept)[0]
+        found = (
+            parse(documents)
+            if item is None
+            else item.parse({key: documents[key] for key in item.keys if key in documents})
+        )
+        if isinstance(documents, _Documents):
+            documents.settle()
+        return found
     except TegulaError as error:
         prefix = f"{path}/" if path else ""
         if error.key is not None and not error.key.startswith(prefix):

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from tegula.errors import MetadataError, StoreError
 from tegula.optional import library
+from tegula.stores.object_clients import drop, forget_all, shared
 
 __all__ = ["Settings", "StoreHandle", "class_of", "kind_of", "make_store", "obstore"]
 
@@ -53,6 +54,8 @@ class _Loaded:
         self.lock = threading.Lock()
         self.forked = self.forked or "obstore" in sys.modules
         self.module = None
+        for store in forget_all():
+            _keep(store)
         for handle in _handles:
             handle.after_fork()
 
@@ -131,9 +134,9 @@ def _settings_of(store: Any) -> Settings:
 
 
 def make_store(class_name: str, settings: Settings) -> Any:
-    """Return a new obstore store."""
+    """Return an obstore store, with the connections of another one of the same settings."""
     positional, named = settings
-    return getattr(obstore()._store, class_name)(*positional, **named)
+    return shared(class_name, positional, named, lambda: getattr(obstore()._store, class_name)(*positional, **named))
 
 
 class StoreHandle:
@@ -188,8 +191,9 @@ class StoreHandle:
             self._made = None, None
 
     def renew(self) -> None:
-        """Make the store again when it is used next, so that its credentials are fetched anew."""
+        """Make the store again when it is used next, so that its credentials are fetched anew, also for others."""
         if self.settings is not None:
+            drop(self._made[1])
             self._made = None, None
 
     def __eq__(self, other: object) -> bool:

@@ -72,7 +72,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         path = self.path_of(key)
         if byte_range is not None and (self._whole or (self.kind == "az" and byte_range[0] < 0)):
             return self._read_part(path, byte_range, conditions)
-        answer = self.requests.send(self._reading(path, byte_range, conditions))
+        answer = self.requests.send(self._reading(path, byte_range, conditions, state=state))
         if isinstance(answer, Failure):
             if answer.kind == "range" and byte_range is not None and byte_range[0] < 0:
                 # some servers refuse a suffix that is longer than the value
@@ -108,23 +108,27 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return self._read_part(path, byte_range, conditions) if changed else self._of(wanted)
 
     def _reading(
-        self, path: str, byte_range: ByteRange | None, conditions: Mapping[str, Any]
+        self, path: str, byte_range: ByteRange | None, conditions: Mapping[str, Any], *, state: bool = True
     ) -> Callable[[Any, Any], _Answer]:
         """Return the request that reads an object, for `Requests.send`."""
         options, cut = range_options(byte_range)
-        options.update(conditions)
+        head = "head" in options
+        if conditions:
+            options.update(conditions)
 
         def read(library: Any, store: Any) -> _Answer:
             result = library.get(store, path, options=options)
-            found = result.meta
-            start, stop = result.range
-            value = b"" if "head" in options else bytes(result.bytes())
-            if len(value) != stop - start and "head" not in options:
-                raise ShortBody
-            if cut is not None:
-                begin, end = clip_range(cut, found["size"])
-                value = value[begin - start : end - start]
-            return value, generation_from(self.kind, found, history_of(result.attributes))
+            value = b""
+            if not head:
+                start, stop = result.range
+                value = bytes(result.bytes())
+                if len(value) != stop - start:
+                    raise ShortBody
+                if cut is not None:
+                    begin, end = clip_range(cut, result.meta["size"])
+                    value = value[begin - start : end - start]
+            # most readers want the value only
+            return value, generation_from(self.kind, result.meta, history_of(result.attributes)) if state else ABSENT
 
         return read
 

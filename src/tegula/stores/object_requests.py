@@ -45,11 +45,13 @@ class Requests:
         action : callable
             Takes obstore's module and a store.
         """
-        with self.limiter.slot():
-            try:
-                answer: _T | Failure = action(obstore(), self.single.get())
-            except Exception as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
-                answer = failure_of(error)
+        self.limiter.begin()
+        try:
+            answer: _T | Failure = action(obstore(), self.single.get())
+        except Exception as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
+            answer = failure_of(error)
+        finally:
+            self.limiter.end()
         if not isinstance(answer, Failure):
             self.limiter.grow()
         elif answer.kind == "throttled":

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -131,31 +130,37 @@ class Limiter:
         self._allowed = float(self.most)
         self._under_way = 0
         self._halved = 0.0
-        self._free = threading.Condition(threading.Lock())
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._free = threading.Condition(self._lock)
 
     @property
     def allowed(self) -> int:
         """How many requests may be under way now."""
         return max(1, int(self._allowed))
 
-    @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Wait until one more request may be under way, and count it while the context lasts."""
-        with self._free:
-            while self._under_way >= self.allowed:
-                self._free.wait()
+    def begin(self) -> None:
+        """Wait until one more request may be under way, and count it until `end`."""
+        with self._lock:
+            while self._under_way + 1 > self._allowed:
+                self._waiting += 1
+                try:
+                    self._free.wait()
+                finally:
+                    self._waiting -= 1
             self._under_way += 1
-        try:
-            yield
-        finally:
-            with self._free:
-                self._under_way -= 1
+
+    def end(self) -> None:
+        """Count one request less."""
+        with self._lock:
+            self._under_way -= 1
+            if self._waiting:
                 self._free.notify()
 
     def halve(self) -> None:
         """Allow half as many requests, unless that was done a moment ago, for answers to the same burst."""
         now = time.monotonic()
-        with self._free:
+        with self._lock:
             if now - self._halved > 0.1:
                 self._halved = now
                 self._allowed = max(1.0, self._allowed / 2)
@@ -163,6 +168,6 @@ class Limiter:
     def grow(self) -> None:
         """Allow a little more, after a request that went well: one more for each round of all that are allowed."""
         if self._allowed < self.most:
-            with self._free:
+            with self._lock:
                 self._allowed = min(float(self.most), self._allowed + 1 / max(1.0, self._allowed))
                 self._free.notify()

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
+from tegula.stores.object_clients import shared
 from tegula.stores.object_options import Options, sort_options, unknown_option
 from tegula.stores.object_store import ObjectStore, redacted
 
@@ -116,7 +117,7 @@ def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], option
         if options.provider is not None:
             named["credential_provider"] = options.provider
         try:
-            return make(*positional, **named)
+            return shared(class_name or "url", positional, named, lambda: make(*positional, **named))
         except TegulaError:
             raise
         except Exception as error:  # noqa: BLE001 - obstore raises ValueError, TypeError and errors of its own
