@@ -431,6 +431,55 @@ def test_leftovers_beyond_the_edge_never_reappear(small: bool, data: Any) -> Non
             assert np.array_equal(tegula.open_array(RevalidatingWaveStore(store.values))[...], model)
 
 
+@pytest.mark.parametrize("rows", [16, 13])
+def test_rows_are_added_to_one_array_in_four_waves_and_to_a_table_in_five(rows: int) -> None:
+    store = WaveStore()
+    filled(store, X[:rows], format="bcolz", chunks=(4, 64), path="a")
+    array = tegula.open_array(store, path="a", mode="r+")
+    table = tegula.create_table(store, {"x": X[:rows, 0], "y": X[:rows, 1]}, format="bcolz", path="t")
+    table.append({"x": X[:1, 0], "y": X[:1, 1]})
+    for number in range(2):
+        with store.waves() as log:
+            array.append(X[rows + 9 * number : rows + 9 * number + 9])
+        assert len(log) == 4
+        with store.waves() as log:
+            table.append({"x": X[:3, 0], "y": X[:3, 1]})
+        assert len(log) == 5
+    assert np.array_equal(array[...], X[: rows + 18])
+    assert np.array_equal(table["y"][rows:], X[[0, 0, 1, 2, 0, 1, 2], 1])
+    # another process appends meanwhile: the chunks that were read were others than those that are written
+    other = tegula.open_array(store, path="a", mode="r+")
+    other.append(np.full((5, 64), -1, "i4"))
+    array.append(np.full((6, 64), -2, "i4"))
+    assert np.array_equal(array[rows + 18 :, 0], [-1] * 5 + [-2] * 6)
+
+
+@pytest.mark.parametrize("meanwhile", ["append", "write", "attribute"])
+def test_what_changes_before_the_length_is_reserved_is_not_lost(meanwhile: str) -> None:
+    class Interfering(WaveStore):
+        act: Callable[[], Any] | None = None
+
+        def passing(self, request: str) -> None:
+            if request.startswith("set") and self.act is not None:
+                act, self.act = self.act, None
+                act()
+
+    store = Interfering()
+    array = filled(store, X[:6], format="bcolz", chunks=(4, 64))
+    other = tegula.open_array(store, mode="r+")
+    expected = np.concatenate([X[:6], X[:5] if meanwhile == "append" else X[:0], X[:3]])
+    if meanwhile == "append":
+        store.act = lambda: other.append(X[:5])
+    elif meanwhile == "write":
+        expected[5] = -7
+        store.act = lambda: other.__setitem__(5, -7)
+    else:
+        store.act = lambda: other.attrs.update({"x": 1})
+    array.append(X[:3])
+    assert store.act is None
+    assert np.array_equal(tegula.open_array(store)[...], expected)
+
+
 def test_the_stored_bytes_are_counted_in_two_waves() -> None:
     store = WaveStore()
     array = filled(store, chunks=(8, 8))
