@@ -49,6 +49,7 @@ def operations(url: str, options: dict[str, str]) -> dict[str, Callable[[], Any]
     g.consolidate()
     new = tegula.create_array(f"{url}/new", **shape, **more)
     part = tegula.open(f"{url}/a", "r+", **more)
+    old = tegula.create_array(f"{url}/old", format="zarr2", **shape, **more)
     sharded = tegula.open(f"{url}/s", **more)
     return {
         "open an array, group or table": lambda: tegula.open(f"{url}/a", **more),
@@ -59,8 +60,10 @@ def operations(url: str, options: dict[str, str]) -> dict[str, Callable[[], Any]
         "write a part of a chunk or shard": lambda: part.__setitem__((0, slice(0, 5)), 2),
         "read attributes": part.attrs.asdict,
         "change attributes": lambda: part.attrs.update(unit="m"),
+        "change attributes of Zarr v2": lambda: old.attrs.update(unit="m"),
         "create an array": lambda: tegula.create_array(f"{url}/created", **shape, **more),
         "append n whole chunks": lambda: new.append(np.ones((N, 100), "i4")),
+        "append n whole chunks again, through the same object": lambda: new.append(np.ones((N, 100), "i4")),
         "list a group of n members": lambda: [*g],
         "open a member": lambda: g["x0"],
         "open a group with consolidated metadata, and all its members": lambda: str(

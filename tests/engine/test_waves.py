@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waves import RangedWaveStore, WaveStore
+from waves import RangedWaveStore, RevalidatingWaveStore, WaveStore
 
 import tegula
 from tegula import config
@@ -288,6 +288,196 @@ def test_resizing_takes_as_many_waves_for_many_chunks_as_for_few(format: str) ->
         waves.append((len(shrinking), len(appending)))
     # a chain of requests would be sixty waves more; the threads of a busy machine may be late by one
     assert all(many <= few + 2 for few, many in zip(*waves)), waves
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])
+@pytest.mark.parametrize("rows", [16, 13], ids=["whole chunks", "parts of chunks"])
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+def test_an_append_takes_three_waves_and_then_two(format: str, rows: int, executor: str) -> None:
+    with config.configure(executor=executor):
+        store = RevalidatingWaveStore()
+        filled(store, X[:rows, :6], format=format, chunks=(4, 4))
+        array = tegula.open_array(store, mode="r+")
+        waves = []
+        for number in range(4):
+            with store.waves() as log:
+                array.append(X[rows + 8 * number : rows + 8 * number + 8, :6])
+            waves.append(len(log))
+        assert waves == [3, 2, 2, 2]
+        assert np.array_equal(array[...], X[: rows + 32, :6])
+        # another process appends meanwhile: the write of the document is refused, and it is read
+        other = tegula.open_array(RevalidatingWaveStore(store.values), mode="r+")
+        other.append(np.full((3, 6), -1, "i4"))
+        with store.waves() as log:
+            array.append(np.full((5, 6), -2, "i4"))
+        assert len(log) == 4
+        assert np.array_equal(array[rows + 32 :, 0], [-1] * 3 + [-2] * 5)
+
+
+def test_large_chunks_are_looked_up_in_one_wave_before_the_first_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.engine.resizing._SMALL", 8)
+    store = RevalidatingWaveStore()
+    filled(store, X[:13], chunks=(4, 16))
+    array = tegula.open_array(store, mode="r+")
+    with store.waves() as log:
+        array.append(X[13:30])
+    assert len(log) == 3
+    assert np.array_equal(array[...], X[:30])
+
+
+def test_chunks_that_would_take_too_much_memory_are_not_read_ahead() -> None:
+    store = RevalidatingWaveStore()
+    filled(store, X[:13], chunks=(4, 4))
+    array = tegula.open_array(store, mode="r+")
+    with config.configure(buffer_bytes=100), store.waves():
+        for start in (13, 21, 29):
+            array.append(X[start : start + 8])
+    assert np.array_equal(array[...], X[:37])
+
+
+@pytest.mark.parametrize(("format", "requests"), [("zarr3", 1), ("zarr2", 4)])
+def test_a_change_of_attributes_is_one_request_where_they_have_their_document_to_themselves(
+    format: str, requests: int
+) -> None:
+    store = RevalidatingWaveStore()
+    tegula.create_group(store, format=format, attributes={"x": 1})
+    group = tegula.open_group(store, mode="r+")
+    for value in (2, 3):
+        with store.waves() as log:
+            group.attrs["x"] = value
+        assert len(log.requests) == requests
+    other = tegula.open_group(RevalidatingWaveStore(store.values), mode="r+")
+    assert dict(other.attrs) == {"x": 3}
+    # what changes nothing, or is not possible, is decided on the present attributes
+    other.attrs["x"] = 4
+    group.attrs["x"] = 3
+    assert dict(tegula.open_group(RevalidatingWaveStore(store.values)).attrs) == {"x": 3}
+    other.attrs["y"] = 1
+    del group.attrs["y"]
+    del other.attrs["x"]
+    with pytest.raises(KeyError):
+        del group.attrs["x"]
+    tegula.delete(RevalidatingWaveStore(store.values))
+    with pytest.raises(tegula.NotFoundError):
+        group.attrs["x"] = 5
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("append"), st.integers(0, 9)),
+    st.tuples(st.just("resize"), st.integers(0, 20)),
+    st.tuples(st.just("set"), st.integers(0, 2)),
+    st.tuples(st.just("open"), st.just(0)),
+)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+@pytest.mark.parametrize("empty", [True, False], ids=["empty chunks are stored", "or not"])
+@settings(max_examples=60)
+@given(steps=st.lists(st.tuples(st.integers(0, 1), ACTIONS), max_size=12))
+def test_writers_that_keep_outdated_documents_lose_nothing(format: str, empty: bool, steps: Any) -> None:
+    stores = [RevalidatingWaveStore()]
+    stores.append(RevalidatingWaveStore(stores[0].values))
+    tegula.create_array(stores[0], shape=(5, 3), chunks=(4, 2), dtype="i4", fill_value=0, format=format)
+    arrays = [tegula.open_array(store, mode="r+", write_empty_chunks=empty) for store in stores]
+    model, attributes = np.zeros((5, 3), "i4"), {}
+    for number, (who, (action, count)) in enumerate(steps, 1):
+        array = arrays[who]
+        if action == "append":
+            added = np.full((count, 3), number % 3, "i4")  # which is the fill value at times
+            model = np.concatenate([model, added])
+            assert array.append(added) == model.shape
+        elif action == "resize":
+            model = np.concatenate([model[:count], np.zeros((max(0, count - len(model)), 3), "i4")])
+            array.resize(count, 3)
+        elif action == "set":
+            attributes[f"a{count}"] = number
+            array.attrs[f"a{count}"] = number
+        else:
+            arrays[who] = tegula.open_array(stores[who], mode="r+", write_empty_chunks=empty)
+        found = tegula.open_array(RevalidatingWaveStore(stores[0].values))
+        assert np.array_equal(found[...], model)
+        assert dict(found.attrs) == attributes
+
+
+@pytest.mark.parametrize("small", [True, False])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_leftovers_beyond_the_edge_never_reappear(small: bool, data: Any) -> None:
+    shape, options = data.draw(layouts())
+    store = RevalidatingWaveStore()
+    array = filled(store, np.arange(np.prod(shape)).reshape(shape).astype("i4") % 3 + 1, fill_value=0, **options)
+    # a writer has been killed after it had stored a smaller shape, before it cleared the chunks
+    less = tuple(data.draw(st.integers(0, size)) for size in shape)
+    before = [key for key in store.values.list() if key != "zarr.json"]
+    chunks = {key: store.values.get(key) for key in before}
+    model = array[tuple(map(slice, less))]
+    array.resize(less)
+    for key, raw in chunks.items():
+        store.values.set(key, raw)
+    array = tegula.open_array(RevalidatingWaveStore(store.values), mode="r+")
+    with pytest.MonkeyPatch.context() as patch:
+        if not small:
+            patch.setattr("tegula.engine.resizing._SMALL", 0)
+        for _ in range(2):
+            axis = data.draw(st.integers(0, len(shape) - 1))
+            part = [data.draw(st.integers(0, 9)) if a == axis else size for a, size in enumerate(model.shape)]
+            added = np.full(part, data.draw(st.integers(0, 5)), "i4")
+            if data.draw(st.booleans()):
+                array.append(added, axis)
+            else:
+                added[...] = 0
+                array.resize(tuple(size + (part[a] if a == axis else 0) for a, size in enumerate(model.shape)))
+            model = np.concatenate([model, added], axis)
+            assert np.array_equal(tegula.open_array(RevalidatingWaveStore(store.values))[...], model)
+
+
+@pytest.mark.parametrize("rows", [16, 13])
+def test_rows_are_added_to_one_array_in_four_waves_and_to_a_table_in_five(rows: int) -> None:
+    store = WaveStore()
+    filled(store, X[:rows], format="bcolz", chunks=(4, 64), path="a")
+    array = tegula.open_array(store, path="a", mode="r+")
+    table = tegula.create_table(store, {"x": X[:rows, 0], "y": X[:rows, 1]}, format="bcolz", path="t")
+    table.append({"x": X[:1, 0], "y": X[:1, 1]})
+    for number in range(2):
+        with store.waves() as log:
+            array.append(X[rows + 9 * number : rows + 9 * number + 9])
+        assert len(log) == 4
+        with store.waves() as log:
+            table.append({"x": X[:3, 0], "y": X[:3, 1]})
+        assert len(log) == 5
+    assert np.array_equal(array[...], X[: rows + 18])
+    assert np.array_equal(table["y"][rows:], X[[0, 0, 1, 2, 0, 1, 2], 1])
+    # another process appends meanwhile: the chunks that were read were others than those that are written
+    other = tegula.open_array(store, path="a", mode="r+")
+    other.append(np.full((5, 64), -1, "i4"))
+    array.append(np.full((6, 64), -2, "i4"))
+    assert np.array_equal(array[rows + 18 :, 0], [-1] * 5 + [-2] * 6)
+
+
+@pytest.mark.parametrize("meanwhile", ["append", "write", "attribute"])
+def test_what_changes_before_the_length_is_reserved_is_not_lost(meanwhile: str) -> None:
+    class Interfering(WaveStore):
+        act: Callable[[], Any] | None = None
+
+        def passing(self, request: str) -> None:
+            if request.startswith("set") and self.act is not None:
+                act, self.act = self.act, None
+                act()
+
+    store = Interfering()
+    array = filled(store, X[:6], format="bcolz", chunks=(4, 64))
+    other = tegula.open_array(store, mode="r+")
+    expected = np.concatenate([X[:6], X[:5] if meanwhile == "append" else X[:0], X[:3]])
+    if meanwhile == "append":
+        store.act = lambda: other.append(X[:5])
+    elif meanwhile == "write":
+        expected[5] = -7
+        store.act = lambda: other.__setitem__(5, -7)
+    else:
+        store.act = lambda: other.attrs.update({"x": 1})
+    array.append(X[:3])
+    assert store.act is None
+    assert np.array_equal(tegula.open_array(store)[...], expected)
 
 
 def test_the_stored_bytes_are_counted_in_two_waves() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 from tegula.errors import ConflictError
 from tegula.stores import ByteRange, Generation, MemoryStore, Store
 from tegula.stores.arguments import BytesLike
-from tegula.stores.capabilities import Ranged
+from tegula.stores.capabilities import Ranged, Revalidating
 
-__all__ = ["Log", "RangedWaveStore", "WaveStore"]
+__all__ = ["Log", "RangedWaveStore", "RevalidatingWaveStore", "WaveStore"]
 
 _QUIET = 0.04  # seconds without a new request after which all that are under way are answered
 
@@ -138,3 +138,22 @@ class RangedWaveStore(Ranged, WaveStore):
             raise ConflictError("the value has changed", key=key)
         view = MemoryStore({"value": value or b""})
         return None if value is None else [view.get("value", each) or b"" for each in ranges], found
+
+
+class RevalidatingWaveStore(Revalidating, WaveStore):
+    """The same, with values that are sent only if they have changed; so documents are kept.
+
+    Parameters
+    ----------
+    values : MemoryStore, optional
+        The values of another store, which another process would have.
+    """
+
+    def __init__(self, values: MemoryStore | None = None) -> None:
+        super().__init__()
+        self.values = self.values if values is None else values
+
+    def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
+        self._travel(f"changed {key}")
+        value, found = self.values.get(key, with_generation=True)
+        return None if found == generation else (value, found)

@@ -75,7 +75,9 @@ class Array(ArrayProtocols):
         self._read_only = read_only or stored.store.read_only
         self._allow_pickle = allow_pickle
         self._lock = (os.getpid(), Lock())
-        self._appended: tuple[int, ...] = ()  # shape after the last append through this object
+        self._appended: dict[
+            int, tuple[int, ...]
+        ] = {}  # axis of the last append through this object, and shape after it
 
     # --- attributes and reports
 
@@ -350,10 +352,10 @@ class Array(ArrayProtocols):
             axis,
             update,
             self._restored,
-            known=self._appended,
+            known=self._appended.get(axis, ()),
         )
-        self._appended = stored.metadata.shape
-        return self._appended
+        self._appended = {axis: stored.metadata.shape}
+        return stored.metadata.shape
 
     def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:
         if axis:

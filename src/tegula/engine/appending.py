@@ -52,7 +52,8 @@ def append(
     update, restored : callable
         As for `tegula.engine.resize`.
     known : tuple of int
-        A shape beyond which there are no old chunks: the one that the caller's last append left. Empty if unknown.
+        A shape beyond which there are no old chunks along this axis: the one that the caller's last append left. Empty
+        if unknown.
 
     Returns
     -------

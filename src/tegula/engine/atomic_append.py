@@ -10,6 +10,11 @@
 Of several writers at once at most one passes step 4; the others start again. A writer that is killed leaves the old
 length. The rows behind it are never read, and the next append overwrites them.
 
+In a store that is far away, an append reads the chunks and all lengths in one wave, before it reserves the length. The
+reservation is made on condition that the length still has the generation that was read, so it stands for the comparison
+of step 3, too: a writer that reserves the length later also writes its chunks later, that is after this one has read
+them. A comparison of clocks could not replace it, since a machine that has been paused can't tell for how long.
+
 Step 3 needs new generations: where a generation is a hash, two attempts to add the same rows to a chunk leave the same
 generation, and a writer that has read it between them could overwrite rows that the second attempt has added. So on
 such stores a writer does not start until no other one has reserved the length.
@@ -19,9 +24,9 @@ Of several arrays the first one leads: its length is read first, holds for all, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,17 +43,19 @@ from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import batches, check_number
 from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError
 from tegula.formats import find_format
-from tegula.indexing import Projection, basic
+from tegula.indexing import Plan, Projection, basic
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Generation
+from tegula.stores import ABSENT, Generation
 from tegula.stores.capabilities import EmptyDirectories, lock
 
 __all__ = ["append_rows", "complete_rows", "level_rows", "resize_rows"]
 
 Array = npt.NDArray[Any]
 Column = tuple[StoredArray, str]
+Chunks = dict[str, tuple[bytes | None, Generation]]
 _RETRIES = 10_000
 _PARALLEL_BYTES = 2**18
+_AHEAD = 2**6  # chunks of an array that are read together with its length
 _BATCH = 2**12  # chunks whose generations are read before they are written
 
 
@@ -62,6 +69,8 @@ class _Length:
     raw: bytes
     generation: Generation
     reservation: Reservation | None = None
+    chunks: Chunks = field(default_factory=dict)
+    """What was read of chunks before the length was reserved, those of all columns together."""
 
     @property
     def rows(self) -> int:
@@ -151,7 +160,7 @@ def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[Arra
     CodecError, StoreError
         If a chunk can't be encoded or written. The arrays keep their length.
     """
-    return _retrying(columns, lambda lengths: _append(lengths, values))
+    return _retrying(columns, lambda lengths: _append(lengths, values), len(values[0]))
 
 
 def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
@@ -205,7 +214,10 @@ def _level(lengths: list[_Length]) -> list[_Length]:
     return [length.change(rows) if length.rows > rows else length for length in lengths]
 
 
-def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Length]]) -> list[ArrayMetadata]:
+def _retrying(
+    columns: Sequence[Column], act: Callable[[list[_Length]], list[_Length]], added: int = 0
+) -> list[ArrayMetadata]:
+    """Read the lengths, reserve them and change them, until no other writer comes in between; rows will be `added`."""
     lead, path = columns[0]
     item = find_format(lead.metadata.format)
     key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
@@ -213,12 +225,18 @@ def _retrying(columns: Sequence[Column], act: Callable[[list[_Length]], list[_Le
     for attempt in range(_RETRIES):
         try:
             with lock(lead.store, key) as locked:
-                first = _read_length(*columns[0])
+                # while another writer is waited for, the first length is all that is asked for
+                together = lead.store.concurrency > 0 and not locked and not attempt
+                lengths = _read_together(columns, added) if together else [_read_length(*columns[0])]
+                first = lengths[0]
                 if not locked:
                     first.reserve(reservation)
                 with _released_on_error(first):
-                    others = gather(lambda column: _read_length(*column), columns[1:], lead.store.concurrency)
-                    changed = act([first, *others])
+                    # a length that was read before that of the lead may be older than it
+                    if not together or any(length.rows < first.rows for length in lengths):
+                        others = gather(lambda column: _read_length(*column), columns[1:], lead.store.concurrency)
+                        lengths = [first, *others]
+                    changed = act(lengths)
                     for length in changed:
                         length.release()
                 return [length.array.metadata for length in changed]
@@ -249,6 +267,42 @@ def _read_length(array: StoredArray, path: str) -> _Length:
     return _Length(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
 
 
+def _read_together(columns: Sequence[Column], added: int) -> list[_Length]:
+    """Read all lengths, and the chunks to which so many rows will be added if the first length is as it was known."""
+    rows = columns[0][0].metadata.shape[0]
+    items = [(array, item) for array, _ in columns for item in _few_chunks(array, rows, added)]
+
+    def read(wanted: Any) -> Any:
+        if isinstance(wanted[1], str):
+            return _read_length(*wanted)
+        try:
+            return wanted[0].key(wanted[1][0]), _fetch(*wanted)
+        except TegulaError:  # it will be read again, and raise the error
+            return "", (None, ABSENT)
+
+    found = gather(read, [*columns, *items], columns[0][0].store.concurrency)
+    lengths: list[_Length] = found[: len(columns)]
+    if lengths[0].rows == rows:
+        lengths[0].chunks = dict(found[len(columns) :])
+    return lengths
+
+
+def _few_chunks(array: StoredArray, start: int, added: int) -> Iterable[Projection]:
+    plan = _new_rows(array, start, start + added)
+    return plan if added and plan.nchunks <= _AHEAD else ()
+
+
+def _new_rows(array: StoredArray, start: int, stop: int) -> Plan:
+    return basic(slice(start, None), (stop, *array.metadata.shape[1:]), array.metadata.grid)
+
+
+def _fetch(array: StoredArray, item: Projection) -> tuple[bytes | None, Generation]:
+    """Return the present bytes of a chunk if some of its rows are kept, and its generation."""
+    keeps = item[1][0].start > 0
+    old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
+    return old if keeps else None, generation
+
+
 def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     lead = lengths[0]
     start, stop = lead.rows, lead.rows + len(values[0])
@@ -264,8 +318,11 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     # A writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
     for batch in batches(chunks, _BATCH):
-        work = gather(lambda pair: (pair[0], pair[0].fetch(pair[1])), batch, requests)
-        if not lead.holds():
+        missing = [pair for pair in batch if pair[0].array.key(pair[1][0]) not in lead.chunks]
+        fetched = gather(lambda pair: _fetch(pair[0].array, pair[1]), missing, requests)
+        lead.chunks.update((pair[0].array.key(pair[1][0]), found) for pair, found in zip(missing, fetched))
+        work = [(writer, (item, *lead.chunks.pop(writer.array.key(item[0])))) for writer, item in batch]
+        if missing and not lead.holds():  # others were read before the length was reserved
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
         chains = [length.array.chain for length in lengths]
@@ -290,8 +347,7 @@ class _Writer:
     def __init__(self, array: StoredArray, stop: int, values: Array, start: int) -> None:
         self.array = array
         self.values = values
-        self.shape = (stop, *array.metadata.shape[1:])
-        self.plan = basic(slice(start, None), self.shape, array.metadata.grid)
+        self.plan = _new_rows(array, start, stop)
         self.added = 0  # bytes by which the chunks have grown
         self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
@@ -300,13 +356,6 @@ class _Writer:
         """Add the bytes by which the chunks of a batch have grown."""
         self.added += sum(self._changes)
         self._changes.clear()
-
-    def fetch(self, item: Projection) -> tuple[Projection, bytes | None, Generation]:
-        """Return a chunk to write, its present bytes if some of its rows are kept, and its generation."""
-        array = self.array
-        keeps = item[1][0].start > 0
-        old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
-        return item, old if keeps else None, generation
 
     def write(self, item: Any, old: bytes | None, generation: Generation) -> None:
         coords, selection, place, _ = item

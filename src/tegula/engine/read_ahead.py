@@ -57,7 +57,8 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int, found: Found)
         Where the new part begins.
     found : dict
         What is known already. Beyond it, chunks of which no element existed before are taken for absent: that saves
-        a request where it is true, and costs one where it is not.
+        a request where it is true, and costs one where it is not. Where chunks equal to the fill value are deleted, a
+        wrong guess could go unnoticed, so they are looked up.
     """
     if plan.nchunks > _MANY:
         return lambda: found
@@ -65,7 +66,7 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int, found: Found)
     wanted: list[str] = []
     for coords, _, _, _ in plan:
         key = array.key(coords)
-        if key not in found and grid.start(coords[axis]) >= start:
+        if key not in found and array.keeps_empty and grid.start(coords[axis]) >= start:
             found[key] = None, ABSENT
         elif key not in found:
             wanted.append(key)
