@@ -38,7 +38,7 @@ def applies(store: Store) -> bool:
 
 
 def fetch(store: Any, keys: list[str], limit: int) -> list[bytes | None]:
-    """Return the values of documents, of which those that are kept are at most confirmed by the store.
+    """Return the values of documents, and ask the store at most for confirmation of kept ones.
 
     Parameters
     ----------

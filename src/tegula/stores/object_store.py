@@ -112,7 +112,7 @@ class ObjectStore(ObjectReader):
 
     @property
     def service(self) -> tuple[str, ...]:
-        """What a bucket's name belongs to: endpoint and account, without secrets; empty for the provider's own."""
+        """Endpoint and account that a bucket's name belongs to, without secrets; empty for the provider's own."""
         settings = self.requests.single.settings
         config = {} if settings is None else settings[1].get("config") or {}
         found = (config.get(name) for name in ("endpoint", "base_url", "account_name"))
