@@ -348,7 +348,7 @@ def test_a_shard_is_never_mixed_of_two_generations() -> None:
 def test_the_second_read_of_a_shard_needs_no_index() -> None:
     store = FarStore()
     array = filled(store, SHARDED)
-    with config.configure(cache_bytes=2000):  # of 16 inner chunks three fit in
+    with config.configure(cache_bytes=1000):  # of 16 inner chunks one fits in
         array[0, :4, :4]
         store.requests()
         array[0, 4:8, 4:8]

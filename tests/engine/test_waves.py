@@ -94,7 +94,9 @@ def test_reads_in_the_background_share_a_wave() -> None:
 
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("start", [True, False])
-def test_parts_of_shards_are_read_in_two_waves_and_in_one_where_the_indexes_are_known(kind: type[WaveStore], start: bool) -> None:
+def test_parts_of_shards_are_read_in_two_waves_and_in_one_where_the_indexes_are_known(
+    kind: type[WaveStore], start: bool
+) -> None:
     store = kind()
     index = {"name": "sharding_indexed", "configuration": {"chunk_shape": [32, 32], "codecs": ["bytes"],
              "index_location": "start" if start else "end"}}  # fmt: skip

@@ -2,6 +2,9 @@
 
 The shape is changed by a conditional write, so of several processes that append at once each gets a part of its own.
 Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
+
+In a store that is far away, the chunks that are to be changed are read while the new shape is stored. That is no
+promise to find them unchanged: each is written on condition that it is.
 """
 
 from __future__ import annotations
@@ -13,16 +16,19 @@ from typing import Any
 import numpy.typing as npt
 
 from tegula.engine.executors import write
+from tegula.engine.read_ahead import ReadAhead, foresee
 from tegula.engine.resizing import Change, cut_off, grown, make_room
 from tegula.engine.stored import StoredArray
 from tegula.errors import SelectionError, TegulaError
-from tegula.indexing import basic
+from tegula.indexing import Plan, basic
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Generation
 
 __all__ = ["append"]
 
 Shape = tuple[int, ...]
 Update = Callable[[Change], StoredArray]
+Found = dict[str, tuple[bytes | None, Generation]]
 
 
 def append(
@@ -61,9 +67,14 @@ def append(
         If the values can't be written. The array is shortened again, unless others have appended behind them.
     """
     start = 0
+    chunks: Callable[[], Found] = dict
+
+    def part(metadata: ArrayMetadata) -> Plan:
+        bounds = (slice(start if a == axis else 0, n) for a, n in enumerate(metadata.shape))
+        return basic(tuple(bounds), metadata.shape, metadata.grid)
 
     def grow(metadata: ArrayMetadata) -> ArrayMetadata:
-        nonlocal start
+        nonlocal start, chunks
         others = [n for a, n in enumerate(metadata.shape) if a != axis]
         if values.ndim != metadata.ndim or [n for a, n in enumerate(values.shape) if a != axis] != others:
             raise SelectionError(
@@ -72,18 +83,24 @@ def append(
         start = metadata.shape[axis]
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
         changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
+        found: Found = {}
         # the new part reads as the fill value until it is filled, so old chunks there are cleared; an array that has
         # not become shorter than `known` has none
         if not known or any(n < before for n, before in zip(metadata.shape, known)):
-            make_room(restored(metadata), restored(changed), path)
+            make_room(restored(metadata), restored(changed), path, found=found)
+        larger = restored(changed)
+        if larger.store.concurrency:
+            chunks = foresee(larger, part(changed), axis, start, found)
         return changed
 
     # store the new shape, then write the values
     stored = update(grow)
     shape = stored.metadata.shape
-    part = tuple(slice(start if a == axis else 0, n) for a, n in enumerate(shape))
     try:
-        write(stored, basic(part, shape, stored.metadata.grid), values)
+        target = stored
+        if stored.store.concurrency:
+            target = replace(stored, store=ReadAhead(stored.store, chunks()), shared={})
+        write(target, part(stored.metadata), values)
     except BaseException:  # Ctrl-C, too
         _take_back(path, update, shape, axis, start)
         raise

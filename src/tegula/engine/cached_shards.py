@@ -20,7 +20,7 @@ from tegula.engine.visiting import batches
 from tegula.errors import CodecError, ConflictError
 from tegula.indexing import Projection, refine
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.stores.arguments import ABSENT, ByteRange, Generation
+from tegula.stores.arguments import ABSENT, Generation, clip_range
 from tegula.stores.capabilities import unchanged
 
 __all__ = ["ShardReader"]
@@ -122,6 +122,7 @@ class _State:
     def __init__(self, reader: ShardReader, name: str, key: str, shape: tuple[int, ...]) -> None:
         self._reader, self.name, self._key, self._shape = reader, name, key, shape
         self._store, self._sharding = reader.array.store, reader.sharding
+        self._far = far.ShardReader(self._store)
         self._changes, self._moment = reader.held.changes, now()
         record = reader.held.records.get(name)
         self._generation: Generation | None = None
@@ -132,30 +133,35 @@ class _State:
         self._is_confirmed = False
 
     def load(self, wanted: list[Coords]) -> dict[Coords, Entry] | None:
-        """Read, decode and keep inner chunks; return ``None`` if there is no shard."""
+        """Read, decode and keep inner chunks; return ``None`` if there is no shard.
+
+        A shard that is read as a whole is kept as a whole, so that the next plane of it takes no other request.
+        """
+        whole = self._load_whole(len(wanted))
         index = self._load_index()
         if index is None:
             found = ABSENT, self._moment, self._changes
             CHUNKS.put(self._reader.held, self.name, found, {(): Absent})
             return None
         entries: dict[Coords, Entry] = {}
-        ranges = []
-        for coords in wanted:
+        ranges: list[tuple[int, int, Coords]] = []
+        stored = [] if whole is None else [tuple(map(int, each)) for each in np.argwhere(index[..., 0] != EMPTY)]
+        for coords in {*wanted, *stored}:
             offset, nbytes = (int(value) for value in index[coords])
             if offset == EMPTY:
                 entries[coords] = Absent
             else:
                 ranges.append((offset, nbytes, coords))
-        limits = far.ShardReader(self._store)
         places = [(offset, nbytes) for offset, nbytes, _ in ranges]
-        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, limits.gap, limits.span)]
-        chain = self._sharding.inner
-        for_each(lambda run: entries.update(self._decoded(run)), runs, len(runs) > 1, [chain], self._reader.threads)
+        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, self._far.gap, self._far.span)]
+        chain, parallel = self._sharding.inner, len(runs) > 1
+        for_each(lambda run: entries.update(self._decoded(run, whole)), runs, parallel, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
             self.confirm()
         found = self._generation, self._moment, self._changes
-        CHUNKS.put(self._reader.held, self.name, found, entries)
-        return entries
+        last = {coords: entries.pop(coords) for coords in wanted}  # they are the last to make room
+        CHUNKS.put(self._reader.held, self.name, found, entries | last)
+        return last
 
     def confirm(self) -> None:
         """Make sure that the shard is the one that was read before, by a request unless there was one."""
@@ -166,35 +172,62 @@ class _State:
         self._is_confirmed = True
         CHUNKS.confirm(self._reader.held, self.name, (self._generation, self._moment, self._changes))
 
+    def _load_whole(self, wanted: int) -> bytes | None:
+        """Read all of a shard of which nothing is known, if that is quicker than to read parts of it."""
+        shape, sharding = self._shape, self._sharding
+        nbytes = prod(shape) * self._reader.array.metadata.data_type.numpy.itemsize
+        if self._index is not None or shard_indexes.get(self._store, self._key) is not None:
+            return None
+        if not self._far.reads_whole(nbytes, wanted, prod(sharding.grid_shape(shape))):
+            return None
+        raw: bytes | None
+        raw, generation = self._store.get(self._key, with_generation=True)
+        self._found(generation)
+        if raw is not None:
+            start, stop = clip_range(index_range(sharding, shape), len(raw))
+            self._keep_index(raw[start:stop])
+        return raw
+
+    def _found(self, generation: Generation) -> None:
+        """Note the generation of an answer."""
+        if self._generation not in (None, generation):
+            raise _Changed
+        self._generation, self._is_confirmed = generation, True
+
+    def _keep_index(self, raw: bytes) -> None:
+        sharding, shape = self._sharding, self._shape
+        size = sharding.index_nbytes(shape)
+        if len(raw) != size:
+            raise CodecError(
+                f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed"
+            )
+        self._index = sharding.decode_index(raw, shape, None)
+        assert self._generation is not None
+        shard_indexes.put(self._store, self._key, raw, self._generation)
+
     def _load_index(self) -> Array | None:
-        if self._index is not None:
+        if self._index is not None or self._generation == ABSENT:
             return self._index
         sharding, shape = self._sharding, self._shape
         size = sharding.index_nbytes(shape)
         known = shard_indexes.get(self._store, self._key)
-        raw: bytes | None
         if known is not None and len(known[0]) == size:
-            raw, generation = known
-            if self._generation not in (None, generation):
+            if self._generation not in (None, known[1]):
                 raise _Changed
-            self._generation = generation
+            self._generation = known[1]
+            self._index = sharding.decode_index(known[0], shape, None)
         else:
-            raw = self._get(index_range(sharding, shape))
-            if raw is None:
-                return None
-            if len(raw) != size:
-                raise CodecError(
-                    f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed"
-                )
-            shard_indexes.put(self._store, self._key, raw, self._generation)
-        self._index = sharding.decode_index(raw, shape, None)
+            raw, generation = self._far.read_index(self._key, index_range(sharding, shape))
+            self._found(generation)
+            if raw is not None:
+                self._keep_index(raw)
         return self._index
 
-    def _decoded(self, run: list[tuple[int, int, Coords]]) -> dict[Coords, Entry]:
-        """Read inner chunks that lie close together by one request, and decode them."""
+    def _decoded(self, run: list[tuple[int, int, Coords]], whole: bytes | None) -> dict[Coords, Entry]:
+        """Read inner chunks that lie close together by one request, unless the shard is there, and decode them."""
         start, stop = run[0][0], max(offset + nbytes for offset, nbytes, _ in run)
-        data = self._get((start, stop - start))
-        if data is None or len(data) != stop - start:
+        data = self._ranges(start, stop - start) if whole is None else whole[start:stop]
+        if len(data) != stop - start:
             raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
         view, bytes_read = memoryview(data), np.frombuffer(data, "u1")
         inner, shape = self._sharding.inner, self._sharding.inner_shape
@@ -207,12 +240,13 @@ class _State:
             entries[coords] = chunk
         return entries
 
-    def _get(self, byte_range: ByteRange) -> bytes | None:
-        data: bytes | None
-        data, generation = self._store.get(self._key, byte_range, with_generation=True)
-        if self._generation not in (None, generation):
-            raise _Changed
-        self._generation, self._is_confirmed = generation, True
+    def _ranges(self, start: int, nbytes: int) -> bytes:
+        assert self._generation is not None
+        try:
+            data = self._far.ranges(self._key, [(start, nbytes)], self._generation)[0]
+        except ConflictError:
+            raise _Changed from None
+        self._is_confirmed = True
         return data
 
 

@@ -2,6 +2,9 @@
 
 The setting ``recheck`` says when they are compared with the store. Opening is the moment to do so; ``"open"`` and
 ``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all.
+
+A change of a document may start from the one that is kept, however old it is, since it is stored on condition that the
+generation is still the same.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tegula import config
@@ -18,7 +22,7 @@ from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Revalidating
 from tegula.stores.identity import location
 
-__all__ = ["BUDGET", "applies", "fetch", "forget"]
+__all__ = ["BUDGET", "applies", "fetch", "forget", "keep", "known", "replace"]
 
 BUDGET: Final = 2**24
 """Bytes that all documents may take."""
@@ -82,18 +86,58 @@ def fetch(store: Any, keys: list[str], limit: int) -> list[bytes | None]:
 
 
 def _keep(place: str, entry: tuple[bytes | None, Generation, Moment], changes: int) -> None:
+    with _lock:
+        if changes == _changes:
+            _put(place, entry)
+
+
+def _put(place: str, entry: tuple[bytes | None, Generation, Moment]) -> None:
     global _nbytes
     size = len(entry[0] or b"") + _OVERHEAD
+    _remove(place)
+    if size > BUDGET // 4:
+        return
+    _kept[place] = entry
+    _nbytes += size
+    while _nbytes > BUDGET:
+        _remove(next(iter(_kept)))
+
+
+def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generation]] | None:
+    """Return what is kept of documents, without a request; ``None`` unless all of them are kept."""
+    if not applies(store):
+        return None
     with _lock:
-        if changes != _changes:
-            return
-        _remove(place)
-        if size > BUDGET // 4:
-            return
-        _kept[place] = entry
-        _nbytes += size
-        while _nbytes > BUDGET:
-            _remove(next(iter(_kept)))
+        found = [_kept.get(location(store.identity, key)) for key in keys]
+    return None if None in found else [(entry[0], entry[1]) for entry in found if entry is not None]
+
+
+def keep(store: Store, read: Callable[[], dict[str, tuple[bytes | None, Generation]]]) -> Any:
+    """Return what `read` returns, documents and their generations by key, and keep it."""
+    moment, changes = now(), _changes
+    found = read()
+    if applies(store) and any(raw is not None for raw, _ in found.values()):
+        for key, (raw, generation) in found.items():
+            _keep(location(store.identity, key), (raw, generation, moment), changes)
+    return found
+
+
+def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Generation]) -> None:
+    """Keep a document that this process has stored on condition that `old` was the generation of the one before.
+
+    If another one than that is kept, or none, it may be newer than this one; then none is kept.
+    """
+    global _changes
+    if store.concurrency <= 0:
+        return
+    place, moment = location(store.identity, key), now()
+    with _lock:
+        _changes += 1
+        before = _kept.get(place)
+        if before is not None and before[1] == old:
+            _put(place, (*written, moment))
+        else:
+            _remove(place)
 
 
 def forget(store: Store, name: str) -> None:

@@ -432,29 +432,100 @@ def update_documents(
     """
     item = item or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
-    for attempt in range(10_000):
-        found = _with_generations(store, prefix, item.keys)
+
+    def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
+        """Return the changed metadata, and the documents that differ from those that were found."""
         documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
         same = shape_only and documents and documents == metadata.documents
         current = metadata if same else item.parse(documents)
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
         final, new = _changed(item, documents, current, change(current), shape_only)
-        if type(final) is not type(metadata):
+        if not isinstance(final, type(metadata)):
             raise MetadataError("the documents could not be read back", path=path or store.url)
+        marked = {key: keep_mark(documents.get(key, b""), raw) for key, raw in new.items()}
+        return final, {key: raw for key, raw in marked.items() if raw != documents.get(key)}
+
+    if (updated := _update_known(store, prefix, item, decide, shape_only)) is not None:
+        return updated
+    for attempt in range(10_000):
+        found = _read_and_keep(store, prefix, item.keys)
+        final, new = decide(found)
         try:
-            for key, serialized in new.items():
-                raw = keep_mark(documents.get(key, b""), serialized)
-                if raw != documents.get(key):
-                    store.set(prefix + key, raw, if_generation=found[key][1])
+            for key, raw in new.items():
+                _replace(store, prefix + key, found[key][1], raw)
         except ConflictError:
             back_off(attempt)
             continue
-        finally:
-            for key in new:
-                document_cache.forget(store, prefix + key)
         return final
     raise ConflictError("the metadata kept changing under the update", path=path or store.url)
+
+
+def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
+    found = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
+    return {key: found[prefix + key] for key in keys}
+
+
+def _replace(store: Store, key: str, old: Generation, raw: bytes) -> None:
+    """Store a document on condition that it has the generation `old`, and keep it."""
+    try:
+        written = raw, store.set(key, raw, if_generation=old)
+    except BaseException:
+        document_cache.forget(store, key)
+        raise
+    document_cache.replace(store, key, old, written)
+
+
+def _update_known(
+    store: Store,
+    prefix: str,
+    item: Format,
+    decide: Callable[[Mapping[str, tuple[bytes | None, Generation]]], tuple[Node, dict[str, bytes]]],
+    shape_only: bool,
+) -> Node | None:
+    """Change documents that this process keeps, without reading them first; return ``None`` if that can't be done.
+
+    One document is written, on condition that it still is the one that is kept. That proves the decision if there are
+    no others, or if only the shape is changed, which they do not influence.
+    """
+    if len(item.keys) > 1 and not shape_only:
+        return None
+    known = document_cache.known(store, [prefix + key for key in item.keys])
+    if known is None:
+        return None
+    found = dict(zip(item.keys, known))
+    try:
+        final, new = decide(found)
+    except Exception:  # noqa: BLE001 - the present documents may allow it; if not, the error is raised for them
+        return None
+    main = item.node_keys[0]
+    if [*new] != [main]:
+        return None
+    others = [key for key in item.keys if key != main]
+
+    # the other documents are read in the same wave, so that the result has the present attributes
+    def act(key: str) -> tuple[bytes | None, Generation]:
+        if key == main:
+            _replace(store, prefix + key, found[key][1], new[key])
+            return new[key], ABSENT
+        try:
+            return store.get(prefix + key, with_generation=True)
+        except StoreError:
+            return found[key]
+
+    try:
+        present = dict(zip([main, *others], gather(act, [main, *others], store.concurrency)))
+    except ConflictError:
+        for key in others:
+            document_cache.forget(store, prefix + key)
+        return None
+    if all(present[key][0] == found[key][0] for key in others):
+        return final
+    with suppress(TegulaError):  # the change has been made, even if another writer has damaged the attributes
+        read_back = item.parse({key: raw for key, (raw, _) in present.items() if raw is not None})
+        if isinstance(read_back, type(final)):
+            return read_back
+    return final
 
 
 def _changed(

@@ -135,17 +135,18 @@ class ShardReader:
         entries: then every selection needs at least one range.
         """
         if not self.far:
-            return self._read_index(key, byte_range)
+            return self.read_index(key, byte_range)
         size = byte_range[1] or -byte_range[0]
         known = shard_indexes.get(self.store, key)
         if known is not None and len(known[0]) == size and _NO_CHUNK not in known[0]:
             return known
-        raw, generation = self._read_index(key, byte_range)
+        raw, generation = self.read_index(key, byte_range)
         if raw is not None and len(raw) == size:
             shard_indexes.put(self.store, key, raw, generation)
         return raw, generation
 
-    def _read_index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
+    def read_index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
+        """Return what `index` returns, as it is stored now."""
         store = self.store
         if isinstance(store, Ranged) and store.single_writer:  # whose generations take the whole shard
             parts, generation = store.get_ranges(key, [byte_range])

@@ -21,7 +21,7 @@ from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
 from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
 
-__all__ = ["for_each", "gather", "in_background"]
+__all__ = ["begin", "for_each", "gather", "in_background"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -67,6 +67,24 @@ def in_background(run: Callable[[], object], requests: int = 0) -> None:
         pool.submit(once)
     except RuntimeError:  # it may still have been queued for a busy thread
         once()
+
+
+def begin(work: Callable[[], T]) -> Callable[[], T | None]:
+    """Start a call that waits for a far store, and return a function that waits for the call and returns its result.
+
+    That is ``None`` if the call has failed, or no thread has begun it yet: then it will not be made.
+    """
+    try:
+        future = _pool("request", _MOST).submit(work)
+    except RuntimeError:  # no thread can be started, as while the interpreter ends
+        return lambda: None
+
+    def result() -> T | None:
+        if future.cancel() or future.exception() is not None:
+            return None
+        return future.result()
+
+    return result
 
 
 def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]:

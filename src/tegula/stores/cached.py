@@ -145,6 +145,8 @@ class CachedStore(WrappingStore):
         missing = [number for number, value in enumerate(kept) if value is None]
 
         # if all are kept, a request confirms the state unless that is not needed
+        if fresh == ABSENT == state:
+            return None, ABSENT
         if state is not None and ranges and not missing:
             if fresh != state:
                 if not unchanged(self.store, key, state):
@@ -158,7 +160,7 @@ class CachedStore(WrappingStore):
             found, now = self.store.get_ranges(key, [ranges[number] for number in missing], state)
         except ConflictError:
             self._forget([key])
-            if generation is None:
+            if generation is None and state is not None:  # it was only known here
                 return self.get_ranges(key, ranges)
             raise
         self._note(key, now)

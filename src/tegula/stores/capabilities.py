@@ -14,7 +14,7 @@ capability            operations                           stores that have it
 `Anchoring`           `anchored`                           local files
 `Renaming`            `move_prefix`                        local files
 `UnreachableNames`    `unreachable`                        zip archives
-`Ranged`              `get_ranges`                         object storage
+`Ranged`              `get_ranges`                         object storage, fsspec
 `Revalidating`        `get_if_changed`                     object storage
 `SizedListing`        `list_sizes`                         object storage
 ====================  ===================================  ========================
@@ -225,14 +225,15 @@ class Ranged(ABC):
             Bytes to read; what lies beyond the end is left out, as by `Store.get`. Ranges that stand close together
             are read with one request.
         generation : Generation, optional
-            The state to read; without it, whatever state there is now.
+            The state to read, as `Store.get` or this method returned it; without it, whatever state there is now.
 
         Returns
         -------
         list of bytes, or None
             The ranges, in order; ``None`` if there is no value.
         Generation
-            The state that they were read from.
+            The state that they were read from. Where `Store.get` has to read a whole value to tell its generation
+            (`Readable.single_writer`), it may be another token, which this method and `unchanged` take.
 
         Raises
         ------
@@ -390,7 +391,7 @@ def blocked_by(store: object, key: str) -> str | None:
 
 
 def unchanged(store: Any, key: str, generation: Generation) -> bool:
-    """Return whether a key still has a generation, without reading the value.
+    """Return whether a key still has a generation, without reading the value if the store can do that.
 
     Examples
     --------
@@ -399,6 +400,12 @@ def unchanged(store: Any, key: str, generation: Generation) -> bool:
     >>> unchanged(store, "a", store.set("a", b"1")), unchanged(store, "b", "absent")
     (True, True)
     """
+    if store.single_writer and isinstance(store, Ranged):  # which may have other tokens for a state
+        try:
+            store.get_ranges(key, [], generation)
+        except ConflictError:
+            return False
+        return True
     found: bool = store.get(key, (0, 0), with_generation=True)[1] == generation
     return found
 

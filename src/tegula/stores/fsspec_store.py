@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError, UnsupportedError
-from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix
+from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, clip_range
 from tegula.stores.capabilities import BlockedKeys, Ranged
 from tegula.stores.checked_ranges import Limits
 from tegula.stores.file_calls import FileCalls
@@ -22,10 +22,17 @@ _ATTEMPTS: Final = 5
 _MAGIC: Final = frozenset("*?[")
 
 
-class FileState(NamedTuple):
-    """Facts that a file system states about a file."""
+_VERSION: Final = frozenset({
+    "etag", "mtime", "created", "modified", "last_modified", "lastmodified", "last-modified", "md5hash", "ino",
+    "generation", "content-md5", "content_md5", "digest", "versionid", "version_id", "sha", "blob_id", "updated",
+})  # fmt: skip
+"""What file systems say of a file that is another for each state of it, in lower case; besides, they know its size."""
 
-    text: str
+
+class FileState(NamedTuple):
+    """The version of a file, by what its file system says of it: a state, as a digest of the value would be."""
+
+    version: tuple[tuple[str, str], ...]
 
 
 class FsspecStore(BlockedKeys, Ranged, FileCalls):
@@ -128,24 +135,45 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         """Return several ranges of one state of the value of `key`; see `Ranged`.
 
         Generations of this store are digests of whole values. Here a state is what the file system says of the file
-        before and after its parts are read, such as its ETag or time of change.
+        before and after its parts are read, such as its ETag or time of change. If it says nothing that differs between
+        two states, or a generation of `get` is given, the whole value is read.
         """
+        for each in ranges:
+            clip_range(each, 0)  # raises if it is not valid
         before = self._state(key)
-        if isinstance(generation, FileState) and generation != before:
-            raise ConflictError("the value has changed since it was read", key=key)
-        if generation is not None and not isinstance(generation, FileState):
+        if before is None or not (generation in (None, ABSENT) or isinstance(generation, FileState)):
             whole, now = self.get(key, with_generation=True)
-            if now != generation:
+            if generation is not None and now != generation:
                 raise ConflictError("the value has changed since it was read", key=key)
             return (None if whole is None else [self.ranged(whole, each) or b"" for each in ranges]), now
-        found = [] if before == ABSENT else self.get_many([(key, each) for each in ranges])
+        if generation is not None and generation != before:
+            raise ConflictError("the value has changed since it was read", key=key)
+        if before == ABSENT or not ranges:
+            return (None if before == ABSENT else []), before
+        found = self.get_many([(key, each) for each in ranges])
         if self._state(key) != before or None in found:
             raise ConflictError("the value has changed since it was read", key=key)
-        return (None if before == ABSENT else [value or b"" for value in found]), before
+        return [value or b"" for value in found], before
 
-    def _state(self, key: str) -> Generation:
-        found = self.info(key)
-        return ABSENT if found is None else FileState(str(sorted(found.items(), key=str)))
+    def version(self, key: str) -> tuple[tuple[str, str], ...] | None:
+        """Return what tells one state of a file from another, as far as the file system says that; ``None`` if there is
+        no file.
+        """
+        info = self.info(key)
+        return None if info is None else self._version_of(info)
+
+    @staticmethod
+    def _version_of(info: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted((name.lower(), str(info[name])) for name in info if name.lower() in {"size", *_VERSION}))
+
+    def _state(self, key: str) -> Generation | None:
+        """Return the state of a key; ``None`` if the file system does not tell, or there is a directory."""
+        info = self.info(key)
+        if info is None:
+            return ABSENT
+        found = self._version_of(info)
+        tells = info["type"] != "directory" and any(name in _VERSION and text != "None" for name, text in found)
+        return FileState(found) if tells else None
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

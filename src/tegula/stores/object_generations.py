@@ -49,6 +49,8 @@ class ObjectGeneration:
         Identifiers of the last conditional writes that led to it, the last one first.
     superseded : bool
         Whether another state has followed already; no condition can hold then.
+    restored : bool
+        Whether it comes from what another process has noted, which leaves out the history.
     """
 
     token: Generation
@@ -56,11 +58,22 @@ class ObjectGeneration:
     version: str | None = field(default=None, compare=False)
     history: str = field(default="", compare=False, repr=False)
     superseded: bool = False
+    restored: bool = field(default=False, compare=False, repr=False)
 
     @property
     def plain(self) -> tuple[object, ...]:
-        """The generation as a tuple, for other processes; without the history, which only conditional writes need."""
+        """The generation as a tuple, for other processes; see `restore`.
+
+        It has no history: by the time it is used, the same bytes may have been written again, and their history is
+        another one.
+        """
         return self.token, self.e_tag, self.version
+
+    @classmethod
+    def restore(cls, plain: tuple[Any, ...]) -> ObjectGeneration:
+        """Return the generation that a tuple stands for; a conditional write has to look up its history first."""
+        token, e_tag, version = plain
+        return cls(token, e_tag, version, restored=True)
 
     def followed(self) -> ObjectGeneration:
         """Return this generation as one that another state has followed."""

@@ -55,6 +55,13 @@ _VARIABLES: Final = {
 _ACCOUNTS: Final = ("service_account_key", "service_account", "service_account_path")
 """Settings of Google Cloud Storage that hold a key, or the path of one, which may name another server."""
 
+_SERVICES: Final[dict[str, list[tuple[str, ...]]]] = {
+    "s3": [("endpoint", "endpoint_url", "endpoint_url_s3")],
+    "gs": [("base_url",)],
+    "az": [("account_name",), ("endpoint",), ("use_emulator",)],
+}
+"""Settings that say whose bucket is meant, with other names of the same one."""
+
 _found: dict[object, Conditions] = {}
 _lock = threading.Lock()
 
@@ -84,6 +91,24 @@ def storage_of(kind: str, settings: Settings | None) -> object:
         return None
     bucket = config.get("bucket") or config.get("container_name")
     return kind, bucket, config.get("account_name"), digest(repr((positional, found)).encode())
+
+
+def service_of(kind: str, settings: Settings | None) -> tuple[str, ...]:
+    """Return what the name of a bucket belongs to: endpoint and account; empty for the provider's own endpoint.
+
+    Examples
+    --------
+    >>> service_of("s3", (("bucket",), {"config": {"endpoint": "https://example.org"}}))
+    ('https://example.org',)
+    """
+    config = {} if settings is None else settings[1].get("config") or {}
+    found: list[str] = []
+    for names in _SERVICES.get(kind, ()):
+        prefixes = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_STORAGE_", "AZURE_")}[kind]
+        given = [config.get(name) for name in names]
+        given += [os.environ.get(prefix + name.upper()) for prefix in prefixes for name in names]
+        found += [str(value) for value in given if value][:1]
+    return tuple(found)
 
 
 def _other_servers(config: dict[str, Any]) -> list[str]:

@@ -137,7 +137,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     ) -> tuple[list[bytes] | None, Generation]:
         """Return several ranges of the value of `key`, all of one state, in few requests; see `Ranged`."""
         limit, first = 1 << 62, generation
-        if generation == ABSENT or not ranges or any(start < 0 or length is None for start, length in ranges):
+        needs_size = any(start < 0 or length is None for start, length in ranges)
+        if generation == ABSENT or needs_size or not any(length for _, length in ranges):
             # where ranges end depends on the size, or there is nothing else to ask for
             head = self.requests.send(self._sized(self.path_of(key)))
             if isinstance(head, Failure):
@@ -208,7 +209,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
     def generation_of(self, plain: Any) -> Generation:
         """Return the generation that a tuple stands for; see `ObjectGeneration.plain`."""
-        return ObjectGeneration(*plain) if type(plain) is tuple else plain
+        return ObjectGeneration.restore(plain) if type(plain) is tuple else plain
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -15,7 +15,7 @@ from tegula.stores.capabilities import Capabilities
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import ObjectGeneration, generation_from
 from tegula.stores.object_library import Settings, class_of, kind_of, make_store
-from tegula.stores.object_probing import conditions_of, known_conditions, storage_of
+from tegula.stores.object_probing import conditions_of, known_conditions, service_of, storage_of
 from tegula.stores.object_reading import ObjectReader
 from tegula.stores.object_requests import Requests
 from tegula.stores.object_retries import Retries
@@ -101,6 +101,7 @@ class ObjectStore(ObjectReader):
         self.requests = Requests(store, retries, self.concurrency)
         self._place = _url_of(self.kind, store, self.prefix)
         self._url = self._place if url is None else url
+        self._service = tuple(map(redacted, service_of(self.kind, self.requests.single.settings)))
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
         self.single_writer = known is not None and not known.hold
@@ -111,20 +112,12 @@ class ObjectStore(ObjectReader):
         return self._url
 
     @property
-    def service(self) -> tuple[str, ...]:
-        """Endpoint and account that a bucket's name belongs to, without secrets; empty for the provider's own."""
-        settings = self.requests.single.settings
-        config = {} if settings is None else settings[1].get("config") or {}
-        found = (config.get(name) for name in ("endpoint", "base_url", "account_name"))
-        return tuple(redacted(str(value)) for value in found if value)
-
-    @property
     def identity(self) -> object:
         """The service, the bucket and the prefix as text; values in the memory of this process have none."""
         if self.kind == "memory":
             return self
         missing = "" if self.missing <= {404} else f"{sorted(self.missing)}|"
-        return f"object:{missing}{'|'.join((*self.service, self._place))}"
+        return f"object:{missing}{'|'.join((*self._service, self._place))}"
 
     def probe(self) -> Capabilities:
         """Test now what conditional writes are worth, as the first of them would do, and return the capabilities.
@@ -179,6 +172,14 @@ class ObjectStore(ObjectReader):
             raise ConflictError("the value has changed since it was read", key=key)
         conditions = conditions_of(self._storage, self.requests, self.prefix, repr(self))
         self.single_writer = not conditions.hold
+        if isinstance(before, ObjectGeneration) and before.restored and conditions.metadata:
+            # the object must keep the identifiers of earlier writes, whose writers may still look for them
+            now = self.read(key, (0, 0))
+            if isinstance(now, Failure):
+                return now
+            if now[1] != before:
+                raise ConflictError("the value has changed since it was read", key=key)
+            before = now[1]
         if conditions.hold:
             return put_if(self, key, data, before, metadata=conditions.metadata)
         with _locks.of(f"{self._url}/{key}"):

@@ -27,10 +27,6 @@ _TAIL: Final = 256 << 10  # read at once when an archive is opened: the end reco
 _AHEAD: Final = 16 << 20  # a longer directory is not read in one with what follows it
 _HEADER: Final = 30  # length of a member's header without its name
 _SLACK: Final = 64  # room for what a header may have behind the name: less than a request costs
-_VERSION: Final = {
-    "size", "etag", "mtime", "created", "modified", "last_modified", "lastmodified", "last-modified", "md5hash",
-    "generation", "content-md5", "content_md5", "digest", "versionid", "version_id", "sha", "blob_id", "updated",
-}  # fmt: skip
 
 
 class Source:
@@ -57,6 +53,8 @@ class Source:
         self._store = store
         self._key = key
         self._state: Any = None
+        # an archive is checked less often than each range of a store of fsspec would be
+        self._has_states = isinstance(store, Ranged) and not isinstance(store, FsspecStore)
 
     def open(self) -> Tail | None:
         """Read the end of the archive; return ``None`` if there is no archive."""
@@ -65,7 +63,7 @@ class Source:
             return None
         self.size = size
         start = max(0, size - _TAIL)
-        if not isinstance(self._store, Ranged):
+        if not self._has_states:
             self._state = self._version()
         return start, self.read([(start, size)])[0]
 
@@ -81,9 +79,10 @@ class Source:
             raise self._changed()
         ranges = [(start, stop - start) for start, stop in spans]
         found: Any
-        if isinstance(self._store, Ranged):
+        store: Any = self._store
+        if self._has_states:
             try:
-                found, self._state = self._store.get_ranges(self._key, ranges, self._state)
+                found, self._state = store.get_ranges(self._key, ranges, self._state)
             except ConflictError:
                 raise self._changed() from None
             found = found or [None] * len(spans)
@@ -98,14 +97,13 @@ class Source:
 
     def check(self) -> None:
         """Raise `StoreError` if the archive is known to have changed since it was opened."""
-        if not isinstance(self._store, Ranged) and self._state is not None and self._version() != self._state:
+        if not self._has_states and self._state is not None and self._version() != self._state:
             raise self._changed()
 
     def _version(self) -> Generation:
         """Return what tells one state of the archive from another, where ranges do not come with it."""
         if isinstance(self._store, FsspecStore):  # its generations take the whole archive
-            info = self._store.info(self._key) or {}
-            return tuple(sorted((name.lower(), str(info[name])) for name in info if name.lower() in _VERSION))
+            return self._store.version(self._key)
         generation: Generation = self._store.get(self._key, (0, 0), with_generation=True)[1]
         return generation
 

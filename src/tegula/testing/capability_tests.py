@@ -21,6 +21,7 @@ from tegula.stores.capabilities import (
     Renaming,
     Revalidating,
     UnreachableNames,
+    unchanged,
 )
 from tegula.testing.suite import BAD_KEYS, BAD_PREFIXES, Suite, raises, run_together
 
@@ -74,15 +75,24 @@ class CapabilityTests(Suite):
         with self.store(Ranged) as store:
             old = store.set("a", value)
             expected = [store.get("a", each) for each in ranges]
-            assert store.get_ranges("a", ranges) == (expected, old)
-            assert store.get_ranges("a", ranges[:2], old) == (expected[:2], old)
-            assert store.get_ranges("a", [], old) == ([], old)
+            found, state = store.get_ranges("a", ranges)
+            assert found == expected
+            assert state == old or store.single_writer  # another token where a generation takes the whole value
+            for token in (old, state):
+                assert store.get_ranges("a", ranges[:2], token)[0] == expected[:2]
+                assert store.get_ranges("a", [(5, 0), (20_000, 3)], token)[0] == [b"", b""]
+                assert store.get_ranges("a", [], token)[0] == []
+                assert unchanged(store, "a", token)
+            assert store.get_ranges("a", [], state)[1] == store.get_ranges("a", ranges)[1] == state
             assert store.get_ranges("b", ranges) == store.get_ranges("b", []) == (None, ABSENT)
-            new = store.set("a", value[1:])
-            assert store.get_ranges("a", [(0, 1)]) == ([b"\x01"], new)
-            for key, generation in [("a", old), ("b", old), ("a", ABSENT)]:
-                with raises(ConflictError, key):
-                    store.get_ranges(key, [(0, 1), (9_000, 2)], generation)
+            assert store.get_ranges("b", [(0, 1)], ABSENT) == (None, ABSENT)
+            store.set("a", value[1:])
+            assert store.get_ranges("a", [(0, 1)])[0] == [b"\x01"]
+            for key, generation in [("a", old), ("a", state), ("b", old), ("b", state), ("a", ABSENT)]:
+                for wanted in ([(0, 1), (9_000, 2)], [(4, 0)], []):
+                    with raises(ConflictError, key):
+                        store.get_ranges(key, wanted, generation)
+                assert not unchanged(store, key, generation)
             for key in BAD_KEYS:
                 with raises(StoreError):
                     store.get_ranges(key, [(0, 1)])

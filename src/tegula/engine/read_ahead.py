@@ -1,0 +1,88 @@
+"""Chunks that are read before it is certain that they will be changed, in the same wave as something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from tegula import config
+from tegula.engine.pool import begin, gather
+from tegula.engine.stored import StoredArray
+from tegula.indexing import Plan
+from tegula.stores import ABSENT, ByteRange, Generation, Store
+from tegula.stores.wrapping import WrappingStore
+
+__all__ = ["ReadAhead", "fits", "foresee", "look_up"]
+
+Found = dict[str, tuple[bytes | None, Generation]]
+_MOST: Final = 2**26  # bytes that chunks read ahead may take in memory
+_MANY: Final = 2**16  # chunks of an append that are not examined one by one
+
+
+class ReadAhead(WrappingStore):
+    """A store that answers the first read for a change from what is known already.
+
+    Such an answer may be outdated, or no more than a guess. The change is stored on condition that it is right; if it
+    is not, the next read asks the other store.
+
+    Parameters
+    ----------
+    store : Store
+        The other store.
+    found : dict of str to (bytes or None, generation)
+        What is known: the value of each key, and its generation.
+    """
+
+    def __init__(self, store: Store, found: Found) -> None:
+        super().__init__(store)
+        self._found = found
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return what is known of a key, once, or do what the other store does."""
+        if with_generation and byte_range is None and (known := self._found.pop(key, None)) is not None:
+            return known
+        return super().get(key, byte_range, with_generation=with_generation)
+
+
+def foresee(array: StoredArray, plan: Plan, axis: int, start: int, found: Found) -> Callable[[], Found]:
+    """Begin to read the chunks that an append changes, and return a function that waits for them.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array with its new shape.
+    plan : Plan
+        Covers the new part.
+    axis, start : int
+        Where the new part begins.
+    found : dict
+        What is known already. Beyond it, chunks of which no element existed before are taken for absent: that saves
+        a request where it is true, and costs one where it is not.
+    """
+    if plan.nchunks > _MANY:
+        return lambda: found
+    grid = array.metadata.grid.axes[axis]
+    wanted: list[str] = []
+    for coords, _, _, _ in plan:
+        key = array.key(coords)
+        if key not in found and grid.start(coords[axis]) >= start:
+            found[key] = None, ABSENT
+        elif key not in found:
+            wanted.append(key)
+    if not wanted or not fits(array, len(wanted)):
+        return lambda: found
+    read = begin(lambda: look_up(array.store, wanted))
+    return lambda: found | (read() or {})
+
+
+def fits(array: StoredArray, number: int) -> bool:
+    """Return whether so many chunks may be read ahead: they stay in memory until all of them have arrived."""
+    return number * array.chunk_nbytes <= min(_MOST, config.current().buffer_bytes)
+
+
+def look_up(store: Store, keys: Iterable[str], ranges: Iterable[ByteRange | None] = ()) -> Found:
+    """Return the values of keys and their generations, in one wave."""
+    wanted = [*keys]
+    requests = [*zip(wanted, [*ranges] or [None] * len(wanted))]
+    answers = gather(lambda request: store.get(*request, with_generation=True), requests, store.concurrency)
+    return dict(zip(wanted, answers))

@@ -1,0 +1,275 @@
+"""`CachedStore` over object storage: the conformance suite, generations restored from files, and ranges."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.servers.buckets import Bucket, Server
+
+import tegula
+from tegula import CachedStore
+from tegula.errors import ConflictError
+from tegula.stores import ABSENT, ObjectStore, Store
+from tegula.stores.object_generations import ObjectGeneration, position
+from tegula.stores.object_urls import open_url
+from tegula.testing import StoreConformance
+
+obstore_stores = pytest.importorskip("obstore.store")
+
+
+class OverObjects(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.numbers = itertools.count()
+
+    def objects(self) -> ObjectStore:
+        raise NotImplementedError
+
+    def make(self) -> Store:
+        return CachedStore(self.objects(), self.folder / str(next(self.numbers)), 10**7)
+
+
+class TestOverMemory(OverObjects):
+    picklable = False  # values are in the memory of this process
+
+    def objects(self) -> ObjectStore:
+        self.memory = obstore_stores.MemoryStore()
+        return ObjectStore(self.memory, "a")
+
+    def reopen_read_only(self, store: Store) -> Store:
+        assert isinstance(store, CachedStore)
+        return CachedStore(ObjectStore(self.memory, "a", read_only=True), store.directory, 10**7)
+
+
+class TestOverS3(OverObjects):
+    @pytest.fixture(autouse=True)
+    def _server(self, s3_server: Server) -> None:
+        self.server = s3_server
+
+    def objects(self) -> ObjectStore:
+        self.bucket = self.server.bucket()
+        return opened(self.bucket)
+
+    def reopen(self, store: Store) -> Store:
+        assert isinstance(store, CachedStore)
+        return CachedStore(opened(self.bucket), store.directory, 10**7)
+
+    def reopen_read_only(self, store: Store) -> Store:
+        assert isinstance(store, CachedStore)
+        inner = open_url(f"{self.bucket.url}/a", self.bucket.storage_options, read_only=True)
+        return CachedStore(inner, store.directory, 10**7)
+
+
+def opened(bucket: Bucket) -> ObjectStore:
+    return open_url(f"{bucket.url}/a", {**bucket.storage_options, "retry_timeout": 20})
+
+
+# --- generations restored from files
+
+
+def restored(bucket: Bucket, directory: Path, key: str) -> tuple[CachedStore, ObjectGeneration]:
+    """Return a store of a new process, and a generation that it has not read itself."""
+    CachedStore(opened(bucket), directory, 10**7).get(key)
+    store = CachedStore(opened(bucket), directory, 10**7)
+    _, generation = store.get(key, with_generation=True)
+    assert isinstance(generation, ObjectGeneration)
+    assert (generation.restored, generation.history) == (True, "")
+    return store, generation
+
+
+def history(bucket: Bucket, key: str) -> str:
+    found = opened(bucket).get(key, (0, 0), with_generation=True)[1]
+    assert isinstance(found, ObjectGeneration)
+    return found.history
+
+
+def test_a_restored_generation_is_one_of_the_store(s3_server: Server, tmp_path: Path) -> None:
+    bucket = s3_server.bucket()
+    origin = opened(bucket)
+    state = origin.set("k", b"1", if_generation=ABSENT)
+    _, generation = restored(bucket, tmp_path, "k")
+    assert generation == state == origin.generation_of(generation.plain)
+    assert origin.generation_of(ABSENT) == ABSENT
+    assert "history" not in repr(generation)
+
+
+def test_writes_under_restored_generations_keep_the_identifiers_of_earlier_writes(
+    s3_server: Server, tmp_path: Path
+) -> None:
+    bucket = s3_server.bucket()
+    opened(bucket).set("k", b"1", if_generation=ABSENT)
+    first = history(bucket, "k")
+    store, generation = restored(bucket, tmp_path, "k")
+    store.set("k", b"2", if_generation=generation)
+    assert position(first, history(bucket, "k")) == 1
+    # the same bytes with another history since
+    store, generation = restored(bucket, tmp_path, "k")
+    other = opened(bucket)
+    for value in (b"3", b"2"):
+        other.set("k", value, if_generation=other.get("k", with_generation=True)[1])
+    third = history(bucket, "k")[:6]
+    if other.get("k", with_generation=True)[1] == generation:  # S3 takes them for one state
+        store.set("k", b"4", if_generation=generation)
+        assert position(third, history(bucket, "k")) == 1
+
+
+def test_a_write_whose_answer_was_lost_is_found_below_one_of_another_process(
+    s3_server: Server, proxied: Any, tmp_path: Path
+) -> None:
+    """One writer's answer is lost; before it looks, another process writes under a generation from its files."""
+    bucket, proxy = s3_server.bucket(), proxied(s3_server)
+    slow = opened(bucket.through(proxy.endpoint))
+    before = slow.set("k", b"0", if_generation=ABSENT)
+    looks = threading.Event()
+    with (
+        proxy.fault(method="PUT", key="*/k", after_commit=500, times=1) as lost,
+        proxy.fault(method="HEAD", key="*/k", delay=1.5, times=1),
+    ):
+        results: list[Any] = []
+
+        def write() -> None:
+            try:
+                results.append(slow.set("k", b"1", if_generation=before))
+            except ConflictError as error:
+                results.append(error)
+            looks.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while opened(bucket).get("k") != b"1":
+            pass
+        store, generation = restored(bucket, tmp_path, "k")
+        store.set("k", b"2", if_generation=generation)
+        assert not looks.is_set()
+        writer.join(30)
+        assert lost.hits == 1
+    # it did take place, and must not be told to have been refused: its writer would write once more
+    assert isinstance(results[0], ObjectGeneration), results
+    assert results[0].superseded
+    assert opened(bucket).get("k") == b"2"
+
+
+def test_a_restored_generation_that_is_no_longer_there_is_a_conflict(s3_server: Server, tmp_path: Path) -> None:
+    bucket = s3_server.bucket()
+    for change in (lambda store: store.set("k", b"other"), lambda store: store.delete("k")):
+        opened(bucket).set("k", b"1")
+        store, generation = restored(bucket, tmp_path, "k")
+        change(opened(bucket))
+        with pytest.raises(ConflictError):
+            store.set("k", b"2", if_generation=generation)
+        assert opened(bucket).get("k") in (b"other", None)
+
+
+_COUNT = """
+import sys, json, tegula
+from tegula.stores.object_urls import open_url
+url, options, directory, number = sys.argv[1:]
+for _ in range(int(number)):
+    # each time as a process that has just begun, which knows the generation from files
+    store = tegula.CachedStore(open_url(url, json.loads(options)), directory, 10**6, recheck="open")
+    while True:
+        value, generation = store.get("n", with_generation=True)
+        try:
+            store.set("n", b"%d" % (int(value) + 1), if_generation=generation)
+            break
+        except tegula.ConflictError:
+            pass
+"""
+
+
+def test_processes_that_share_files_neither_lose_nor_double_writes(
+    s3_server: Server, proxied: Any, tmp_path: Path
+) -> None:
+    bucket, proxy = s3_server.bucket(), proxied(s3_server)
+    opened(bucket).set("n", b"0", if_generation=ABSENT)
+    through = bucket.through(proxy.endpoint)
+    options = json.dumps({**through.storage_options, "backoff": {"init_backoff": 0.005, "max_backoff": 0.05}})
+    arguments = [f"{through.url}/a", options, str(tmp_path), "15"]
+    with proxy.fault(method="PUT", key="*/n", after_commit=500, probability=0.3, seed=1) as lost:
+        processes = [
+            subprocess.Popen([sys.executable, "-c", _COUNT, *arguments], stderr=subprocess.PIPE, text=True)
+            for _ in range(3)
+        ]
+        for process in processes:
+            error = process.communicate(timeout=120)[1]
+            assert process.returncode == 0, error
+        assert lost.hits > 0
+    assert opened(bucket).get("n") == b"45"
+
+
+# --- identity
+
+
+def test_buckets_of_different_servers_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def identity(url: str, **options: Any) -> object:
+        return open_url(url, options).identity
+
+    plain = identity("s3://bucket/a")
+    named = identity("s3://bucket/a", endpoint="https://one.example")
+    assert plain == identity("s3://bucket/a", access_key_id="x", secret_access_key="y")
+    assert named == identity("s3a://bucket/a/", aws_endpoint_url="https://user:marker5ecret@one.example")
+    assert "marker5ecret" not in str(named)
+    assert ObjectStore(obstore_stores.S3Store("bucket", prefix="a")).identity == plain
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://one.example")
+    assert identity("s3://bucket/a") == named != plain
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://two.example")
+    assert identity("s3://bucket/a") not in (named, plain)
+    accounts = []
+    for account in ("one", "two"):
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", account)
+        accounts.append(identity("az://container/a"))
+    assert accounts[0] != accounts[1]
+    assert accounts[0] == identity("az://container/a", account_name="one")
+
+
+# --- ranges
+
+VALUE = bytes(range(256)) * 40
+RANGES = st.lists(st.tuples(st.integers(0, 11_000), st.integers(0, 3_000)), max_size=6)
+
+
+@settings(max_examples=60)
+@given(asked=st.lists(st.tuples(RANGES, st.sampled_from(["no", "old", "now", "changed"])), max_size=8))
+@pytest.mark.parametrize("rule", ["open", "always", "never", 1000])
+def test_ranges_are_those_of_one_state(asked: Any, rule: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    origin = ObjectStore(obstore_stores.MemoryStore())
+    store = CachedStore(origin, tmp_path_factory.mktemp("cache"), 10**6, recheck=rule)
+    states = {origin.set("k", VALUE): VALUE}
+    for ranges, how in asked:
+        if how == "changed":
+            value = VALUE[len(states) :]
+            states[origin.set("k", value)] = value
+        known = [*states]
+        given = {"no": None, "changed": None, "old": known[0], "now": known[-1]}[how]
+        try:
+            found, state = store.get_ranges("k", ranges, given)
+        except ConflictError:
+            assert given is not None
+            assert given != known[-1] or rule in ("never", 1000, "open")  # which need not have seen the change
+            continue
+        value = states[state]
+        assert found == [value[start : start + length] for start, length in ranges]
+        assert given in (None, state)
+        assert rule != "always" or state == known[-1]
+
+
+def test_ranges_of_nothing(tmp_path: Path) -> None:
+    origin = ObjectStore(obstore_stores.MemoryStore())
+    store = CachedStore(origin, tmp_path, 10**6, recheck="never")
+    for _ in range(2):
+        assert store.get_ranges("k", [(0, 5)]) == (None, ABSENT)
+    origin.set("k", b"1")
+    assert store.get_ranges("k", [(0, 5)]) == (None, ABSENT)  # as it was
+    assert tegula.CachedStore(origin, tmp_path, 10**6).get_ranges("k", [(0, 5)])[0] == [b"1"]
+    assert os.listdir(tmp_path)
