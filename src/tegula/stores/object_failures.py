@@ -58,8 +58,8 @@ _NO_CREDENTIALS: Final = (
 _PROFILES: Final = "; profiles in ~/.aws are read if boto3 is installed"
 _NO_BUCKET: Final = "there is no such bucket; create it first, or check its name, the region and the endpoint"
 _NOT_ALLOWED: Final = (
-    "the credentials do not allow it, or there are none; public data are read with the option anonymous=True, and "
-    "buckets that may not be listed with missing=(403, 404)"
+    "the credentials are wrong or do not allow it, or there are none; public data are read with the option "
+    "anonymous=True, and buckets that may not be listed with missing=(403, 404)"
 )
 _WRONG_CREDENTIALS: Final = "the credentials are wrong"
 _ADVICE: Final = {
