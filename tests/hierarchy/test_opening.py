@@ -159,7 +159,9 @@ def test_mode_a_opens_zarr1_arrays_without_changing_them(tmp_path: Path) -> None
     assert listing(tmp_path) == before
 
 
-@pytest.mark.parametrize("target", [5, None, 1.5, object(), "nothing://bucket/x", "x-y:z", [], ("a",)])
+@pytest.mark.parametrize(
+    "target", [5, None, 1.5, object(), "s3://", "s3://bucket/x?a=1", "http://", "nonsense://x", [], ("a",)]
+)
 def test_invalid_targets(target: Any) -> None:
     for action in (tegula.open, tegula.create_group, tegula.load):
         with pytest.raises((MetadataError, UnsupportedError)):

@@ -364,6 +364,15 @@ def test_a_web_server(ranges: bool, http_server: Any, plain_server: str, tmp_pat
             listing()
 
 
+def test_an_option_that_a_web_server_does_not_take_is_no_absence(http_server: Any) -> None:
+    bucket = http_server.bucket()
+    (http_server.directory(bucket) / "a").write_bytes(b"1")
+    store = tegula.store_of(f"{bucket.url}?version=1", read_only=True, storage_options={"retries": 1})
+    for action in (lambda: store.get("a"), lambda: store.get("a", (0, 1)), lambda: store.get_many([("a", (0, 1))])):
+        with pytest.raises(StoreError):
+            action()
+
+
 def test_a_query_of_an_address_stands_behind_each_name(http_server: Any, proxied: Any) -> None:
     proxy = proxied(http_server)
     bucket = proxy.bucket()

@@ -104,11 +104,68 @@ def test_faults_of_the_connection_are_repeated(s3_server: Any, proxied: Any) -> 
 def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> None:
     bucket = s3_server.bucket()
     store = open_url("s3://no-such-bucket", {**bucket.options, **QUICK})
-    assert store.get("a") is None
-    with pytest.raises(StoreError, match="no such bucket"):
-        store.set("a", b"1")
+    for action in (
+        lambda: store.get("a"),
+        lambda: store.list_dir(""),
+        lambda: list(store.list()),
+        lambda: store.set("a", b"1"),
+        lambda: tegula.open(store),
+        lambda: tegula.create_array(store, shape=3, dtype="i4"),
+    ):
+        with pytest.raises(StoreError, match="no such bucket"):
+            action()
     with pytest.raises(StoreError, match="no such"):
         store.set("a", b"1", if_generation=ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "advice"),
+    [
+        ("AccessDenied", 403, "anonymous=True"),
+        ("SignatureDoesNotMatch", 403, "credentials are wrong"),
+        ("RequestTimeTooSkewed", 403, "clock"),
+        ("AuthenticationFailed", 403, "clock"),
+        ("AuthorizationHeaderMalformed", 400, "region"),
+        ("NoSuchBucket", 404, "no such bucket"),
+        ("ContainerNotFound", 404, "no such bucket"),
+    ],
+)
+def test_a_refusal_says_what_to_do(code: str, status: int, advice: str) -> None:
+    body = f"<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>"
+    failure = failure_of(PermissionError(f"Server returned non-2xx status code: {status} Any: {body}"))
+    assert failure.kind == "fatal"
+    assert advice in failure.reason
+    assert SECRET not in failure.reason
+
+
+def test_a_server_that_never_answered_is_given_up_sooner(s3_server: Any) -> None:
+    pauses: list[int] = []
+
+    class Counting(Retries):
+        def pause(self, failure: Any, attempts: int, elapsed: float) -> float | None:
+            pauses.append(self.count)
+            return 0.0 if attempts < self.count else None
+
+    bucket = s3_server.bucket()
+    store = open_url(bucket.url, bucket.options)
+    for answered in (False, True):
+        store.requests.answered, store.requests.retries = answered, Counting(9)
+        store.requests.once = lambda action: failure_of(OSError("ConnectionRefused"))  # type: ignore[method-assign]
+        pauses.clear()
+        with pytest.raises(StoreError, match="refused"):
+            store.get("a")
+        assert len(pauses) == (10 if answered else 7)
+    del store.requests.once
+    store.requests.answered = False
+    assert store.get("a") is None
+    assert store.requests.answered
+
+
+def test_a_panic_of_obstore_is_a_failure_and_an_interrupt_is_none() -> None:
+    panic = type("PanicException", (BaseException,), {})
+    assert failure_of(panic(SECRET)).kind == "fatal"
+    with pytest.raises(KeyboardInterrupt):
+        failure_of(KeyboardInterrupt())
 
 
 @pytest.mark.parametrize("executor", ["reference", "auto"])

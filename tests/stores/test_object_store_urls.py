@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tegula
-from tegula.errors import MetadataError, ReadOnlyError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError, UnsupportedError
 from tegula.stores.object_options import KNOWN, ProfileCredentials, sort_options
 from tegula.stores.object_retries import Retries
 from tegula.stores.object_urls import SCHEMES, open_url
@@ -157,6 +157,16 @@ def test_http_is_allowed_where_the_endpoint_asks_for_it(monkeypatch: pytest.Monk
     assert sort_options("s3", {}).client == {"allow_http": True}
 
 
+@pytest.mark.parametrize("endpoint", ["", SECRET, f"{SECRET}:9000", "ftp://host", "https://", "http:// host"])
+def test_an_endpoint_is_an_address(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MetadataError, match="endpoint must be a URL") as caught:
+        open_url("s3://bucket/x", {"endpoint": endpoint, **PUBLIC})
+    assert SECRET not in str(caught.value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint or "host")
+    with pytest.raises(MetadataError, match="AWS_ENDPOINT_URL must be a URL"):
+        open_url("s3://bucket/x", PUBLIC)
+
+
 def test_anonymous_access() -> None:
     assert sort_options("s3", {"anonymous": True}).config == {"skip_signature": True}
     assert sort_options("gs", {"anon": True}).config == {"skip_signature": True}
@@ -216,6 +226,9 @@ def test_arrays_on_a_web_server_are_read_by_name_without_a_listing(http_server: 
         list(store.list())
     with pytest.raises(UnsupportedError, match="can't be listed"):
         store.list_dir("")
+    with pytest.raises(NotFoundError):
+        tegula.open(store, path="nothing")
+    assert "nothing" not in tegula.open_group(store)
     with pytest.raises(ReadOnlyError):
         store.set("a", b"1")
     with pytest.raises(ReadOnlyError):

@@ -1,4 +1,4 @@
-"""What storage does when it is asked: whether it is reached, what may be done, and what its conditions are worth."""
+"""Trials of storage: whether it is reached, which operations it allows, and whether its conditions hold."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def round_to_integers(values: Floats, mode: str) -> Floats:
 
 
 def round_big_integers(values: list[int], precision: int, mode: str) -> list[float]:
-    """Round integers of any size to `precision` bits, which NumPy can't do for those that float64 can't hold.
+    """Round integers of any size to `precision` bits, which NumPy can't do for integers that float64 can't hold.
 
     Examples
     --------

@@ -3,8 +3,8 @@
 What is kept of a key are its decoded chunk, or decoded inner chunks of a shard, together with the generation that they
 were read at and the time at which they were last known to be the stored ones. The least recently used go first.
 
-An operation that changes chunks forgets them *after* the change. A read that was under way meanwhile may have seen the
-old value; so `Held.changes` counts the changes, and what was requested before a change is not kept after it.
+An operation that changes chunks forgets them *after* the change. A read that was under way then may have seen the old
+value; so `Held.changes` counts the changes, and what was requested before a change is not kept after it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def clock() -> float:
 
 
 class Record:
-    """What is kept of one key: its state, when it was last known to be that, and which chunks of it are decoded."""
+    """Record of one key: its generation, when that was last confirmed, and which chunks of it are decoded."""
 
     __slots__ = ("checked", "generation", "parts")
 
@@ -71,7 +71,7 @@ class Record:
 
 @dataclass(eq=False)
 class Held:
-    """What is kept of one array.
+    """Decoded chunks of one array, and what is known of their keys.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ def applies(store: Store) -> bool:
 
 
 def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
-    """Return the values of documents, of which those that are kept are at most confirmed by the store.
+    """Return the values of documents, and ask the store at most for confirmation of kept ones.
 
     Where the first one and a value are kept, the result has only those that are: they have decided what node there is
     (`settle`), and most probably do so again.

@@ -161,7 +161,7 @@ def read_metadata(
     kept : bool
         Whether documents may be used that this process keeps, as the setting ``recheck`` allows.
 
-    With `kept`, for opening a node, the documents may be those that this process keeps.
+    With `kept`, for opening a node, documents that this process keeps may be used.
 
     Raises
     ------
@@ -230,11 +230,14 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
     """Return an implicit group, one without documents, if there are nodes directly below the path.
 
     With `deep`, nodes of formats that have no group documents at all count further down, too. That search ends after
-    4 levels or 200 listings.
+    4 levels or 200 listings. A store that can't be listed shows no implicit group.
     """
+    if not store.listable:
+        return None
     wanted = [find_format(format)] if format else [*FORMATS.values()]
     level = [f"{path}/" if path else ""]
     listings = _LISTINGS
+    # level by level, until a node is found
     for depth in range(_DEPTH if deep else 1):
 
         def children(prefix: str, depth: int = depth) -> list[str]:

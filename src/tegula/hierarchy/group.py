@@ -377,7 +377,10 @@ class Group(Members):
             before = self._store.get(prefix + item.consolidated_key, with_generation=True)[1]
             current = engine.read_metadata(self._store, self._path, self.format)
             if not isinstance(current, GroupMetadata):
-                raise MetadataError("an implicit group has no document to hold the copy", path=self._place)
+                raise MetadataError(
+                    "an implicit group has no document to hold the copy; create the group with tegula.create_group",
+                    path=self._place,
+                )
             # listed again in each attempt, since the newer copy may have another member
             members = ((path, node.metadata.documents) for path, node in self._from_documents().walk())
             new = item.consolidate(current, chain([("", current.documents)], members))

@@ -173,7 +173,7 @@ def _fills(offsets: list[IntArray], extents: list[int]) -> bool:
     volume = prod(extents)
     if volume == 1 or offsets[0].size < volume:
         return volume == 1
-    # number the elements of the box in C order, and count those that are hit
+    # number the elements of the box in C order, and count the selected ones
     flat = offsets[0]
     for each, extent in zip(offsets[1:], extents[1:]):
         flat = flat * extent + each

@@ -238,7 +238,7 @@ class Ranged(ABC):
         Raises
         ------
         ConflictError
-            If the state is another one than `generation`, or changes meanwhile.
+            If the state is another one than `generation`, or changes during the operation.
         StoreError
             If the key or a range is not valid, or reading fails.
 
@@ -303,7 +303,7 @@ class SizedListing(ABC):
 
 
 class Capabilities(NamedTuple):
-    """What a store can do, at a glance; ``store.capabilities`` returns it.
+    """Capabilities of a store, at a glance; ``store.capabilities`` returns it.
 
     Attributes
     ----------

@@ -67,12 +67,12 @@ class FileCalls(CheckedRanges):
 
     @property
     def base(self) -> str:
-        """What stands before each key in the paths of the file system."""
+        """Text before each key in the paths of the file system."""
         return self._names.base
 
     @property
     def storage(self) -> object:
-        """What is equal for stores over the same storage, whatever their roots."""
+        """An object that is equal for stores over the same storage, whatever their roots."""
         return id(self.fs.store) if self._names.scheme == "memory" else self.fs
 
     @property

@@ -90,7 +90,7 @@ def below(keys: Iterable[str], prefix: str) -> Iterator[str]:
 
 
 def files(entries: Entries, path: str) -> Iterator[str]:
-    """Yield the path of every file below a directory; what vanishes meanwhile is left out.
+    """Yield the path of every file below a directory; files that vanish during the listing are left out.
 
     Raises
     ------

@@ -123,7 +123,7 @@ def unwrapped(fs: Any, root: str) -> tuple[Any, str]:
 
 
 def cached(fs: Any) -> Any:
-    """Return the file system below those that cache contents.
+    """Return the file system below file systems that cache contents.
 
     Examples
     --------
@@ -158,7 +158,8 @@ def is_absence(error: object) -> bool:
     library = type(cause).__module__.partition(".")[0]
     if library == "ftplib":
         return str(cause).startswith("550")
-    return library != "aiohttp" and not isinstance(cause, OSError)
+    # a TypeError for an option that the file system does not take, for instance, says nothing about the file
+    return library not in ("aiohttp", "builtins") and not isinstance(cause, OSError)
 
 
 class Handle:

@@ -40,7 +40,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
 
     One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
     process (`single_writer`). A file system that can't store and remove files is read-only: those of HTTP, archives,
-    references and GitHub, and those that cache contents.
+    references and GitHub, and file systems that cache contents.
 
     A value is stored by one call of the file system. On object storage, in memory, on this machine and over SFTP a
     reader then sees the old value or the new one. Other file systems, such as FTP and SMB, write into the file: a
@@ -192,7 +192,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             return None
 
     def write(self, key: str, value: bytes) -> None:
-        """Store a value as a file; see the class for what a reader may see meanwhile."""
+        """Store a value as a file; the class says what a reader may see during the write."""
         path = self._names.path(key)
         if HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/")):
             raise StoreError(f"names that begin with {HIDDEN!r} are the store's own", key=key)
@@ -300,7 +300,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         return path
 
     def _remove_directories(self, prefix: str) -> None:
-        """Remove the empty directories below a prefix; one that is filled again meanwhile stays."""
+        """Remove the empty directories below a prefix; one that is filled again in the process stays."""
         root = self._names.directory(prefix)
         pending, found = [root], []
         while pending:

@@ -76,7 +76,7 @@ class Store(Writable, Listable, FormerNames):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store can do, at a glance.
+        """Capabilities of the store, at a glance.
 
         Examples
         --------

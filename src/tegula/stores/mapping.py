@@ -144,7 +144,7 @@ class MappingStore(Locking, SingleWriterStore):
 
     @property
     def identity(self) -> object:
-        """What all stores over the mapping share."""
+        """The state that all stores over the mapping share."""
         return self._shared
 
     def _value(self, key: str) -> bytes | None:

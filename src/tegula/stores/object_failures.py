@@ -22,6 +22,7 @@ FailureKind: TypeAlias = Literal[
     "whole",  # the server returns the whole object where a range was asked for
     "throttled",  # too many requests
     "transient",  # may succeed if it is sent again
+    "unreachable",  # the same, but no server was there to answer
     "expired",  # may succeed with new credentials
     "unsupported",  # the storage has no such operation
     "fatal",
@@ -31,6 +32,8 @@ _status = re.compile(r"non-2xx status code: (\d{3})").search
 _token_request = re.compile(r"Error performing (?:token request|\w+ http://169\.254\.)").search
 _expired_token = re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<").search
 _error_document = re.compile(r"Server returned error response: .*?<Code>([A-Za-z]{1,40})</Code>", re.DOTALL).search
+
+_error_code = re.compile(r"<Code>([A-Za-z]{1,40})</Code>").search
 
 _SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
 _PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
@@ -50,9 +53,30 @@ _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "NotSupportedError": ("unsupported", "the storage has no such operation"),
 }
 _NO_CREDENTIALS: Final = (
-    "no credentials were found; pass them as options, or skip_signature=True for public data; profiles in ~/.aws are "
-    "read if boto3 is installed"
+    "no credentials were found; pass them as options or in the environment, or anonymous=True for public data"
 )
+_PROFILES: Final = "; profiles in ~/.aws are read if boto3 is installed"
+_NO_BUCKET: Final = "there is no such bucket; create it first, or check its name, the region and the endpoint"
+_NOT_ALLOWED: Final = (
+    "the credentials are wrong or do not allow it, or there are none; public data are read with the option "
+    "anonymous=True, and buckets that may not be listed with missing=(403, 404)"
+)
+_WRONG_CREDENTIALS: Final = "the credentials are wrong"
+_ADVICE: Final = {
+    "AccessDenied": _NOT_ALLOWED,
+    "AuthorizationFailure": _NOT_ALLOWED,
+    "AuthorizationPermissionMismatch": _NOT_ALLOWED,
+    "NoAuthenticationInformation": _NOT_ALLOWED,
+    "PublicAccessNotPermitted": _NOT_ALLOWED,
+    "AuthenticationFailed": _WRONG_CREDENTIALS + ", or the clock of this machine is",
+    "AuthorizationHeaderMalformed": "check the option region",
+    "IllegalLocationConstraintException": "check the option region",
+    "InvalidAccessKeyId": _WRONG_CREDENTIALS,
+    "PermanentRedirect": "the bucket is elsewhere: check the options region and endpoint",
+    "RequestTimeTooSkewed": "the clock of this machine is wrong",
+    "SignatureDoesNotMatch": _WRONG_CREDENTIALS,
+}
+_BUCKETS: Final = ("NoSuchBucket", "ContainerNotFound", "FilesystemNotFound")
 _TOO_LATE: Final = (
     "the server did not answer in time; the option timeout says how long a request may take, such as '5m'"
 )
@@ -60,14 +84,14 @@ _PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("StartTooLarge", "range", "the byte range begins after the end"),
     ("Could not parse path", "fatal", "the names of objects can't hold control characters"),
-    ("BareRedirect", "fatal", "the server redirects without saying where; check the region"),
+    ("BareRedirect", "fatal", "the server redirects without saying where; check the options region and endpoint"),
     ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
     ("ertificate", "fatal", "the certificate of the server is not valid"),
-    ("ConnectionRefused", "transient", "the connection was refused"),
-    ("dns error", "transient", "the name of the server can't be resolved"),
+    ("ConnectionRefused", "unreachable", "the connection was refused"),
+    ("dns error", "unreachable", "the name of the server can't be resolved; check the endpoint and the network"),
     ("kind: Timeout", "transient", _TOO_LATE),
     ("TimedOut", "transient", _TOO_LATE),
-    ("kind: Connect", "transient", "the server can't be reached"),
+    ("kind: Connect", "unreachable", "the server can't be reached"),
     ("UnexpectedEof", "transient", "the answer ended too early"),
     ("IncompleteMessage", "transient", "the answer ended too early"),
     ("kind: Interrupted", "transient", "the connection was lost"),
@@ -105,13 +129,13 @@ class Failure(NamedTuple):
         return self.kind in ("fatal", "unsupported", "expired")
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_of(error: BaseException) -> Failure:
     """Return what kind of failure an exception of obstore stands for.
 
     Raises
     ------
-    TegulaError
-        If it is one, since it says what is wrong by itself.
+    BaseException
+        If it is an interrupt and no error, or a `TegulaError`, which says what is wrong by itself.
 
     Examples
     --------
@@ -122,27 +146,36 @@ def failure_of(error: Exception) -> Failure:
     """
     if isinstance(error, ShortBody):
         return Failure("transient", "the answer is shorter than it announces")
-    if isinstance(error, TegulaError):
+    # a panic of obstore is not an `Exception`, but nothing to end a program with
+    panicked = type(error).__name__ == "PanicException"
+    if isinstance(error, TegulaError) or not (panicked or isinstance(error, Exception)):
         raise error
     text = str(error)
     found = _status(text)
     status = None if found is None else int(found[1])
     if _token_request(text):  # of the service that gives out credentials: says nothing about the object
-        return Failure("transient" if status in _TRANSIENT else "expired", _NO_CREDENTIALS)
+        advice = _NO_CREDENTIALS + (_PROFILES if "S3" in text else "")
+        return Failure("transient" if status in _TRANSIENT else "expired", advice)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
     name = type(error).__name__
+    code = _error_code(text)
+    if status is not None and code is not None and code[1] in _BUCKETS:
+        return Failure("fatal", _NO_BUCKET)
     if (name == "GenericError" and "NotPartial" in text) or (name == "NotSupportedError" and "range" in text.lower()):
         return Failure("whole", "the server does not return byte ranges")
     named = _NAMED.get(name)
     if named is not None:
         return Failure(*named, status)
     if status is not None:
-        return Failure(_kind_of_status(status, text), f"the server answers {_phrase(status)}", status)
-    code = _error_document(text)
-    if code is not None:
-        reported: FailureKind = "throttled" if code[1] in _SLOWER else "transient" if code[1] in _PASSING else "fatal"
-        return Failure(reported, f"the server reports {code[1]}")
+        reason = f"the server answers {_phrase(status)}"
+        if code is not None and code[1] in _ADVICE:
+            reason += f": {_ADVICE[code[1]]}"
+        return Failure(_kind_of_status(status, text), reason, status)
+    told = _error_document(text)
+    if told is not None:
+        reported: FailureKind = "throttled" if told[1] in _SLOWER else "transient" if told[1] in _PASSING else "fatal"
+        return Failure(reported, f"the server reports {told[1]}")
     for words, kind, reason in _WORDS:
         if words in text:
             return Failure(kind, reason)

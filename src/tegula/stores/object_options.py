@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -54,6 +55,9 @@ _ENVIRONMENT: Final = {
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT"),
 }
+
+
+_is_address = re.compile(r"https?://[^/\s]+[^\s]*", re.IGNORECASE).fullmatch
 
 
 class Options(NamedTuple):
@@ -115,7 +119,7 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
     if kind == "http":
         if flat or provider is not None:
             raise unknown_option(kind, min(flat, default="credential_provider"))
-    elif _is_plain_http(kind, flat):
+    elif _is_plain_http(_endpoints(kind, flat)):
         client.setdefault("allow_http", True)
     if kind == "s3" and provider is None and _needs_profile(flat):
         provider = ProfileCredentials(os.environ.get("AWS_PROFILE"))
@@ -145,11 +149,18 @@ def _client_value(name: str, value: Any) -> Any:
     return str(value) if name == "pool_max_idle_per_host" else value
 
 
-def _is_plain_http(kind: str, settings: Mapping[str, Any]) -> bool:
-    endpoints = [settings[name] for name in _ENDPOINTS if name in settings]
-    if not endpoints:
-        endpoints = [os.environ.get(name, "") for name in _ENVIRONMENT[kind]]
-    return any(str(endpoint).lower().startswith("http:") for endpoint in endpoints)
+def _endpoints(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the endpoints that options or, without such options, environment variables name."""
+    named = {name: str(settings[name]) for name in _ENDPOINTS if name in settings}
+    named = named or {name: os.environ[name] for name in _ENVIRONMENT[kind] if os.environ.get(name)}
+    for name, endpoint in named.items():
+        if not _is_address(endpoint):  # obstore would panic
+            raise MetadataError(f"{name} must be a URL such as https://host.example:9000", field=name)
+    return named
+
+
+def _is_plain_http(endpoints: Mapping[str, str]) -> bool:
+    return any(endpoint.lower().startswith("http:") for endpoint in endpoints.values())
 
 
 # -- credentials of AWS profiles, which obstore leaves to boto3

@@ -1,4 +1,4 @@
-"""What an endpoint does with conditional writes: found out by trying, once for each bucket and process.
+"""Trials of conditional writes at an endpoint, once for each bucket and process.
 
 Many services speak the protocol of S3, and some of them ignore the headers that make a write conditional: then two
 writers both succeed, and one of the results is lost. So the first conditional write is preceded by a few others, to an
@@ -27,7 +27,7 @@ __all__ = ["Conditions", "conditions_of", "known_conditions", "probe", "storage_
 
 
 class Conditions(NamedTuple):
-    """What conditional writes to a bucket are worth.
+    """Findings about conditional writes to a bucket.
 
     Attributes
     ----------

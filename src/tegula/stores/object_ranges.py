@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 def spans_of(ranges: Sequence[tuple[int, int]], gap: int = _GAP, longest: int = _LONGEST) -> list[Span]:
-    """Return what to read for ranges, given as ``(start, stop)``; those that are empty need nothing.
+    """Return what to read for ranges, given as ``(start, stop)``; empty ones need nothing.
 
     Examples
     --------

@@ -33,6 +33,7 @@ class Requests:
     def __init__(self, store: Any, retries: Retries, concurrency: int) -> None:
         self.retries = retries
         self.limiter = Limiter(concurrency)
+        self.answered = False  # whether a server has ever answered
         self.single = StoreHandle(store, {**retries.config(), "max_retries": 0})
         self.bulk_handle = StoreHandle(store, retries.config())
         _all_requests.add(self)
@@ -48,10 +49,11 @@ class Requests:
         self.limiter.begin()
         try:
             answer: _T | Failure = action(obstore(), self.single.get())
-        except Exception as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
+        except BaseException as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
             answer = failure_of(error)
         finally:
             self.limiter.end()
+        self.answered = self.answered or not isinstance(answer, Failure) or answer.status is not None
         if not isinstance(answer, Failure):
             self.limiter.grow()
         elif answer.kind == "throttled":
@@ -70,7 +72,9 @@ class Requests:
             answer = attempt()
             if not isinstance(answer, Failure):
                 return answer
-            pause = self.retries.pause(answer, attempts, time.monotonic() - begin)
+            stranger = answer.kind == "unreachable" and not self.answered
+            retries = self.retries.introduction() if stranger else self.retries
+            pause = retries.pause(answer, attempts, time.monotonic() - begin)
             if pause is None:
                 return answer
             time.sleep(pause)
@@ -80,7 +84,7 @@ class Requests:
         """Do what takes many requests, and return what `action` returns, or the `Failure`."""
         try:
             return action(obstore(), self.bulk_handle.get())
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             failure = failure_of(error)
             if failure.kind == "expired":
                 self.bulk_handle.renew()

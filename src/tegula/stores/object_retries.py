@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from tegula.stores.object_failures import Failure
 __all__ = ["Limiter", "Retries"]
 
 _RENEWALS: Final = 2  # wrong credentials do not get better
+_INTRODUCTIONS: Final = 6  # about five seconds
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,22 @@ class Retries:
         elapsed : float
             Seconds since the first attempt.
         """
-        most = {"transient": self.count, "throttled": self.count, "expired": min(self.count, _RENEWALS)}
-        if attempts >= most.get(failure.kind, 0):
+        passing = ("transient", "throttled", "unreachable")
+        most = self.count if failure.kind in passing else min(self.count, _RENEWALS) if failure.kind == "expired" else 0
+        if attempts >= most:
             return None
         pause = random.uniform(0.5, 1) * min(self.longest, self.first * 2**attempts)
         return None if elapsed + pause > self.budget else pause
+
+    def introduction(self) -> Retries:
+        """Return the retries while no server has answered yet: a wrong address does not get better.
+
+        Examples
+        --------
+        >>> Retries(count=10).introduction().count, Retries(count=2).introduction().count
+        (6, 2)
+        """
+        return replace(self, count=min(self.count, _INTRODUCTIONS))
 
     def config(self) -> dict[str, Any]:
         """Return the same as obstore's ``retry_config``."""

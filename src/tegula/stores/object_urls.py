@@ -95,15 +95,15 @@ def _check_host(parts: SplitResult, url: str) -> None:
 def _check_bucket(parts: SplitResult, scheme: str) -> None:
     user, at, host = parts.netloc.rpartition("@")
     if at and (":" in user or not scheme.startswith("abfs")):
-        raise MetadataError(f"a {scheme}: URL can't hold credentials; pass them as options", field="url")
+        raise MetadataError(f"{scheme}: URLs can't hold credentials; pass them as options", field="url")
     if parts.query or parts.fragment:
         raise MetadataError(
-            f"a {scheme}: URL can't have a query or a fragment; pass signatures as options, and a path with '?' or '#' "
+            f"{scheme}: URLs can't have a query or a fragment; pass signatures as options, and a path with '?' or '#' "
             "to ObjectStore as its prefix",
             field="url",
         )
     if not host or ":" in host:
-        raise MetadataError(f"a {scheme}: URL begins with the name of a bucket: {scheme}://bucket/path", field="url")
+        raise MetadataError(f"{scheme}: URLs begin with the name of a bucket: {scheme}://bucket/path", field="url")
 
 
 def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], options: Options) -> Any:
@@ -139,7 +139,7 @@ def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], option
 
 
 class _Refusal:
-    """What obstore says to settings that it does not take; it may repeat them."""
+    """The text of obstore's error for settings that it does not take; it may repeat them."""
 
     def __init__(self, error: Exception) -> None:
         self.text = str(error)

@@ -69,7 +69,7 @@ class Readable(ABC):
 
     @property
     def identity(self) -> object:
-        """What tells this storage from any other: equal for stores in which each key has the same value and generation.
+        """Value that is equal for stores over the same storage, in which each key has the same value and generation.
 
         By default a store is like no other but itself. A store of storage that lasts returns text here, which
         continued by ``/`` and a key says where a value is, in every process; with an object (which must allow weak

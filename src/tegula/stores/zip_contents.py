@@ -1,4 +1,4 @@
-"""What is in a zip archive: its central directory, read from a file or from storage elsewhere."""
+"""Contents of a zip archive: its central directory, read from a file or from storage elsewhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The dimensions of stored arrays: how many there are, and their bounds.
 
-Those of the array come first, then those that its elements have.
+Dimensions of the array come first, then the ones that its elements have.
 """
 
 from __future__ import annotations

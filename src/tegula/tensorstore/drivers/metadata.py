@@ -1,4 +1,4 @@
-"""Metadata documents of Zarr v2 and v3: all members of a stored one, or those that a spec asks for.
+"""Metadata documents of Zarr v2 and v3: all members of a stored one, or the ones that a spec asks for.
 
 The members are JSON. `Reader` checks them with TensorStore's words for what is wrong, and brings them into the form
 that is written; `tegula.formats` reads the array from them.

@@ -41,7 +41,7 @@ def inner_order(order: str, chunked: int, full: int) -> list[int]:
 
 
 def effective_layout(layout: ChunkLayout, known: Ranks, metadata: Metadata, shown: Elements | None) -> ChunkLayout:
-    """Return the constraints on the chunks together with those that the metadata implies.
+    """Return the constraints on the chunks and the ones that the metadata implies.
 
     Raises
     ------

@@ -91,7 +91,7 @@ def layout_of_chunks(
 
 
 def effective_layout(constraints: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
-    """Return the constraints on the chunks together with those that the metadata implies.
+    """Return the constraints on the chunks and the ones that the metadata implies.
 
     Raises
     ------
