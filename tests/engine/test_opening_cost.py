@@ -10,7 +10,7 @@ import pytest
 
 import tegula
 from tegula import config
-from tegula.engine.documents import nodes_below
+from tegula.engine.finding import nodes_below
 from tegula.formats import find_format
 from tegula.stores import ByteRange, MemoryStore
 

@@ -3,18 +3,12 @@
 from tegula.engine.appending import append
 from tegula.engine.atomic_append import append_rows, level_rows, resize_rows
 from tegula.engine.caches import forget
+from tegula.engine.changing import create_documents, update_documents
 from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks, part_of
 from tegula.engine.creating import complete_array, create_array, create_node, discard_array, is_draft
-from tegula.engine.documents import (
-    back_off,
-    create_documents,
-    fetch_documents,
-    has_node,
-    implicit_group,
-    read_metadata,
-    update_documents,
-)
+from tegula.engine.documents import back_off, fetch_documents, read_metadata
 from tegula.engine.executors import empty, read, write
+from tegula.engine.finding import has_node, implicit_group
 from tegula.engine.futures import Future, load, start, wait_for
 from tegula.engine.opening import stored_array
 from tegula.engine.resizing import Change, cut_off, grown, make_room, resize

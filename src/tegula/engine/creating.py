@@ -13,9 +13,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tegula.engine.atomic_append import complete_rows, resize_rows
+from tegula.engine.changing import create_documents
 from tegula.engine.deleting import clear_place, remove_array
-from tegula.engine.documents import back_off, create_documents, documents_of, implicit_group, read_metadata
+from tegula.engine.documents import back_off, documents_of, read_metadata
 from tegula.engine.far import delete_keys
+from tegula.engine.finding import implicit_group
 from tegula.engine.opening import stored_array
 from tegula.engine.stored import StoredArray
 from tegula.errors import AlreadyExistsError, MetadataError, TegulaError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from tegula.engine.caches import forgets
-from tegula.engine.documents import fetch_documents, implicit_group, read_metadata
+from tegula.engine.documents import fetch_documents, read_metadata
 from tegula.engine.far import delete_keys, delete_prefix
+from tegula.engine.finding import implicit_group
 from tegula.engine.pool import for_each, gather
 from tegula.engine.stored import StoredArray
 from tegula.errors import MetadataError, UnsupportedError

@@ -10,7 +10,7 @@ from typing import Any
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
-from tegula.engine.documents import members_of_folder, nodes_below
+from tegula.engine.finding import members_of_folder, nodes_below
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.ahead import Ahead, Entry

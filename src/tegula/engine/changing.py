@@ -1,0 +1,292 @@
+"""Creating the documents of a node once, and changing them without a lost update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tegula.engine import document_cache
+from tegula.engine.caches import forgets
+from tegula.engine.documents import back_off
+from tegula.engine.finding import has_document, is_node
+from tegula.engine.pool import gather
+from tegula.engine.reservations import keep_mark
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
+from tegula.formats import FORMATS, Format, find_format
+from tegula.formats.members import with_shape
+from tegula.formats.splicing import Absent, splice
+from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.stores import ABSENT, Generation, Store
+from tegula.stores.capabilities import delete_if
+
+__all__ = ["create_documents", "update_documents"]
+
+Node = TypeVar("Node", bound=NodeMetadata)
+
+
+@forgets
+def create_documents(
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: NodeMetadata,
+    overwrite: bool,
+    documents: dict[str, bytes] | None = None,
+) -> dict[str, bytes]:
+    """Write the documents of a new node; of several creators at once exactly one wins.
+
+    Parameters
+    ----------
+    store, path, item, metadata
+        Where the node is written, in which format, and its description.
+    overwrite : bool
+        Whether an existing node is overwritten.
+    documents : dict of str to bytes, optional
+        The result of ``item.serialize(metadata)``, if the caller has it already.
+
+    Returns
+    -------
+    dict of str to bytes
+        The stored documents, by key relative to `path`.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If the node exists and `overwrite` is false.
+    """
+    prefix = f"{path}/" if path else ""
+    documents = item.serialize(metadata) if documents is None else documents
+    main = next(key for key in item.node_keys if key in documents)
+    later = item.keys[item.keys.index(main) + 1 :]
+    others = [key for key in later if "/" not in key or key in documents]
+    others.sort(key=lambda key: key == item.shape_key)  # last, since without it the array can't be opened
+    before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
+    if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
+        # a leftover of another node: beside a new document it would make a readable array
+        with suppress(ConflictError):
+            delete_if(store, prefix + item.shape_key, before[item.shape_key])
+            before[item.shape_key] = ABSENT
+    # the document that makes the node is written first and decides the race, so that the loser changes nothing else
+    if overwrite:
+        store.set(prefix + main, documents[main])
+    else:
+        _create_main(store, path, item, main, documents)
+    try:
+
+        def store_one(key: str) -> None:
+            if key in documents:
+                store.set(prefix + key, documents[key], if_generation=before[key])
+            elif before[key] != ABSENT:
+                delete_if(store, prefix + key, before[key])  # a leftover of another node
+
+        gather(store_one, others[:-1], store.concurrency)
+        gather(store_one, others[-1:], 0)
+    except ConflictError:  # another process has opened the new node and set attributes
+        mine = metadata.attributes
+        current = update_documents(
+            store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes}), item=item
+        )
+        return {**documents, **current.documents}
+    return documents
+
+
+def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
+    """Return documents and their generations, by key relative to the node."""
+    return dict(zip(keys, gather(lambda key: store.get(prefix + key, with_generation=True), keys, store.concurrency)))
+
+
+def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> None:
+    """Write the document that makes a node, unless a node of any format is at the path.
+
+    Two creators of different formats may see each other's document; then both delete their own and try again.
+    """
+    prefix = f"{path}/" if path else ""
+    for attempt in range(10_000):
+        try:
+            mine = store.set(prefix + main, documents[main], if_generation=ABSENT)
+        except ConflictError:
+            break
+        if not _has_rival(store, path, item, documents):
+            return
+        with suppress(ConflictError):
+            delete_if(store, prefix + main, mine)
+        back_off(attempt + 1)
+        if _has_rival(store, path, item, documents):
+            break
+    raise AlreadyExistsError(
+        "something already exists at this path; pass overwrite=True to replace it",
+        path=path or store.url,
+        key=prefix + main,
+    )
+
+
+def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
+    """Return whether there are documents of a node other than those in `documents`."""
+    prefix = f"{path}/" if path else ""
+    if store.concurrency:  # all at once, and most often there is none
+        keys = [key for other in FORMATS.values() for key in other.node_keys if key not in documents]
+        if not any(gather(lambda key: has_document(store, prefix, key), keys, store.concurrency)):
+            return False
+    for other in FORMATS.values():
+        found = any(has_document(store, prefix, key) for key in other.node_keys if key not in documents)
+        if found and (other.name == item.name or is_node(store, prefix, other)):
+            return True
+    return False
+
+
+def update_documents(
+    store: Store,
+    path: str,
+    metadata: Node,
+    change: Callable[[Node], Node],
+    *,
+    shape_only: bool = False,
+    item: Format | None = None,
+) -> Node:
+    """Read a node's documents, change the metadata and write what differs; start again after a lost race.
+
+    With `shape_only` the caller promises to change nothing but an array's shape and grid. Then documents equal to those
+    that `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the
+    format of `metadata`.
+
+    Raises
+    ------
+    NotFoundError
+        If the node is gone.
+    """
+    item = item or find_format(metadata.format)
+    prefix = f"{path}/" if path else ""
+
+    def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
+        """Return the changed metadata, and the documents that differ from those that were found."""
+        documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
+        same = shape_only and documents and documents == metadata.documents
+        current = metadata if same else item.parse(documents)
+        if current is None or type(current) is not type(metadata):
+            raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
+        final, new = _changed(item, documents, current, change(current), shape_only)
+        if not isinstance(final, type(metadata)):
+            raise MetadataError("the documents could not be read back", path=path or store.url)
+        marked = {key: keep_mark(documents.get(key, b""), raw) for key, raw in new.items()}
+        return final, {key: raw for key, raw in marked.items() if raw != documents.get(key)}
+
+    if (updated := _update_known(store, prefix, item, decide, shape_only)) is not None:
+        return updated
+    for attempt in range(10_000):
+        found = _read_and_keep(store, prefix, item.keys)
+        final, new = decide(found)
+        try:
+            for key, raw in new.items():
+                _replace(store, prefix + key, found[key][1], raw)
+        except ConflictError:
+            back_off(attempt)
+            continue
+        return final
+    raise ConflictError("the metadata kept changing under the update", path=path or store.url)
+
+
+def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
+    found = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
+    return {key: found[prefix + key] for key in keys}
+
+
+def _replace(store: Store, key: str, old: Generation, raw: bytes) -> None:
+    """Store a document on condition that it has the generation `old`, and keep it."""
+    try:
+        written = raw, store.set(key, raw, if_generation=old)
+    except BaseException:
+        document_cache.forget(store, key)
+        raise
+    document_cache.replace(store, key, old, written)
+
+
+def _update_known(
+    store: Store,
+    prefix: str,
+    item: Format,
+    decide: Callable[[Mapping[str, tuple[bytes | None, Generation]]], tuple[Node, dict[str, bytes]]],
+    shape_only: bool,
+) -> Node | None:
+    """Change documents that this process keeps, without reading them first; return ``None`` if that can't be done.
+
+    One document is written, on condition that it still is the one that is kept. That proves the decision if there are
+    no others, or if only the shape is changed, which they do not influence.
+    """
+    if len(item.keys) > 1 and not shape_only:
+        return None
+    known = document_cache.known(store, [prefix + key for key in item.keys])
+    if known is None:
+        return None
+    found = dict(zip(item.keys, known))
+    try:
+        final, new = decide(found)
+    except Exception:  # noqa: BLE001 - the present documents may allow it; if not, the error is raised for them
+        return None
+    main = item.node_keys[0]
+    if [*new] != [main]:
+        return None
+    others = [key for key in item.keys if key != main]
+
+    # the other documents are read in the same wave, so that the result has the present attributes
+    def act(key: str) -> tuple[bytes | None, Generation]:
+        if key == main:
+            _replace(store, prefix + key, found[key][1], new[key])
+            return new[key], ABSENT
+        try:
+            return store.get(prefix + key, with_generation=True)
+        except StoreError:
+            return found[key]
+
+    try:
+        present = dict(zip([main, *others], gather(act, [main, *others], store.concurrency)))
+    except ConflictError:
+        for key in others:
+            document_cache.forget(store, prefix + key)
+        return None
+    if all(present[key][0] == found[key][0] for key in others):
+        return final
+    with suppress(TegulaError):  # the change has been made, even if another writer has damaged the attributes
+        read_back = item.parse({key: raw for key, (raw, _) in present.items() if raw is not None})
+        if isinstance(read_back, type(final)):
+            return read_back
+    return final
+
+
+def _changed(
+    item: Format, documents: dict[str, bytes], old: Node, new: Node, shape_only: bool
+) -> tuple[Any, dict[str, bytes]]:
+    """Return metadata as they will be read back, and the documents to write."""
+    if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
+        # only the numbers of the shape are written; not where an axis, and perhaps its chunks, have the length 0
+        plain = not old.dense and all(old.shape)
+        raw = with_shape(documents[item.shape_key], new.shape) if plain else None
+        if raw is not None:
+            written = {item.shape_key: raw}
+            return replace(new, documents={**documents, **written}), written
+    found = None if shape_only else _with_attributes(item, documents, old, new)
+    if found is not None:
+        return found
+    written = item.serialize(new)
+    # as it will be read back, which also checks that it can be
+    return item.parse({**documents, **written}), written
+
+
+def _with_attributes(
+    item: Format, documents: dict[str, bytes], old: Node, new: Node
+) -> tuple[Node, dict[str, bytes]] | None:
+    """Do the work of `_changed` by splicing if only attributes differ; return ``None`` if that can't be done."""
+    if item.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
+        return None
+    key, chain, fresh = item.attributes_at
+    # `old` was parsed for this change, so a value that the user has changed in place is another object
+    changes = {name: value for name, value in new.attributes.items() if old.attributes.get(name, Absent) is not value}
+    changes |= dict.fromkeys(old.attributes.keys() - new.attributes.keys(), Absent)
+    if key not in documents or not changes.keys().isdisjoint(item.interpreted_attributes):
+        return None
+    found = splice(documents[key], key, chain, old.attributes, changes, fresh)
+    if found is None:
+        return None
+    raw, attributes = found
+    return replace(new, attributes=attributes, documents={**documents, key: raw}), {key: raw}
