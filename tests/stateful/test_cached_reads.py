@@ -169,6 +169,13 @@ def test_cached_reads_follow_the_model(rule: str | float) -> None:
 def test_the_machine_finds_a_cache_that_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(CHUNKS), "_forget", lambda *_: None)
     machine = type("Machine", (CachedReads,), {"recheck": "never"})
-    quick = settings(SETTINGS, phases=[Phase.generate], report_multiple_bugs=False, database=None)
+    quick = settings(
+        SETTINGS,
+        max_examples=2000,
+        phases=[Phase.generate],
+        derandomize=False,
+        report_multiple_bugs=False,
+        database=None,
+    )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=quick)

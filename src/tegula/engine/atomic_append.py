@@ -52,7 +52,7 @@ __all__ = ["append_rows", "complete_rows", "level_rows", "resize_rows"]
 
 Array = npt.NDArray[Any]
 Column = tuple[StoredArray, str]
-Chunks = dict[str, tuple[bytes | None, Generation]]
+Chunks = dict[tuple[int, str] | None, tuple[bytes | None, Generation]]
 _RETRIES = 10_000
 _PARALLEL_BYTES = 2**18
 _AHEAD = 2**6  # chunks of an array that are read together with its length
@@ -276,9 +276,9 @@ def _read_together(columns: Sequence[Column], added: int) -> list[_Length]:
         if isinstance(wanted[1], str):
             return _read_length(*wanted)
         try:
-            return wanted[0].key(wanted[1][0]), _fetch(*wanted)
+            return _place(*wanted), _fetch(*wanted)
         except TegulaError:  # it will be read again, and raise the error
-            return "", (None, ABSENT)
+            return None, (None, ABSENT)
 
     found = gather(read, [*columns, *items], columns[0][0].store.concurrency)
     lengths: list[_Length] = found[: len(columns)]
@@ -294,6 +294,11 @@ def _few_chunks(array: StoredArray, start: int, added: int) -> Iterable[Projecti
 
 def _new_rows(array: StoredArray, start: int, stop: int) -> Plan:
     return basic(slice(start, None), (stop, *array.metadata.shape[1:]), array.metadata.grid)
+
+
+def _place(array: StoredArray, item: Projection) -> tuple[int, str]:
+    """Return a name for a chunk; columns may have a store each, and then the same keys."""
+    return id(array.store), array.key(item[0])
 
 
 def _fetch(array: StoredArray, item: Projection) -> tuple[bytes | None, Generation]:
@@ -318,10 +323,10 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     # A writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
     for batch in batches(chunks, _BATCH):
-        missing = [pair for pair in batch if pair[0].array.key(pair[1][0]) not in lead.chunks]
+        missing = [pair for pair in batch if _place(pair[0].array, pair[1]) not in lead.chunks]
         fetched = gather(lambda pair: _fetch(pair[0].array, pair[1]), missing, requests)
-        lead.chunks.update((pair[0].array.key(pair[1][0]), found) for pair, found in zip(missing, fetched))
-        work = [(writer, (item, *lead.chunks.pop(writer.array.key(item[0])))) for writer, item in batch]
+        lead.chunks.update((_place(pair[0].array, pair[1]), found) for pair, found in zip(missing, fetched))
+        work = [(writer, (item, *lead.chunks.pop(_place(writer.array, item)))) for writer, item in batch]
         if missing and not lead.holds():  # others were read before the length was reserved
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES

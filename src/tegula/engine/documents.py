@@ -49,11 +49,11 @@ class _Documents(Mapping[str, bytes]):
                 found = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
                 self._found.update((key.removeprefix(self._prefix), value) for key, value in found.items())
 
-    def settle(self) -> None:
-        """Keep those documents only that were asked for, and none if there is no node."""
+    def settle(self, node: NodeMetadata | None) -> None:
+        """Keep only the documents that decided what node there is, and all of its format; none if there is no node."""
         if self._keys:
-            is_there = any(self._found.get(key) is not None for key in self._used)
-            used = {self._prefix + key for key in self._used} if is_there else ()
+            names = self._used.union(find_format(node.format).keys) if node is not None else ()
+            used = {self._prefix + key for key in names}
             document_cache.settle(self._store, [self._prefix + key for key in self._keys], used)
 
     def _fetch(self, key: str) -> bytes | None:
@@ -154,7 +154,7 @@ def read_metadata(
             else item.parse({key: documents[key] for key in item.keys if key in documents})
         )
         if isinstance(documents, _Documents):
-            documents.settle()
+            documents.settle(found)
         return found
     except TegulaError as error:
         prefix = f"{path}/" if path else ""

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError, StoreError
 from tegula.stores import LocalStore, Store
+from tegula.stores.identity import location
 from tegula.stores.names import path_of_url
 
 __all__ = [
@@ -152,9 +153,9 @@ def _location(store: Store, path: str) -> tuple[object, str] | None:
     if isinstance(store, LocalStore):
         # links are resolved, so that a link to the source is recognised
         return LocalStore, os.path.join(os.path.realpath(os.path.join(store.root, path)), "")
-    # an `ObjectStore` or a `FsspecStore`, whose classes are imported when they are used
-    if (service := getattr(store, "service", None)) is not None:
-        return ("service", service), f"{place(store, path)}/"
+    if isinstance(store.identity, str):
+        return str, location(store.identity, path).rstrip("/") + "/"
+    # a `FsspecStore`, whose class is imported when it is used
     if (storage := getattr(store, "storage", None)) is not None:
         base: str = getattr(store, "base", "")
         return ("storage", storage), f"{base}{path}".rstrip("/") + "/"
