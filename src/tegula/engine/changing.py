@@ -160,7 +160,7 @@ def update_documents(
     prefix = f"{path}/" if path else ""
 
     def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
-        """Return the changed metadata, and the documents that differ from those that were found."""
+        """Return the changed metadata, and the new bytes of the documents to write."""
         documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
         same = shape_only and documents and documents == metadata.documents
         current = metadata if same else item.parse(documents)

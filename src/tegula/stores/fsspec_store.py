@@ -39,8 +39,8 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     """Files below a directory of any file system of fsspec, such as ``hf``, ``sftp``, ``github``, ``memory``, ``s3``.
 
     One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
-    process (`single_writer`). A file system that can't store and remove files is read-only: those of HTTP, archives,
-    references and GitHub, and file systems that cache contents.
+    process (`single_writer`). A file system that can't store and remove files is read-only: HTTP, archives, references,
+    GitHub, and caches of contents.
 
     A value is stored by one call of the file system. On object storage, in memory, on this machine and over SFTP a
     reader then sees the old value or the new one. Other file systems, such as FTP and SMB, write into the file: a

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from tegula import config
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
@@ -21,9 +20,10 @@ from tegula.stores.object_reading import ObjectReader
 from tegula.stores.object_requests import Requests
 from tegula.stores.object_retries import Retries
 from tegula.stores.object_writes import put_if, put_if_alone
+from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
 
-__all__ = ["ObjectStore", "redacted"]
+__all__ = ["ObjectStore"]
 
 _PART: Final = 16 << 20  # a longer value is uploaded in parts, unless it is written on condition
 _BATCH: Final = 1000  # keys that are deleted at once
@@ -103,7 +103,7 @@ class ObjectStore(ObjectReader):
         self._place = _url_of(self.kind, store, self.prefix)
         self._url = self._place if url is None else url
         self._shared = shared(store, "memory", id(store), self.prefix) if self.kind == "memory" else None
-        self._service = tuple(map(redacted, service_of(self.kind, self.requests.single.settings)))
+        self._service = tuple(map(bare_url, service_of(self.kind, self.requests.single.settings)))
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
         self.single_writer = known is not None and not known.hold
@@ -263,7 +263,7 @@ def _statuses(missing: Sequence[int]) -> frozenset[int]:
 def _url_of(kind: str, store: Any, prefix: str) -> str:
     """Return the URL of an obstore store and a prefix, without secrets."""
     if kind == "http":
-        return f"{redacted(str(store.url))}/{prefix}".rstrip("/")
+        return f"{bare_url(str(store.url))}/{prefix}".rstrip("/")
     if kind == "memory":
         return f"memory://{id(store):x}/{prefix}".rstrip("/")
     if kind == "file":
@@ -271,15 +271,3 @@ def _url_of(kind: str, store: Any, prefix: str) -> str:
     settings = store.config
     inner = f"{store.prefix}/" if store.prefix else ""
     return f"{kind}://{settings.get('bucket') or settings.get('container_name')}/{inner}{prefix}".rstrip("/")
-
-
-def redacted(url: str) -> str:
-    """Return a URL without user, password, query and fragment.
-
-    Examples
-    --------
-    >>> redacted("https://user:secret@example.org:8000/data/?signature=secret#x")
-    'https://example.org:8000/data'
-    """
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")

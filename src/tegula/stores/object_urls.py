@@ -11,7 +11,8 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
 from tegula.stores.object_clients import shared
 from tegula.stores.object_options import Options, sort_options, unknown_option
-from tegula.stores.object_store import ObjectStore, redacted
+from tegula.stores.object_store import ObjectStore
+from tegula.stores.secrets import bare_url
 
 __all__ = ["SCHEMES", "open_url"]
 
@@ -89,7 +90,7 @@ def _check_host(parts: SplitResult, url: str) -> None:
     except ValueError:  # a port that is no number
         named = False
     if not named:
-        raise MetadataError(f"{redacted(url)!r} names no server", field="url")
+        raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
 
 
 def _check_bucket(parts: SplitResult, scheme: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
-__all__ = ["plain_url", "redacted"]
+__all__ = ["bare_url", "plain_url", "redacted"]
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
 _QUERY = re.compile(r"(\w://[^\s'\"<>?]*)\?[^\s'\"<>]*")
@@ -14,6 +15,18 @@ _SECRET_NAME = re.compile(
     r"key|secret|token|passw|pwd|credential|sas|auth|signature|username|cookie", re.IGNORECASE
 ).search
 _HIDDEN = "***"
+
+
+def bare_url(url: str) -> str:
+    """Return the URL of a server without user, password, query and fragment.
+
+    Examples
+    --------
+    >>> bare_url("https://user:secret@example.org:8000/data/?signature=secret#x")
+    'https://example.org:8000/data'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
 def plain_url(url: str) -> str:
