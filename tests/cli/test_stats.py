@@ -79,7 +79,7 @@ def test_the_table_fits_a_terminal(place: Path, monkeypatch: pytest.MonkeyPatch)
     found = tegula.statistics(place)
     monkeypatch.setattr(stats_command.sys, "stdout", Terminal())
     for width in (120, 80, 60):
-        monkeypatch.setattr(stats_command.shutil, "get_terminal_size", lambda size=width: os.terminal_size((size, 24)))
+        monkeypatch.setenv("COLUMNS", str(width))
         rows = stats_command._fitted(found)
         assert stats_command._width(rows) <= max(width, 81)  # with names of 10 letters and histograms of 9
     assert rows[3][0] == "…mperature"
