@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tegula import engine
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.chunking import as_shape
+from tegula.arrays.interop import as_output
 from tegula.arrays.protocols import ArrayProtocols
 from tegula.arrays.values import as_element, as_records, as_values
 from tegula.display.info import Info, array_info
@@ -126,20 +127,22 @@ class Array(ArrayProtocols):
         """Selection by chunk: ints and slices that count chunks (shards) instead of elements."""
         return Indexer(self, blocks)
 
-    def read(self, selection: Any = ..., out: npt.NDArray[Any] | None = None) -> Future[Any]:
+    def read(self, selection: Any = ..., out: Any = None) -> Future[Any]:
         """Read in the background.
 
         Parameters
         ----------
         selection : selection, optional
             What to read, as in ``a[selection]``; everything by default.
-        out : ndarray, optional
-            Receives the elements: an array of the result's shape, with any strides. They are converted to its dtype.
+        out : ndarray, tensor or buffer, optional
+            Receives the elements: writable memory of the processor, of the result's shape, with any strides. They are
+            converted to its dtype. Besides arrays of NumPy it may be an object with DLPack, such as a tensor of
+            PyTorch, or with the buffer protocol.
 
         Returns
         -------
         Future
-            Its ``result()`` or ``await`` gives the array.
+            Its ``result()`` or ``await`` gives the array, or `out`.
 
         Examples
         --------
@@ -164,9 +167,12 @@ class Array(ArrayProtocols):
         """
         return engine.start(self._stored, self._write, selection, numpy_like, values)
 
-    def _read(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
+    def _read(self, selection: Any, make_plan: MakePlan, out: Any) -> Any:
         try:
-            return self._read_plan(selection, make_plan, out)
+            if out is None:
+                return self._read_plan(selection, make_plan, None)
+            self._read_plan(selection, make_plan, as_output(out))
+            return out
         except MemoryError as error:
             raise self._stored.out_of_memory(error) from error
 
@@ -200,12 +206,8 @@ class Array(ArrayProtocols):
         )
 
     def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if not isinstance(out, np.ndarray):
-            raise SelectionError(f"out must be an array, not {type(out).__name__}")
         if out.shape != plan.shape:
             raise SelectionError(f"out has the shape {out.shape}, the selection {plan.shape}")
-        if not out.flags.writeable:
-            raise SelectionError("out can't be written")
         work = plan.arrange(out)
         if np.may_share_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
             engine.read(stored, plan, work)
@@ -431,10 +433,8 @@ class Array(ArrayProtocols):
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
-        return _reopen, (self.store, self._path, self.format, self._read_only, options)
-
-    def __dask_tokenize__(self) -> Any:
-        return (self.store.url, self._path, sorted(self.metadata.documents.items()))
+        mark = engine.fingerprint(self.metadata)
+        return _reopen, (self.store, self._path, self.format, mark, self._read_only, options)
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
@@ -452,8 +452,8 @@ def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, 
             array._stored = replace(array._stored, metadata=metadata)
 
 
-def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict[str, Any]) -> Array:
-    metadata = engine.read_metadata(store, path, format, kept=True)
+def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
+    metadata = engine.read_copied(store, path, format, mark)
     if not isinstance(metadata, ArrayMetadata):
         raise MetadataError("the array no longer exists", path=path or store.url)
     stored = engine.stored_array(store, path, metadata, **options)
@@ -461,7 +461,7 @@ def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict
 
 
 def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if not isinstance(out, np.ndarray) or out.shape != values.shape or not out.flags.writeable:
-        raise SelectionError(f"out must be a writable array of the shape {values.shape}")
+    if out.shape != values.shape:
+        raise SelectionError(f"out has the shape {out.shape}, the selection {values.shape}")
     out[...] = values
     return out

@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from tegula.engine import document_cache, shard_indexes
 from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.copies import forget_copies
 from tegula.engine.stored import StoredArray
 from tegula.stores import Store
 
@@ -34,6 +35,7 @@ def forget(store: Store, name: str) -> None:
     CHUNKS.forget(store, name)
     shard_indexes.forget(store, name)
     document_cache.forget(store, name)
+    forget_copies(store, name)
 
 
 def forgets(act: Callable[Concatenate[Where, str, P], T]) -> Callable[Concatenate[Where, str, P], T]:

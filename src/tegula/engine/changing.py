@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tegula.engine import document_cache
 from tegula.engine.caches import forgets
+from tegula.engine.copies import forget_copies
 from tegula.engine.documents import back_off
 from tegula.engine.finding import has_document, is_node
 from tegula.engine.pool import gather
@@ -200,6 +201,7 @@ def _replace(store: Store, key: str, old: Generation, raw: bytes) -> None:
         document_cache.forget(store, key)
         raise
     document_cache.replace(store, key, old, written)
+    forget_copies(store, key)
 
 
 def _update_known(

@@ -456,7 +456,8 @@ class Table(TableProperties):
     # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle)
+        mark = engine.fingerprint(self._metadata)
+        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self._allow_pickle)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
@@ -473,8 +474,8 @@ class Table(TableProperties):
         return table_html(self)
 
 
-def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Table:
-    metadata = engine.read_metadata(store, path, format, kept=True)
+def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, allow_pickle: bool) -> Table:
+    metadata = engine.read_copied(store, path, format, mark)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the table no longer exists", path=path or store.url)
     return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
