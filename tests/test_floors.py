@@ -47,6 +47,8 @@ ROOMS: dict[str, set[str]] = {
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
+    # floor 6: integrations with other libraries
+    "dask": _NODES,
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz"},
     "__main__": {"cli"},

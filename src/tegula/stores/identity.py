@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import Any
 
-__all__ = ["Shared", "lasting_text", "location", "shared", "unique_location"]
+__all__ = ["Shared", "lasting_text", "location", "process_name", "shared", "unique_location"]
 
 _PLAIN = (str, int, float, bytes, bool, type(None))
 _numbers = itertools.count(1)
@@ -92,13 +92,22 @@ def unique_location(identity: object, key: str) -> str:
     >>> unique_location(store.identity, "b").endswith(location(store.identity, "b"))
     True
     """
-    global _process
     place = location(identity, key)
-    if isinstance(identity, str):
-        return place
+    return place if isinstance(identity, str) else f"process:{process_name()}/{place}"
+
+
+def process_name() -> str:
+    """Return text that no other process has, on no machine.
+
+    Examples
+    --------
+    >>> process_name() == process_name()
+    True
+    """
+    global _process
     with _lock:
         _process = _process or os.urandom(16).hex()
-    return f"process:{_process}/{place}"
+        return _process
 
 
 def lasting_text(generation: Any) -> str | None:
