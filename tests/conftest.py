@@ -1,6 +1,7 @@
 """What all tests share: the hypothesis profiles, the executors, and the comparison with recorded values."""
 
 import base64
+import gc
 import json
 import os
 from collections.abc import Callable, Generator
@@ -75,6 +76,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.stash[_CHECKED] = not alone.isdisjoint(names)
         if item.stash[_CHECKED] or not both.isdisjoint(names):
             item.add_marker("once")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is collected out of later garbage collections, which many tests ask for."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

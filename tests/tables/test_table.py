@@ -614,7 +614,7 @@ for method in (table.to_pandas, table.to_arrow):
     except tegula.UnsupportedError as error:
         print(error.message)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert "pip install pandas" in done.stdout
     assert "pip install pyarrow" in done.stdout
 
