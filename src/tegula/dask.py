@@ -163,6 +163,7 @@ def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
         target=target,
         place=place,
         home=process_name(),
+        in_memory=_is_in_memory(target.store),
         # a name of its own: what dask has computed under another one must not stand for a write
         name=f"tegula-store-{uuid.uuid4().hex}",
         chunks=tuple((1,) * number for number in array.numblocks),
@@ -171,12 +172,14 @@ def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
     )
 
 
-def _write_block(block: Any, target: Array, place: Place, home: str, block_info: Any = None) -> npt.NDArray[np.bool_]:
+def _write_block(
+    block: Any, target: Array, place: Place, home: str, in_memory: bool, block_info: Any = None
+) -> npt.NDArray[np.bool_]:
     """Write one block to its part of the place."""
     bounds = iter(block_info[0]["array-location"])
     part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)
     if process_name() != home:
-        _check_shared(target, part)
+        _check_shared(target, part, in_memory)
     if np.size(block):
         target[tuple(_as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
     return np.ones((1,) * np.ndim(block), bool)
@@ -190,17 +193,14 @@ def _as_slice(numbers: range) -> slice:
     return slice(numbers.start, None if numbers.stop < 0 else numbers.stop, numbers.step)
 
 
-def _check_shared(target: Array, part: Place) -> None:
+def _check_shared(target: Array, part: Place, in_memory: bool) -> None:
     """Refuse to write from another process than the one that stores the array, where elements would be lost."""
-    there: Store = target.store
-    while isinstance(there, WrappingStore):
-        there = there.store
     how = "compute with scheduler='threads', or store the array in a directory or a bucket"
-    if _is_in_memory(there):
-        raise StoreError(f"the values are in the memory of another process: {how}", path=target._place)
+    if in_memory:
+        raise StoreError(f"the values are in the memory of another process: {how}", path=target.path or None)
     if target.read_only:
         raise StoreError(f"only one process at a time can write to it: {how}", path=target._place)
-    if there.single_writer and not _is_whole(target.metadata.grid, part, target.shape):
+    if target.store.single_writer and not _is_whole(target.metadata.grid, part, target.shape):
         raise StoreError(
             "the storage has no conditional writes, so that processes which write parts of one chunk undo each other's "
             f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
@@ -209,6 +209,8 @@ def _check_shared(target: Array, part: Place) -> None:
 
 
 def _is_in_memory(store: Store) -> bool:
+    while isinstance(store, WrappingStore):
+        store = store.store
     if isinstance(store, MappingStore):
         return type(store.mapping) is dict
     return isinstance(store, MemoryStore) or type(getattr(store, "fs", None)).__name__ == "MemoryFileSystem"

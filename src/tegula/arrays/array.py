@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from threading import Lock
 from types import EllipsisType
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from tegula.indexing import Plan, blocks, numpy_like, orthogonal, split_fields, 
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
+from tegula.targets.paths import place
 
 __all__ = ["Array", "Indexer", "change_rows"]
 
@@ -70,15 +71,19 @@ class Array(ArrayProtocols):
     (np.int32(6), 4)
     """
 
+    _unopened: tuple[Any, ...] | None = None  # what a copy was unpickled from, until it is used
+
     def __init__(self, stored: StoredArray, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
         self._stored = stored
+        self._set_up(path, read_only or stored.store.read_only, allow_pickle)
+
+    def _set_up(self, path: str, read_only: bool, allow_pickle: bool) -> None:
         self._path = path
-        self._read_only = read_only or stored.store.read_only
+        self._read_only = read_only
         self._allow_pickle = allow_pickle
         self._lock = (os.getpid(), Lock())
-        self._appended: dict[
-            int, tuple[int, ...]
-        ] = {}  # axis of the last append through this object, and shape after it
+        # axis of the last append through this object, and shape after it
+        self._appended: dict[int, tuple[int, ...]] = {}
 
     # --- attributes and reports
 
@@ -432,9 +437,11 @@ class Array(ArrayProtocols):
     # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if (unopened := self._unopened) is not None:
+            return _copy, unopened
         options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
         mark = engine.fingerprint(self.metadata)
-        return _reopen, (self.store, self._path, self.format, mark, self._read_only, options)
+        return _copy, (self.store, self._path, self.format, mark, self._read_only, options)
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
@@ -452,12 +459,36 @@ def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, 
             array._stored = replace(array._stored, metadata=metadata)
 
 
-def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
+def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
+    """Return a copy of an array, which is opened when it is first used.
+
+    A scheduler may pass arrays on without access to their storage, and does not expect errors of unpickling.
+    """
+    array = Array.__new__(Array)
+    array._set_up(path, read_only or store.read_only, options["allow_pickle"])
+    array._unopened = store, path, format, mark, read_only, options
+    return array
+
+
+def _opened(store: Store, path: str, format: str, mark: bytes, _: bool, options: dict[str, Any]) -> StoredArray:
     metadata = engine.read_copied(store, path, format, mark)
     if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("the array no longer exists", path=path or store.url)
-    stored = engine.stored_array(store, path, metadata, **options)
-    return Array(stored, path, read_only=read_only, allow_pickle=options["allow_pickle"])
+        raise MetadataError("the array no longer exists", path=place(store, path))
+    return engine.stored_array(store, path, metadata, **options)
+
+
+if not TYPE_CHECKING:  # hidden from type checkers
+
+    def _getattr(self, name):
+        """Open an unpickled copy; raise the error of `Node` for attributes that do not exist."""
+        unopened = self._unopened
+        if name != "_stored" or (unopened is None and "_stored" not in self.__dict__):
+            return super(Array, self).__getattr__(name)
+        if unopened is not None:
+            self._stored, self._unopened = _opened(*unopened), None
+        return self.__dict__["_stored"]
+
+    Array.__getattr__ = _getattr
 
 
 def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
