@@ -19,7 +19,6 @@ CPU: Final = (1, 0)
 """Memory of the processor, as DLPack numbers devices."""
 _HOST: Final = (1, 3, 11)
 """Kinds of memory that the processor can write: its own, and what is pinned for CUDA or ROCm."""
-_NO_COPY: Final[dict[str, Any]] = {"copy": False} if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else {}
 
 
 class ExportError(UnsupportedError, BufferError):
@@ -120,7 +119,7 @@ def as_output(out: Any) -> npt.NDArray[Any]:
 def _imported(out: Any, name: str) -> npt.NDArray[Any]:
     try:
         device = int(out.__dlpack_device__()[0])
-        found = None if device not in _HOST else np.from_dlpack(out, **_NO_COPY)
+        found = None if device not in _HOST else _from_dlpack(out)
     except Exception as error:  # the other library may raise anything
         raise SelectionError(f"out, of type {name}, does not give its memory to NumPy by DLPack: {error}") from error
     if found is None:
@@ -133,3 +132,10 @@ def _imported(out: Any, name: str) -> npt.NDArray[Any]:
     # before its version 1.0 DLPack could not say that memory may be written
     same = np.asarray(out)
     return same if same.__array_interface__["data"][0] == found.__array_interface__["data"][0] else found
+
+
+def _from_dlpack(out: Any) -> npt.NDArray[Any]:
+    try:
+        return np.from_dlpack(out, copy=False)
+    except TypeError:  # NumPy before 2.1, or DLPack before 1.0, which never copies
+        return np.from_dlpack(out)
