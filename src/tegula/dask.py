@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from tegula.hierarchy.opening import open_array
 from tegula.indexing.normalise import itemise
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.optional import library
-from tegula.stores import MappingStore, MemoryStore, Store
+from tegula.stores import MappingStore, MemoryStore, ObjectStore, Store
 from tegula.stores.identity import process_name
 from tegula.stores.wrapping import WrappingStore
 
@@ -163,7 +163,7 @@ def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
         target=target,
         place=place,
         home=process_name(),
-        in_memory=_is_in_memory(target.store),
+        storage=_storage(target.store),
         # a name of its own: what dask has computed under another one must not stand for a write
         name=f"tegula-store-{uuid.uuid4().hex}",
         chunks=tuple((1,) * number for number in array.numblocks),
@@ -173,13 +173,13 @@ def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
 
 
 def _write_block(
-    block: Any, target: Array, place: Place, home: str, in_memory: bool, block_info: Any = None
+    block: Any, target: Array, place: Place, home: str, storage: str, block_info: Any = None
 ) -> npt.NDArray[np.bool_]:
     """Write one block to its part of the place."""
     bounds = iter(block_info[0]["array-location"])
     part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)
     if process_name() != home:
-        _check_shared(target, part, in_memory)
+        _check_shared(target, part, storage)
     if np.size(block):
         target[tuple(_as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
     return np.ones((1,) * np.ndim(block), bool)
@@ -193,14 +193,14 @@ def _as_slice(numbers: range) -> slice:
     return slice(numbers.start, None if numbers.stop < 0 else numbers.stop, numbers.step)
 
 
-def _check_shared(target: Array, part: Place, in_memory: bool) -> None:
+def _check_shared(target: Array, part: Place, storage: str) -> None:
     """Refuse to write from another process than the one that stores the array, where elements would be lost."""
     how = "compute with scheduler='threads', or store the array in a directory or a bucket"
-    if in_memory:
+    if storage == "memory":
         raise StoreError(f"the values are in the memory of another process: {how}", path=target.path or None)
     if target.read_only:
         raise StoreError(f"only one process at a time can write to it: {how}", path=target._place)
-    if target.store.single_writer and not _is_whole(target.metadata.grid, part, target.shape):
+    if storage == "single writer" and not _is_whole(target.metadata.grid, part, target.shape):
         raise StoreError(
             "the storage has no conditional writes, so that processes which write parts of one chunk undo each other's "
             f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
@@ -208,12 +208,16 @@ def _check_shared(target: Array, part: Place, in_memory: bool) -> None:
         )
 
 
-def _is_in_memory(store: Store) -> bool:
+def _storage(store: Store) -> Literal["memory", "single writer", "shared"]:
+    """Return what processes share of a store: nothing, its values, or conditional writes, too."""
     while isinstance(store, WrappingStore):
         store = store.store
-    if isinstance(store, MappingStore):
-        return type(store.mapping) is dict
-    return isinstance(store, MemoryStore) or type(getattr(store, "fs", None)).__name__ == "MemoryFileSystem"
+    if isinstance(store, ObjectStore):
+        store.probe()
+    in_memory = isinstance(store, MemoryStore) or type(getattr(store, "fs", None)).__name__ == "MemoryFileSystem"
+    if in_memory or (isinstance(store, MappingStore) and type(store.mapping) is dict):
+        return "memory"
+    return "single writer" if store.single_writer else "shared"
 
 
 def _is_whole(grid: ChunkGrid, part: Place, shape: tuple[int, ...]) -> bool:

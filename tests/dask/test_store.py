@@ -155,13 +155,17 @@ def test_what_other_processes_can_not_write_is_refused(
     assert computed(written, "threads", request)[...].tolist() == [1] * 6
 
 
+@pytest.mark.parametrize("library", ["fsspec", "obstore"])
 def test_without_conditional_writes_processes_write_whole_chunks(
-    tmp_path: Path, request: pytest.FixtureRequest
+    tmp_path: Path, library: str, request: pytest.FixtureRequest
 ) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    store = tegula.FsspecStore(fsspec.filesystem("file"), str(tmp_path))
+    if library == "fsspec":
+        store: tegula.Store = tegula.FsspecStore(pytest.importorskip("fsspec").filesystem("file"), str(tmp_path))
+    else:
+        store = tegula.ObjectStore(pytest.importorskip("obstore.store").LocalStore(str(tmp_path)))
     d = da.ones(20, chunks=6)
-    a = tegula.create_array(store, shape=20, chunks=3, dtype="f8")
+    tegula.create_array(tmp_path, shape=20, chunks=3, dtype="f8")
+    a = tegula.open(store, mode="r+")
     assert computed(tegula.dask.store(d, a, compute=False), "distributed", request)[...].sum() == 20
     with pytest.raises(StoreError, match="rechunk the dask array to multiples of"):
         computed(tegula.dask.store(d.rechunk(4) * 2, a, compute=False), "distributed", request)
