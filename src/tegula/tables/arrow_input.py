@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import MetadataError, UnsupportedError
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.optional import library
 from tegula.tables.frames import is_pandas
 
@@ -182,11 +182,11 @@ def _column(name: str, column: Any, fill: Any) -> Array:
             column = library("pyarrow.compute").fill_null(column, fill)
         parts = [*map(_values, column.chunks or [column.combine_chunks()])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    except (arrow.ArrowException, TypeError, ValueError) as error:
-        raise MetadataError(f"values of {column.type} can't be stored: {error}", field=name) from error
-    except (MetadataError, UnsupportedError) as error:
+    except TegulaError as error:
         error.within(field=name)
         raise
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        raise MetadataError(f"values of {column.type} can't be stored: {error}", field=name) from error
 
 
 def _values(column: Any) -> Array:
@@ -233,7 +233,16 @@ def _records(parts: Mapping[str, Array], length: int) -> Array:
         numbers = np.empty(parts["real"].shape, np.result_type(parts["real"], np.complex64))
         numbers.real, numbers.imag = parts["real"], parts["imag"]
         return numbers
-    records = np.empty(length, [(name, part.dtype, part.shape[1:]) for name, part in parts.items()])
-    for name, part in parts.items():
+    fixed = {name: _fixed_width(part) if part.dtype.kind == "O" else part for name, part in parts.items()}
+    records = np.empty(length, [(name, part.dtype, part.shape[1:]) for name, part in fixed.items()])
+    for name, part in fixed.items():
         records[name] = part
     return records
+
+
+def _fixed_width(text: Array) -> Array:
+    """Return text or byte strings as records hold them."""
+    if any(item[-1:] in ("\0", b"\0") for item in text.flat):
+        raise MetadataError("a record's text ends in NUL, which NumPy would cut off")
+    kinds = {type(item) for item in text.flat}
+    return text.astype("S" if kinds == {bytes} else "U")

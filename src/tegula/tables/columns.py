@@ -213,14 +213,14 @@ def new_table(
 
 
 def _text_widths(source: ArrowRows, format: str) -> dict[str, np.dtype[Any]]:
-    """Return the types of text in a stream where a format has text of fixed width only, as wide as the longest is."""
+    """Return the types of columns of a stream that hold text of fixed width, which is as wide as the longest one."""
+    kinds = {name: values.dtype for name, values in source.empty().items()}
+    names = [name for name, dtype in kinds.items() if dtype.names or (dtype.kind == "O" and format == "bcolz")]
     widths: dict[str, np.dtype[Any]] = {}
-    if source.is_stream and format == "bcolz" and any(values.dtype.kind == "O" for values in source.empty().values()):
-        for piece in source.kept():
-            for name, values in piece.items():
-                if values.dtype.kind == "O":
-                    dtype = _type_of(values, format)
-                    widths[name] = np.promote_types(widths.get(name, dtype), dtype)
+    for piece in source.kept() if names and source.is_stream else ():
+        for name in names:
+            dtype = np.dtype(_type_of(piece[name], format))
+            widths[name] = np.promote_types(widths.get(name, dtype), dtype)
     return widths
 
 
