@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from allocations import peak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -39,7 +40,7 @@ def values_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> st.SearchStrategy
         parts = {name: values_of(dtype[name].base, (*shape, *dtype[name].shape)) for name in dtype.names}
         return st.fixed_dictionaries(parts).map(lambda found: records(found, dtype, shape))
     elif dtype.kind == "V":
-        elements = st.binary(min_size=dtype.itemsize, max_size=dtype.itemsize).map(lambda raw: np.void(raw))
+        elements = st.binary(min_size=dtype.itemsize, max_size=dtype.itemsize).map(np.void)
     return npst.arrays(dtype, shape, elements=elements)
 
 
@@ -110,8 +111,8 @@ def test_a_table_in_arrow_has_the_same_values_and_so_has_the_table_made_of_it(
     for source in (table.scan(batch_rows=2), found):
         try:
             again = tegula.create_table({}, source, format=format, allow_pickle=True)
-        except MetadataError as error:  # text that ends in NUL is refused, as everywhere
-            assert "NUL" in str(error) or "missing" in str(error)
+        except MetadataError:  # text that ends in NUL, or objects that are missing
+            assert any(values.dtype.kind == "O" or values.dtype.names for values in data.values())
             continue
         for name, values in again.read().items():
             expected = table[name][:]
@@ -123,7 +124,8 @@ def test_a_table_in_arrow_has_the_same_values_and_so_has_the_table_made_of_it(
 @settings(max_examples=50)
 @given(
     columns(["?", "i4", ">i2", "U3", "M8[s]", "object"]), st.sampled_from(FORMATS), st.integers(1, 7),
-    st.integers(-14, 14), st.integers(-14, 14) | st.none(), st.integers(1, 9) | st.none(), st.integers(0, 50), st.data(),
+    st.integers(-14, 14), st.integers(-14, 14) | st.none(), st.integers(1, 9) | st.none(), st.integers(0, 50),
+    st.data(),
 )  # fmt: skip
 def test_a_scan_gives_the_rows_asked_for(
     data: dict[str, Any], format: str, chunks: int, start: int, stop: int | None, batch_rows: int | None, seed: int,
@@ -178,7 +180,7 @@ def test_types_that_arrow_lacks_are_refused_by_name() -> None:
     assert table.scan(["ok"], pc.field("ok") == 1).to_arrow().num_rows == 1
     for dtype in ("M8[Y]", "M8[D]"):
         far = tegula.create_table({}, {"bad": np.array([2**40], dtype)})
-        with pytest.raises(MetadataError, match="far away.*'bad'"):
+        with pytest.raises(MetadataError, match=r"far away.*'bad'"):
             far.to_arrow()
     with pytest.raises(MetadataError, match="'bad'"):
         tegula.create_table({}, {"bad": np.array(["\ud800"])}).to_arrow()
@@ -249,14 +251,10 @@ def test_a_scan_reads_columns_and_chunks_it_needs() -> None:
     assert chunks(columns=["x"], where="(n == 5) | (n == 995)") == [*every, "x/c/0", "x/c/9"]
 
 
-def peak_of_arrow(action: Any) -> int:
-    """Return the most bytes that pyarrow and NumPy have allocated at once, about."""
-    from allocations import peak  # noqa: PLC0415 - on pytest's path
-
-    return peak(action) + pa.total_allocated_bytes()
-
-
-def test_streams_are_read_and_written_in_bounded_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+@pytest.mark.parametrize("format", ["bcolz", "zarr3"])
+def test_streams_are_read_and_written_in_bounded_memory(
+    format: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     monkeypatch.setattr(scan, "_BLOCK_BYTES", 2**17)
     monkeypatch.setattr(arrow_input, "PIECE_BYTES", 2**17)
     monkeypatch.setattr("tegula.tables.row_input.PIECE_BYTES", 2**17)
@@ -272,21 +270,20 @@ def test_streams_are_read_and_written_in_bounded_memory(monkeypatch: pytest.Monk
         first = next(batches())
         return pa.RecordBatchReader.from_batches(first.schema, batches())
 
-    for format in FORMATS:
-        path = tmp_path / format
-        assert peak_of_arrow(lambda: tegula.create_table(path, stream(), format=format, chunks=2**12)) < most
-        table = tegula.open_table(path, mode="r+")
-        assert len(table) == rows
-        assert int(table["n"][-1]) == rows - 1
-        assert table["s"][-1] == str((rows - 1) // 1000)
+    path = tmp_path / "t"
+    assert peak(lambda: tegula.create_table(path, stream(), format=format, chunks=2**12)) < most
+    table = tegula.open_table(path, mode="r+")
+    assert len(table) == rows
+    assert int(table["n"][-1]) == rows - 1
+    assert table["s"][-1] == str((rows - 1) // 1000)
 
-        def total(table: tegula.Table = table) -> None:
-            assert sum(pc.sum(batch["n"]).as_py() for batch in table.scan()) == rows * (rows - 1) // 2
+    def total() -> None:
+        assert sum(pc.sum(batch["n"]).as_py() for batch in table.scan()) == rows * (rows - 1) // 2
 
-        assert peak_of_arrow(total) < most
-        assert peak_of_arrow(lambda: table.append(stream())) < most
-        assert len(table) == 2 * rows
-        assert int(table["n"][rows]) == 0
+    assert peak(total) < most
+    assert peak(lambda: table.append(stream())) < most
+    assert len(table) == 2 * rows
+    assert int(table["n"][rows]) == 0
 
 
 # --- input

@@ -178,9 +178,10 @@ def _reading() -> Iterator[None]:
 def _column(name: str, column: Any, fill: Any) -> Array:
     arrow = library("pyarrow")
     try:
+        chunks = [_decoded(chunk) for chunk in column.chunks or [column.combine_chunks()]]
         if fill is not None and column.null_count:
-            column = library("pyarrow.compute").fill_null(column, fill)
-        parts = [*map(_values, column.chunks or [column.combine_chunks()])]
+            chunks = [chunk.fill_null(fill) for chunk in chunks]
+        parts = [*map(_values, chunks)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     except TegulaError as error:
         error.within(field=name)
@@ -189,19 +190,29 @@ def _column(name: str, column: Any, fill: Any) -> Array:
         raise MetadataError(f"values of {column.type} can't be stored: {error}", field=name) from error
 
 
+def _decoded(column: Any) -> Any:
+    """Return an array of the values themselves, instead of positions in a list of them, or views."""
+    arrow = library("pyarrow")
+    kind = column.type
+    if arrow.types.is_dictionary(kind):
+        return arrow.DictionaryArray.from_arrays(column.indices, _decoded(column.dictionary)).dictionary_decode()
+    for view, plain in ((arrow.string_view(), arrow.large_string()), (arrow.binary_view(), arrow.large_binary())):
+        if kind == view:
+            return column.cast(plain)
+    return column
+
+
 def _values(column: Any) -> Array:
     """Return the values of an Arrow array; of nested ones, those of the parts put together."""
     types, kind = library("pyarrow").types, column.type
-    if types.is_dictionary(kind):
-        return _values(column.dictionary_decode())
     is_time = types.is_timestamp(kind) or types.is_duration(kind) or types.is_date(kind)
     if column.null_count and not (types.is_floating(kind) or is_time):
         raise MetadataError(f"a value is missing, which {kind} can't represent: {_HOW_TO_FILL}")
     if types.is_fixed_size_list(kind):
-        inner = _values(column.flatten())
+        inner = _values(_decoded(column.flatten()))
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
     if types.is_struct(kind):
-        return _records({field.name: _values(part) for field, part in zip(kind, column.flatten())}, len(column))
+        return _records({field.name: _values(_decoded(part)) for field, part in zip(kind, column.flatten())}, len(column))
     if types.is_fixed_size_binary(kind):
         content = column.buffers()[1]
         raw = np.frombuffer(content, f"V{kind.byte_width}") if content else np.empty(0, f"V{kind.byte_width}")
