@@ -81,6 +81,14 @@ def chunks(table: tegula.Table, action: Callable[[], object]) -> dict[str, list[
 EVERY = [*range(10)]
 
 
+def sql(query: str, **tables: Any) -> list[Any]:
+    """Return what DuckDB answers to a query over tables by name."""
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(query).fetchall()
+
+
 # --- the same values
 
 
@@ -95,7 +103,7 @@ def test_every_library_reads_the_same_rows(format: str) -> None:
     t = tegula.create_table({}, DATA, format=format, chunks=130)
     expected = expected_lists()
     frames = {
-        "DataFrame": pl.DataFrame(t), "from_arrow": pl.from_arrow(t), "scan": tegula.arrow.scan_polars(t).collect(),
+        "DataFrame": pl.DataFrame(t), "scan": tegula.arrow.scan_polars(t).collect(),
         "dataset": pl.scan_pyarrow_dataset(tegula.arrow.dataset(t)).collect(),
     }  # fmt: skip
     for frame in frames.values():
@@ -135,7 +143,7 @@ CONDITIONS: dict[str, tuple[str, Any, Any, Any]] = {
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_conditions_select_the_same_rows_in_every_library(table: tegula.Table, name: str) -> None:
-    text, polars, arrow, sql = CONDITIONS[name]
+    text, polars, arrow, condition = CONDITIONS[name]
     wanted = table.where(text, ["n"])["n"].tolist()
     assert [n for batch in table.scan(["n"], text) for n in batch["n"].to_pylist()] == wanted
     assert table.where(polars, ["n"])["n"].tolist() == wanted
@@ -144,8 +152,8 @@ def test_conditions_select_the_same_rows_in_every_library(table: tegula.Table, n
     for engine in ("in-memory", "streaming"):
         assert lazy.filter(polars).select("n").collect(engine=engine)["n"].to_list() == wanted  # type: ignore[call-overload]
     assert pl.scan_pyarrow_dataset(bars).filter(polars).collect()["n"].to_list() == wanted
-    for source in ("bars", "table"):
-        assert sorted(row[0] for row in duckdb.sql(f"SELECT n FROM {source} WHERE {sql}").fetchall()) == wanted
+    for source in (bars, table):
+        assert sorted(row[0] for row in sql(f"SELECT n FROM rows WHERE {condition}", rows=source)) == wanted
     if arrow is not None:
         assert bars.to_table(filter=arrow)["n"].to_pylist() == wanted
         assert bars.filter(arrow).filter(arrow).to_table(columns=["n", "n"])[1].to_pylist() == wanted
@@ -208,14 +216,13 @@ def test_a_query_of_polars_reads_what_it_needs(table: tegula.Table) -> None:
     found = chunks(table, lambda: lazy.filter(pl.col("n").is_between(250, 320)).select("x", "s").collect())
     assert found == {"n": EVERY, "x": [2, 3], "s": [2, 3]}
     assert chunks(table, lambda: lazy.head(150).collect())["x"] == [0, 1]
-    assert chunks(table, lambda: lazy.select(pl.len()).collect()).keys() <= {"n"}
+    assert len(chunks(table, lambda: lazy.select(pl.len()).collect())) <= 1
 
 
 def test_a_query_of_duckdb_reads_what_it_needs(table: tegula.Table) -> None:
     bars = tegula.arrow.dataset(table)
-    assert bars is not None
-    assert chunks(table, lambda: duckdb.sql("SELECT sum(x) FROM bars").fetchall()) == {"x": EVERY}
-    found = chunks(table, lambda: duckdb.sql("SELECT x, s FROM bars WHERE n >= 250 AND n < 320").fetchall())
+    assert chunks(table, lambda: sql("SELECT sum(x) FROM bars", bars=bars)) == {"x": EVERY}
+    found = chunks(table, lambda: sql("SELECT x, s FROM bars WHERE n >= 250 AND n < 320", bars=bars))
     assert found == {"n": EVERY, "x": [2, 3], "s": [2, 3]}
 
 
@@ -244,24 +251,26 @@ def test_a_dataset_does_what_pyarrow_does_with_it(table: tegula.Table, tmp_path:
         memory.sort_by([("s", "ascending"), ("n", "descending")])["n"].to_pylist()
     )
     other = ds.dataset(pa.table({"n": [3, 5000], "y": [1, 2]}))
-    for joined in (bars.join(other, "n", join_type="inner"), bars.join(bars, "n", join_type="left semi")):
-        assert joined.to_table()["n"].to_pylist()[0] in (3, 0)
-    assert bars.join_asof(other, "n", [], tolerance=0).to_table().num_rows == ROWS
+    few = tegula.arrow.dataset(tegula.create_table({}, {name: DATA[name] for name in columns}))
+    assert few.join(other, "n", join_type="inner").to_table()["n"].to_pylist() == [3]
+    assert few.join(few, "n", join_type="left semi").to_table().num_rows == ROWS
+    assert few.join_asof(other, "n", [], tolerance=0).to_table().num_rows == ROWS
     ds.write_dataset(bars.scanner(columns=columns), tmp_path / "p", format="parquet")
     assert ds.dataset(tmp_path / "p").to_table() == memory.select(columns)
 
 
-def test_a_dataset_past_its_scanner_fails_instead_of_being_empty(table: tegula.Table) -> None:
-    bars, other = tegula.arrow.dataset(table), ds.dataset(pa.table({"n": [1, 2]}))
+def test_a_dataset_past_its_scanner_fails_instead_of_being_empty() -> None:
+    bars = tegula.arrow.dataset(tegula.create_table({}, {"n": [1, 2], "x": [0.5, 1.5]}))
+    other = ds.dataset(pa.table({"n": [1, 2]}))
     for read in (
         lambda: [fragment.to_table() for fragment in bars.get_fragments()],
         lambda: other.join(bars, "n").to_table(),
-        lambda: ds.dataset([bars, bars]).to_table(),
     ):
         with pytest.raises(FileNotFoundError, match=r"scanner\(\)"):
             read()
-    with pytest.raises(UnsupportedError, match="cast"):
-        bars.replace_schema(pa.schema([]))
+    for combine in (lambda: bars.replace_schema(pa.schema([])), lambda: ds.dataset([bars, bars])):
+        with pytest.raises(UnsupportedError, match="to_table"):
+            combine()
     known = set("""
         count_rows filter get_fragments head join join_asof partition_expression replace_schema scanner schema
         sort_by take to_batches to_table
@@ -295,7 +304,7 @@ def test_broken_chunks_are_reported_by_every_library() -> None:
     bars = tegula.arrow.dataset(t)
     for read in (
         lambda: tegula.arrow.scan_polars(t).collect(), lambda: pl.DataFrame(t), bars.to_table,
-        lambda: duckdb.sql("FROM t").fetchall(), lambda: duckdb.sql("SELECT sum(a) FROM bars").fetchall(),
+        lambda: sql("FROM t", t=t), lambda: sql("SELECT sum(a) FROM bars", bars=bars),
     ):  # fmt: skip
         with pytest.raises(Exception, match="a/c/3"):
             read()

@@ -82,7 +82,7 @@ def dataset(table: Table) -> Any:
 
 
 class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defined]
-    """A table as a dataset of pyarrow, made by `dataset`.
+    """A table as a dataset of pyarrow; made by `dataset`.
 
     What pyarrow does by scanners reads the table; what it does past them finds a file that does not exist, and fails.
     """
@@ -142,7 +142,9 @@ class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defin
 
     def replace_schema(self, schema: Any) -> Any:
         """Refuse to take another schema."""
-        raise UnsupportedError("a table keeps its types; cast columns in the query, as scanner(columns={...})")
+        raise UnsupportedError(
+            "a table is not combined with other datasets, and keeps its types; read it with to_table() or scanner() first"
+        )
 
 
 def _loaded(data: Any) -> Any:

@@ -248,7 +248,15 @@ def test_a_scan_reads_columns_and_chunks_it_needs() -> None:
     for where in ("(n == 250) | (n == 260)", (pc.field("n") == 250) | (pc.field("n") == 260)):
         assert chunks(columns=["x"], where=where) == [*every, "x/c/2"]
         assert chunks(columns=["n"], where=where) == every
-    assert chunks(columns=["x"], where="(n == 5) | (n == 995)") == [*every, "x/c/0", "x/c/9"]
+    for where in ("(n == 5) | (n == 995)", "(n < 90) | (n == 995)"):
+        assert chunks(columns=["x"], where=where) == [*every, "x/c/0", "x/c/9"]
+
+
+def test_chunks_larger_than_a_block_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "_MOST_BYTES", 64)
+    table = tegula.create_table({}, {"n": np.arange(100), "m": np.arange(100)}, format="zarr3", chunks=100)
+    assert [len(batch) for batch in table.scan()] == [4] * 25
+    assert table.to_arrow()["n"].to_pylist() == [*range(100)]
 
 
 @pytest.mark.parametrize("format", ["bcolz", "zarr3"])

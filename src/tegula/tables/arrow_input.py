@@ -212,7 +212,8 @@ def _values(column: Any) -> Array:
         inner = _values(_decoded(column.flatten()))
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
     if types.is_struct(kind):
-        return _records({field.name: _values(_decoded(part)) for field, part in zip(kind, column.flatten())}, len(column))
+        parts = [_values(_decoded(part)) for part in column.flatten()]
+        return _records({field.name: part for field, part in zip(kind, parts)}, len(column))
     if types.is_fixed_size_binary(kind):
         content = column.buffers()[1]
         raw = np.frombuffer(content, f"V{kind.byte_width}") if content else np.empty(0, f"V{kind.byte_width}")

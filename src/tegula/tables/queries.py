@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
+from tegula.engine.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 
 __all__ = [
@@ -64,10 +65,12 @@ class BlockMatches:
     def columns(self, columns: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
         """Return some columns of the rows."""
         numbers = self.inside + self.start
-        return {
-            name: self.read[name][self.inside] if name in self.read else rows_at(column, numbers)
-            for name, column in columns.items()
-        }
+
+        def values(name: str) -> npt.NDArray[Any]:
+            return self.read[name][self.inside] if name in self.read else _stored_rows(columns[name], numbers)
+
+        requests = max((column.store.concurrency for column in columns.values()), default=0)
+        return dict(zip(columns, gather(values, columns, requests)))
 
 
 def is_sparse(numbers: npt.NDArray[np.intp]) -> bool:
@@ -88,6 +91,14 @@ def rows_at(column: Any, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     first = int(numbers[0])
     found = np.asarray(column[first : int(numbers[-1]) + 1])
     return found if len(found) == len(numbers) else found[numbers - first]
+
+
+def _stored_rows(column: Array, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """Read rows as `rows_at` does, without the chunks between them that hold none."""
+    gaps = np.flatnonzero(np.diff(numbers) > column.metadata.grid.axes[0].longest())
+    if is_sparse(numbers) or not len(gaps):
+        return rows_at(column, numbers)
+    return np.concatenate([rows_at(column, part) for part in np.split(numbers, gaps + 1)])
 
 
 class LazyColumns(Mapping[str, Array]):

@@ -348,8 +348,9 @@ class Table(TableProperties):
 
         Parameters
         ----------
-        rows : mapping, structured array, list of arrays, DataFrame or Arrow table
-            Values for all columns: by name, or in their order. One value for each is one row.
+        rows : mapping, structured array, list of arrays, DataFrame, Arrow table or stream
+            Values for all columns: by name, or in their order. One value for each is one row. An Arrow stream, which
+            has ``__arrow_c_stream__``, is added in pieces of some 64 MiB; all of the above is true of each piece.
 
         Raises
         ------
