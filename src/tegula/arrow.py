@@ -85,6 +85,13 @@ class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defin
     """A table as a dataset of pyarrow; made by `dataset`.
 
     What pyarrow does by scanners reads the table; what it does past them finds a file that does not exist, and fails.
+
+    Examples
+    --------
+    >>> import pyarrow.compute, tegula, tegula.arrow
+    >>> bars = tegula.arrow.dataset(tegula.create_table({}, {"a": [1, 2, 3]}))
+    >>> bars.filter(pyarrow.compute.field("a") > 1).count_rows()
+    2
     """
 
     def __init__(self, table: Table, where: Any = None) -> None:
@@ -143,7 +150,7 @@ class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defin
     def replace_schema(self, schema: Any) -> Any:
         """Refuse to take another schema."""
         raise UnsupportedError(
-            "a table is not combined with other datasets, and keeps its types; read it with to_table() or scanner() first"
+            "a table keeps its types, and is not combined with other datasets; read it with to_table() first"
         )
 
 
