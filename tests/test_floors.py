@@ -47,6 +47,7 @@ ROOMS: dict[str, set[str]] = {
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
+    "arrow": _OPERATIONS,
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz"},
     "__main__": {"cli"},
