@@ -12,7 +12,7 @@ use job::{IN_TASK, Job, POLL};
 use workers::Pool;
 
 pub use job::given_up;
-pub use turns::{end_turn, has_turn, in_turns, take_turn};
+pub use turns::{Spare, end_turn, in_turns, take_turn};
 pub use workers::after_fork;
 
 /// Run `task(0) … task(count - 1)` on the calling thread and on up to `threads - 1` threads of the pool.

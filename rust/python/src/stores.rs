@@ -245,7 +245,7 @@ impl Reader {
         let taken = Python::attach(|py| {
             self.object.call_method1(py, intern!(py, "acquire_if_plenty"), (nbytes,))?.extract::<bool>(py)
         });
-        taken.is_ok_and(|taken| taken).then_some(Room { reader: self, nbytes })
+        taken.is_ok_and(|taken| taken).then(|| Room { reader: self, nbytes })
     }
 
     fn release(&self, nbytes: u64) {

@@ -64,7 +64,36 @@ pub fn end_turn() {
     }
 }
 
-/// Whether this thread has a turn: few threads do, and what one of them leaves can be of use to the next.
-pub fn has_turn() -> bool {
+fn has_turn() -> bool {
     HELD.get().is_some()
+}
+
+/// What threads with a turn leave to each other, as working memory: no more is needed than there are turns.
+pub struct Spare<T>(Mutex<Vec<T>>);
+
+impl<T> Spare<T> {
+    /// Make it, with nothing to take.
+    pub const fn new() -> Spare<T> {
+        Spare(Mutex::new(Vec::new()))
+    }
+
+    /// Take something, if this thread has a turn and there is any.
+    pub fn take(&self) -> Option<T> {
+        // In a forked child the lock may be held for ever.
+        if has_turn() { self.0.try_lock().ok()?.pop() } else { None }
+    }
+
+    /// Leave something to others; returned if this thread has no turn, or if there is more than enough.
+    pub fn give(&self, value: T) -> Option<T> {
+        if !has_turn() {
+            return Some(value);
+        }
+        match self.0.try_lock() {
+            Ok(mut spare) if spare.len() < LIMIT.get() => {
+                spare.push(value);
+                None
+            }
+            _ => Some(value),
+        }
+    }
 }
