@@ -59,9 +59,10 @@ cli/test_process.py::test_help_is_wrapped_and_not_cut_off
 test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
 test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
-# tests that choose the executor themselves
+# tests that choose the executor themselves, or need not run with both
 _WITH_BOTH = """
-dask codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
+dask tables/test_arrow.py test_arrow.py
+codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 """.split()
 _CHECKED = pytest.StashKey[bool]()
 

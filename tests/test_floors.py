@@ -48,6 +48,7 @@ ROOMS: dict[str, set[str]] = {
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
     # floor 6: integrations with other libraries
+    "arrow": _OPERATIONS,
     "dask": _NODES,
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz"},
