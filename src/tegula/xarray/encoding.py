@@ -13,6 +13,7 @@ from xarray.coding.strings import check_vlen_dtype
 from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
 from tegula.formats import find_format
+from tegula.formats.json_encoding import Style, dump
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["EncodingTypeError", "encode_attributes", "encode_variable", "options_of"]
@@ -40,14 +41,22 @@ def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable
 
 
 def encode_attributes(attributes: Mapping[Any, Any], place: str) -> dict[str, Any]:
-    """Return attributes with arrays and numbers of NumPy as lists and numbers of Python."""
-    return {_text(name, place): encode_zarr_attr_value(value) for name, value in attributes.items()}
+    """Return attributes with arrays and numbers of NumPy as lists and numbers of Python.
 
-
-def _text(name: Any, place: str) -> str:
-    if not isinstance(name, str):
-        raise EncodingTypeError(f"Invalid attribute in Dataset.attrs: the name {name!r:.80} is not text", path=place)
-    return name
+    Raises
+    ------
+    EncodingTypeError
+        If one has no form in JSON.
+    """
+    encoded = {name: encode_zarr_attr_value(value) for name, value in attributes.items()}
+    for name, value in encoded.items():
+        try:
+            dump({name: value}, "attributes", Style())
+        except MetadataError as error:
+            raise EncodingTypeError(
+                f"Invalid attribute in Dataset.attrs. {name!r:.80}: {error.message}", path=place
+            ) from error
+    return encoded
 
 
 def options_of(

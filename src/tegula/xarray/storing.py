@@ -13,7 +13,8 @@ from xarray import Variable, conventions
 from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.array import Array
-from tegula.errors import MetadataError, UnsupportedError
+from tegula.arrays.creation import new_array
+from tegula.errors import MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.xarray.dimensions import dimensions_of
 from tegula.xarray.encoding import EncodingTypeError, encode_attributes, encode_variable, options_of
@@ -105,9 +106,9 @@ class GroupWriter:
     def _check_encoding(self, dataset: xr.Dataset, encoding: Mapping[Any, Any]) -> None:
         for name, wanted in encoding.items():
             if not isinstance(wanted, Mapping):
-                raise EncodingTypeError(f"the encoding of {name!r:.80} is not a mapping: {wanted!r:.80}")
+                raise EncodingTypeError(f"the encoding of {name!r:.80} must be castable to a dict, not {wanted!r:.80}")
             if name not in dataset.variables:
-                raise MetadataError(f"encoding was given for {name!r:.80}, and there is no such variable")
+                raise NotFoundError(f"encoding was given for {name!r:.80}, and there is no such variable")
             if name in self._arrays:
                 raise MetadataError(
                     f"variable {name!r} already exists, but encoding was provided; it keeps its own",
@@ -167,20 +168,20 @@ class GroupWriter:
     # --- changes of what is stored
 
     def _put_attributes(self, attributes: Mapping[str, Any]) -> None:
-        if attributes == self.group.attrs.asdict():
-            return
-        try:
+        if attributes != self.group.attrs.asdict():
             self.group.attrs.put(attributes)
-        except MetadataError as error:
-            raise EncodingTypeError(f"Invalid attribute in Dataset.attrs. {error.message}", path=error.path) from error
 
     def _create(self, name: str, options: dict[str, Any]) -> Array:
+        """Create an array, under any name that xarray uses."""
+        path = self.group._full(name)
         try:
-            return self.group.create_array(name, **options)
+            return new_array(
+                self.group.store, path, format=self.group.format, reserved=True, has_parent=True, **options
+            )
         except UnsupportedError as error:
-            raise _UnsupportedVariable(error.message, path=name, field=error.field, codec=error.codec) from error
+            raise _UnsupportedVariable(error.message, path=path, field=error.field, codec=error.codec) from error
         except MetadataError as error:
-            raise error.within(path=name)
+            raise error.within(path=path) from None
 
     def _reserved(self, variables: Mapping[str, Variable]) -> dict[Hashable, slice]:
         """Make existing arrays longer and return the part of the dimension that is new; nothing without one."""
@@ -204,9 +205,9 @@ def _stored_name(name: Hashable) -> str:
     if name is None:
         return _NAMELESS
     if not isinstance(name, str):
-        raise EncodingTypeError(f"Invalid name {name!r:.80} for a variable: a name must be a string")
+        raise EncodingTypeError(f"Invalid name {name!r:.80} for a variable: a name must be a string or None")
     if not name:
-        raise MetadataError("Invalid name '' for a variable: a name must have at least one character")
+        raise MetadataError("Invalid name '' for a variable: a string must be length 1 or longer")
     return name
 
 
