@@ -34,10 +34,11 @@ def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable
     """Encode a variable by the CF conventions, as ``Dataset.to_zarr`` does."""
     number: Any = 3 if format == "zarr3" else 2
     try:
-        return encode_zarr_variable(variable, name=name, zarr_format=number)
+        encoded: Variable = encode_zarr_variable(variable, name=name, zarr_format=number)
     except Exception as error:
         error.add_note(f"while the variable {name!r} was encoded")
         raise
+    return encoded
 
 
 def encode_attributes(attributes: Mapping[Any, Any], place: str) -> dict[str, Any]:

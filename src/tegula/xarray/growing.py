@@ -7,6 +7,7 @@ document, so that each of several processes gets a part of its own. The other va
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import partial
 
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError
@@ -62,5 +63,9 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
 
     leader._reshape(grown)
     for _, array, at in others:
-        array._reshape(lambda shape, at=at: (*shape[:at], max(shape[at], start + count), *shape[at + 1 :]))
+        array._reshape(partial(_at_least, at, start + count))
     return start
+
+
+def _at_least(axis: int, length: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:axis], max(shape[axis], length), *shape[axis + 1 :])

@@ -8,7 +8,6 @@ from typing import Any
 
 from xarray import Variable
 from xarray.backends.common import AbstractDataStore
-from xarray.core.utils import FrozenDict
 
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
@@ -41,23 +40,21 @@ class NodeStore(AbstractDataStore):
     def __init__(
         self, variables: Mapping[str, Variable], attributes: Mapping[str, Any], close: Callable[[], None]
     ) -> None:
-        self._variables = FrozenDict(variables)
-        self._attributes = FrozenDict(
-            {name: value for name, value in attributes.items() if not name.lower().startswith("_nc")}
-        )
+        self._variables = variables
+        self._attributes = {name: value for name, value in attributes.items() if not name.lower().startswith("_nc")}
         self._close = close
 
-    def get_variables(self) -> FrozenDict[str, Variable]:
+    def get_variables(self) -> Mapping[str, Variable]:
         """Return the variables by name."""
         return self._variables
 
-    def get_attrs(self) -> FrozenDict[str, Any]:
+    def get_attrs(self) -> Mapping[str, Any]:
         """Return the attributes."""
         return self._attributes
 
     def get_dimensions(self) -> dict[str, int]:
         """Return the length of each dimension."""
-        return {dim: size for variable in self._variables.values() for dim, size in zip(variable.dims, variable.shape)}
+        return {str(dim): size for variable in self._variables.values() for dim, size in zip(variable.dims, variable.shape)}
 
     def close(self) -> None:
         """Close what was opened by name."""

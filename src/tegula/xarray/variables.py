@@ -56,7 +56,7 @@ class LazyArray(BackendArray):
             read = self._product
         else:
             read = self._part
-        found = indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.VECTORIZED, read)
+        found = read(key.tuple)  # as NumPy reads it, steps backwards included
         if array.metadata.data_type.variable or np.ndim(found) == 0:
             return _converted(found, self.dtype)
         return found
@@ -81,7 +81,10 @@ class LazyArray(BackendArray):
 
 def _from_the_start(item: Any, size: int) -> Any:
     if isinstance(item, slice):
-        return slice(*item.indices(size))
+        start, stop, step = item.indices(size)
+        if not range(start, stop, step):
+            return slice(0, 0)
+        return slice(start, None if stop < 0 else stop, step)
     if isinstance(item, np.ndarray):
         return np.where(item < 0, item + size, item) if item.dtype.kind == "i" else item
     return item + size if item < 0 else item

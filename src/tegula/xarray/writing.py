@@ -116,8 +116,7 @@ def write(
     array([ 0.,  1.,  2.,  3.,  4.,  0.,  1., 70., 80.,  4.])
     """
     chosen = _mode(mode, append_dim, region)
-    tree = data if isinstance(data, xr.DataTree) else None
-    if tree is not None and (group is not None or append_dim is not None):
+    if isinstance(data, xr.DataTree) and (group is not None or append_dim is not None):
         raise UnsupportedError("a DataTree is stored at the root, and can't be appended; write its groups one by one")
     if not isinstance(data, (xr.Dataset, xr.DataArray, xr.DataTree)):
         raise EncodingTypeError(f"the data must be a Dataset, DataArray or DataTree, not {type(data).__name__}")
@@ -127,10 +126,10 @@ def write(
     writer = ArrayWriter()
     try:
         how: dict[str, Any] = {"append_dim": append_dim, "region": region, "write_empty_chunks": write_empty_chunks}
-        if tree is not None:
-            _add_tree(tree, opened, chosen, encoding or {}, writer, write_inherited_coords, how)
+        if isinstance(data, xr.DataTree):
+            _add_tree(data, opened, chosen, encoding or {}, writer, write_inherited_coords, how)
         else:
-            dataset = data if isinstance(data, xr.Dataset) else _as_dataset(data)
+            dataset = _as_dataset(data) if isinstance(data, xr.DataArray) else data
             GroupWriter(opened, chosen, **how).add(dataset, encoding or {}, writer)
         if consolidated or (consolidated is None and chosen != "r+"):
             _consolidate(opened)
