@@ -37,13 +37,14 @@ def unpack(archive: str, folder: Path) -> list[tuple[Path, str, str]]:
     return [
         (folder / case["case"] / "store" / case.get("store", ""), case["path"], case["kind"])
         for case in index["cases"]
-        if case["kind"] in ("array", "table") and (executors.kernel() is not None or case["case"] not in SNAPPY)
+        if case["kind"] in ("array", "table", "group", "hierarchy")
+        and (executors.kernel() is not None or case["case"] not in SNAPPY)
     ]
 
 
 def assert_same(found: Any, expected: Any) -> None:
-    if expected.dtype == object or found.dtype.kind == "T":
-        assert [*map(repr, found.astype(object).flat)] == [*map(repr, expected.flat)]
+    if expected.dtype == object or not expected.dtype.isnative:  # xarray makes the order of bytes the machine's
+        assert [*map(repr, found.astype(object).flat)] == [*map(repr, expected.astype(object).flat)]
     else:
         assert found.dtype == expected.dtype
         assert found.tobytes() == expected.tobytes()
@@ -52,13 +53,21 @@ def assert_same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("archive", sorted(path.stem for path in FIXTURES.glob("*.zip")))
 def test_what_other_libraries_wrote_is_read_exactly(archive: str, tmp_path: Path) -> None:
     cases = unpack(archive, tmp_path)
-    assert len(cases) > 4
+    assert cases
     for store, path, kind in cases:
         node = tegula.open(store, path=path, allow_pickle=True)
         # columns of one table that differ in length have no common dimension
         if kind == "table" and not node.is_consistent:
             continue
         options: dict[str, Any] = {"decode_cf": False, "chunks": None, "backend_kwargs": {"allow_pickle": True}}
+        if kind in ("group", "hierarchy"):
+            found = xr.open_groups(store, engine="tegula", group=path, **options)
+            stored = {name: member for name, member in node.walk() if isinstance(member, tegula.Array)}
+            assert sum(len(ds.variables) for ds in found.values()) == len(stored)
+            for name, array in stored.items():
+                above, _, last = name.rpartition("/")
+                assert_same(found[f"/{above}"][last].values, np.asarray(array[...], array.dtype))
+            continue
         with xr.open_dataset(store, engine="tegula", group=path, **options) as ds:
             arrays = (
                 {name: node[name] for name in node.names} if kind == "table" else {path.split("/")[-1] or "data": node}
@@ -66,15 +75,14 @@ def test_what_other_libraries_wrote_is_read_exactly(archive: str, tmp_path: Path
             assert {*ds.variables} == {*arrays}
             for name, array in arrays.items():
                 assert ds[name].shape == array.shape
-                assert_same(ds[name].values, array[...] if array.ndim else np.asarray(array[()], array.dtype))
+                assert_same(ds[name].values, np.asarray(array[...], array.dtype))
 
 
 def test_every_example_is_read_exactly() -> None:
     with np.load(LEGACY / "expected.npz") as expected:
         for path in expected.files:
             with xr.open_dataset(LEGACY / path, engine="tegula", decode_cf=False) as ds:
-                values = ds["data"].values
-                assert values.tolist() == expected[path].tolist()
+                np.testing.assert_array_equal(ds["data"].values, expected[path].astype(ds["data"].dtype))
 
 
 def test_a_table_is_a_data_set_along_its_rows() -> None:
@@ -160,9 +168,8 @@ def test_every_kind_of_indexing_gives_what_numpy_gives(data: st.DataObject) -> N
     format = data.draw(st.sampled_from(["zarr1", "zarr2", "zarr3", "bcolz"]))
     dims = [f"d{axis}" for axis in range(len(shape))]
     values = np.arange(np.prod(shape)).reshape(shape)
-    array = tegula.create_array(
-        tegula.MemoryStore(), data=values, chunks=2 if format != "bcolz" else "auto", format=format
-    )
+    chunks = 2 if format != "bcolz" else "auto"
+    array = tegula.create_array(tegula.MemoryStore(), data=values, chunks=chunks, fill_value=-1, format=format)
     lazy = xr.open_dataset(array, engine="tegula", dims=dims)["data"]
     eager = xr.DataArray(values, dims=dims, name="data")
     for _ in range(2):  # of what was selected before
@@ -202,7 +209,7 @@ def test_chunks_that_differ_in_length_are_followed() -> None:
 
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz"])
 def test_a_data_set_keeps_its_shape_while_the_array_grows(format: str) -> None:
-    array = tegula.create_array(tegula.MemoryStore(), data=np.arange(5), format=format)
+    array = tegula.create_array(tegula.MemoryStore(), data=np.arange(5), fill_value=-1, format=format)
     ds = xr.open_dataset(array, engine="tegula")
     array.append([7, 8])
     assert ds["data"][-1].item() == 4
@@ -225,7 +232,7 @@ def test_pickles_are_small_and_work_in_another_process(tmp_path: Path) -> None:
     ds = xr.open_dataset(tmp_path / "g.zarr", engine="tegula", chunks={})
     (tmp_path / "ds.pickle").write_bytes(pickle.dumps(ds["a"].sum()))
     assert len(pickle.dumps(xr.open_dataset(tmp_path / "g.zarr", engine="tegula"))) < 4000
-    code = f"import pickle; print(pickle.load(open({str(tmp_path / 'ds.pickle')!r}, 'rb')).item())"
+    code = f"import pickle; print(float(pickle.load(open({str(tmp_path / 'ds.pickle')!r}, 'rb'))))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout.split() == ["499500.0"], done.stderr
 

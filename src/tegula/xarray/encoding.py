@@ -107,7 +107,7 @@ def options_of(
         "dtype": dtype,
         "chunks": _chunks(variable, name, encoding.get("chunks")),
         "shards": encoding.get("shards"),
-        "codecs": _codecs(encoding, format),
+        "codecs": _codecs(encoding, format, is_text=dtype is str),
         "chunk_key_encoding": encoding.get("chunk_key_encoding"),
         "write_empty_chunks": empty,
         "fill_value": _fill_value(variable, attributes, encoding, format),
@@ -152,7 +152,7 @@ def _uneven(lengths: tuple[int, ...]) -> bool:
     return len({*lengths[:-1]}) > 1 or lengths[-1] > lengths[0]
 
 
-def _codecs(encoding: Mapping[str, Any], format: str) -> Any:
+def _codecs(encoding: Mapping[str, Any], format: str, *, is_text: bool) -> Any:
     """Join filters, serializer and compressors; what is not given is automatic."""
     parts = {key: _given(encoding.get(key, "auto")) for key in ("filters", "serializer", "compressors")}
     if all(part == "auto" for part in parts.values()):
@@ -163,7 +163,8 @@ def _codecs(encoding: Mapping[str, Any], format: str) -> Any:
             specs += codec_specs(part)
         elif key == "compressors":
             specs += find_format(format).compressors
-    return specs
+    # a variable may have become one of fixed length since it was read
+    return [spec for spec in specs if is_text or spec.name.removeprefix("numcodecs.") != "vlen-utf8"]
 
 
 def _given(part: Any) -> Any:

@@ -54,7 +54,9 @@ class NodeStore(AbstractDataStore):
 
     def get_dimensions(self) -> dict[str, int]:
         """Return the length of each dimension."""
-        return {str(dim): size for variable in self._variables.values() for dim, size in zip(variable.dims, variable.shape)}
+        return {
+            str(dim): size for variable in self._variables.values() for dim, size in zip(variable.dims, variable.shape)
+        }
 
     def close(self) -> None:
         """Close what was opened by name."""

@@ -16,8 +16,10 @@ from xarray.core import indexing
 
 from tegula.arrays.array import Array
 from tegula.codecs import serializer_position
+from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.nodes import inner_codecs
+from tegula.optional import library
 
 __all__ = ["LazyArray", "variable_of"]
 
@@ -57,7 +59,7 @@ class LazyArray(BackendArray):
         else:
             read = self._part
         found = read(key.tuple)  # as NumPy reads it, steps backwards included
-        if array.metadata.data_type.variable or np.ndim(found) == 0:
+        if array.metadata.data_type.variable or np.ndim(found) == 0 or self.dtype != array.dtype:
             return _converted(found, self.dtype)
         return found
 
@@ -95,6 +97,8 @@ def _dtype(array: Array) -> np.dtype[Any]:
         text = getattr(np.dtypes, "StringDType", None)
         made: np.dtype[Any] = create_vlen_dtype(str) if text is None else text()
         return made
+    if array.dtype.names is not None or array.dtype.kind == "U":  # of which xarray can't change the order of bytes
+        return array.dtype.newbyteorder("=")
     return array.dtype
 
 
@@ -158,12 +162,13 @@ def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict
         "chunks": tuple(_length(item, size) for item, size in zip(array.chunks, array.shape)),
         # whole stored values: a shard that two tasks need is read twice
         "preferred_chunks": dict(zip(dims, (_length(item, size) for item, size in zip(stored, array.shape)))),
-        "compressors": array.compressors,
-        "filters": array.filters,
-        "shards": array.shards,
     }
     if array.format == "zarr3":
-        encoding["serializer"] = _serializer(array)
+        encoding |= {"compressors": array.compressors, "filters": array.filters, "serializer": _serializer(array)}
+    elif array.format == "zarr2":
+        encoding |= {"compressors": _numcodecs(array.compressors), "filters": _numcodecs(array.filters)}
+    if array.format in ("zarr3", "zarr2"):  # others have no codecs that a new array could take as they are
+        encoding["shards"] = array.shards
     if dtype.kind == "T":
         encoding["dtype"] = dtype
     return encoding
@@ -181,6 +186,17 @@ def _length(item: Any, size: int) -> Any:
     if len({*inside[:-1]}) <= 1 and inside[-1] <= inside[0]:
         return inside[0]
     return tuple(inside)
+
+
+def _numcodecs(codecs: tuple[dict[str, Any], ...]) -> tuple[Any, ...]:
+    """Return codecs of Zarr v2 as objects of numcodecs, which zarr-python requires; as they are if it lacks one."""
+    made = []
+    for codec in codecs:
+        try:
+            made.append(library("numcodecs.registry").get_codec(codec))
+        except (ValueError, TypeError, UnsupportedError):
+            made.append(codec)
+    return tuple(made)
 
 
 def _serializer(array: Array) -> dict[str, Any]:

@@ -180,6 +180,7 @@ def _open(
     path = clean(group or "")
     if isinstance(target, Node):
         path = "/".join(part for part in (target.path, path) if part)
+        format = target.format if format is None and isinstance(target, Group) else format
         target = target.store
     opened = opening.open_group(
         target, "a" if mode == "a-" else mode, path=path, format=format, storage_options=storage_options
