@@ -15,6 +15,7 @@ from tegula.errors import MetadataError
 from tegula.formats import find_format
 from tegula.formats.json_encoding import Style, dump
 from tegula.metadata.nodes import CodecSpec
+from tegula.xarray.variables import HAS_STRING_DTYPE
 
 __all__ = ["EncodingTypeError", "encode_attributes", "encode_variable", "options_of"]
 
@@ -32,9 +33,9 @@ class EncodingTypeError(MetadataError, TypeError):
 
 def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable:
     """Encode a variable by the CF conventions, as ``Dataset.to_zarr`` does."""
-    number: Any = 3 if format == "zarr3" else 2
+    options: dict[str, Any] = {"zarr_format": 3 if format == "zarr3" else 2} if HAS_STRING_DTYPE else {}
     try:
-        encoded: Variable = encode_zarr_variable(variable, name=name, zarr_format=number)
+        encoded: Variable = encode_zarr_variable(variable, name=name, **options)
     except Exception as error:
         error.add_note(f"while the variable {name!r} was encoded")
         raise

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 from functools import partial
 
 from tegula.arrays.array import Array
+from tegula.engine.pool import gather
 from tegula.errors import MetadataError
 
 __all__ = ["reserve"]
@@ -44,8 +45,8 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
     leader, axis = arrays[first]
     others = [(name, *pair) for name, pair in arrays.items() if name != first]
     # the first is read last: no other is longer, unless a writer without this rule made it so
-    for _, array, _ in others:
-        array.refresh()
+    requests = leader.store.concurrency
+    gather(lambda other: other[1].refresh(), others, requests)
     leader.refresh()
     for name, array, at in others:
         if array.shape[at] > leader.shape[axis]:
@@ -62,8 +63,7 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
         return (*shape[:axis], start + count, *shape[axis + 1 :])
 
     leader._reshape(grown)
-    for _, array, at in others:
-        array._reshape(partial(_at_least, at, start + count))
+    gather(lambda other: other[1]._reshape(partial(_at_least, other[2], start + count)), others, requests)
     return start
 
 

@@ -14,6 +14,7 @@ from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_array
+from tegula.engine.pool import gather
 from tegula.errors import MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.xarray.dimensions import dimensions_of
@@ -78,8 +79,10 @@ class GroupWriter:
         # store: attributes, new arrays, room for what is appended, elements
         if self.mode != "r+":
             self._put_attributes(encode_attributes(attributes, self.group._place))
-        for name, variable in encoded.items():
-            writer.add(variable.data, self._create(names[name], options[name]))
+        requests = self.group.store.concurrency
+        created = gather(lambda name: self._create(names[name], options[name]), encoded, requests)
+        for variable, array in zip(encoded.values(), created):
+            writer.add(variable.data, array)
         if self.mode == "a-" and self.append_dim is not None:
             changed = {name: variable for name, variable in changed.items() if self.append_dim in variable.dims}
         parts = {**region, **self._reserved(changed)}

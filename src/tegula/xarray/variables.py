@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from inspect import signature
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from xarray import Variable
 from xarray.backends import BackendArray
-from xarray.backends.zarr import FillValueCoder
+from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
 from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 
@@ -21,7 +22,10 @@ from tegula.formats import find_format
 from tegula.metadata.nodes import inner_codecs
 from tegula.optional import library
 
-__all__ = ["LazyArray", "variable_of"]
+__all__ = ["HAS_STRING_DTYPE", "LazyArray", "variable_of"]
+
+HAS_STRING_DTYPE: Final = "zarr_format" in signature(encode_zarr_variable).parameters
+"""Whether this version of xarray stores NumPy's ``StringDType``; earlier ones take strings as objects."""
 
 _DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 _MASK: Final = "_FillValue"
@@ -94,7 +98,7 @@ def _from_the_start(item: Any, size: int) -> Any:
 
 def _dtype(array: Array) -> np.dtype[Any]:
     if array.metadata.data_type.variable == "string":
-        text = getattr(np.dtypes, "StringDType", None)
+        text = getattr(np.dtypes, "StringDType", None) if HAS_STRING_DTYPE else None
         made: np.dtype[Any] = create_vlen_dtype(str) if text is None else text()
         return made
     if array.dtype.names is not None or array.dtype.kind == "U":  # of which xarray can't change the order of bytes
