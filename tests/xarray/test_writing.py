@@ -274,6 +274,14 @@ def test_a_group_of_tegula_and_an_archive_are_targets(tmp_path: Path) -> None:
     xr.testing.assert_identical(read(tmp_path / "a.zarr.zip"), days(0, 5))
 
 
+def test_members_have_the_format_of_the_groups_above_them(tmp_path: Path) -> None:
+    write(days(0, 2), tmp_path / "a.zarr", format="zarr2")
+    write(days(0, 2), tmp_path / "a.zarr", group="below")
+    assert tegula.open_group(tmp_path / "a.zarr", path="below").format == "zarr2"
+    with pytest.raises(tegula.AlreadyExistsError, match="mode='a' and its own format"):
+        write(days(0, 2), tmp_path / "a.zarr", mode="a", zarr_format=3)
+
+
 def test_trees_and_arrays_are_stored(tmp_path: Path) -> None:
     tree = xr.DataTree.from_dict({"/": days(0, 2), "/sub": xr.Dataset({"b": ("x", [1, 2, 3])}), "/sub/c": xr.Dataset()})
     write(tree, tmp_path / "tree.zarr", encoding={"/sub": {"b": {"chunks": (2,)}}})

@@ -9,12 +9,15 @@ from typing import Any, Final, Literal
 import xarray as xr
 from xarray.backends.common import ArrayWriter
 
-from tegula.arrays.node import Node
-from tegula.errors import MetadataError, UnsupportedError
+from tegula.arrays.node import Node, opened_by_name
+from tegula.engine import read_metadata
+from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy import opening
 from tegula.hierarchy.group import Group
+from tegula.metadata.nodes import GroupMetadata
 from tegula.targets.paths import clean
+from tegula.targets.stores import creating
 from tegula.xarray.encoding import EncodingTypeError
 from tegula.xarray.storing import GroupWriter
 
@@ -182,13 +185,20 @@ def _open(
         path = "/".join(part for part in (target.path, path) if part)
         format = target.format if format is None and isinstance(target, Group) else format
         target = target.store
-    opened = opening.open_group(
-        target, "a" if mode == "a-" else mode, path=path, format=format, storage_options=storage_options
-    )
-    if opened.format not in _FORMATS.values():
-        opened.close()
-        raise UnsupportedError(f"a data set can't be written to a group of the format {opened.format}", path=path)
-    return opened
+    with creating(target, storage_options) as store:
+        if format is None and path:  # members have the format of the groups above them
+            root = read_metadata(store, "")
+            format = root.format if isinstance(root, GroupMetadata) and root.format in _FORMATS.values() else None
+        try:
+            opened = opening.open_group(store, "a" if mode == "a-" else mode, path=path, format=format)
+        except AlreadyExistsError as error:
+            raise AlreadyExistsError(
+                "something exists there; choose mode='w' to replace it, or mode='a' and its own format to add to it",
+                path=error.path,
+            ) from error
+        if opened.format not in _FORMATS.values():
+            raise UnsupportedError(f"a data set can't be written to a group of the format {opened.format}", path=path)
+    return opened_by_name(opened, target)
 
 
 def _as_dataset(array: xr.DataArray) -> xr.Dataset:
