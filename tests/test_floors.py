@@ -50,6 +50,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 6: integrations with other libraries
     "arrow": _OPERATIONS,
     "dask": _NODES,
+    "xarray": _OPERATIONS,
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz"},
     "__main__": {"cli"},
@@ -169,7 +170,7 @@ def test_rooms_of_tensorstore_import_those_below_only() -> None:
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
-    extras = {"numexpr", "pandas", "pyarrow", "tables", "typer", "rich", "click", "pcodec", "zfpy", "msgpack"}
+    extras = {"numexpr", "pandas", "pyarrow", "tables", "typer", "rich", "click", "pcodec", "zfpy", "msgpack", "xarray"}
     import_names = set()
     for module, path in MODULES.items():
         if room(module) in ("cli", "__main__"):

@@ -302,10 +302,16 @@ class Array(ArrayProtocols):
             change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
             return
 
+        self._reshape(lambda shape: new)
+
+    def _reshape(self, shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+        """Change the shape to a function of the stored one, which is called again after a lost race."""
+        ndim = self.ndim
+
         def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
-            if metadata.ndim != len(new):
+            if metadata.ndim != ndim:
                 raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
-            return new
+            return shape(metadata.shape)
 
         engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)
 
