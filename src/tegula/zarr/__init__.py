@@ -18,17 +18,16 @@ array([1, 2, 3], dtype=int16)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from tegula.optional import library
-from tegula.zarr.showing import shown
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+library("zarr.abc.store")  # raises if it is missing, and says how to install it
 
-    from tegula.zarr.pipeline import Pipeline
-    from tegula.zarr.zarr_store import TegulaStore
+from tegula.showing import shown  # noqa: E402
+from tegula.zarr.pipeline import Pipeline  # noqa: E402
+from tegula.zarr.zarr_store import TegulaStore  # noqa: E402
 
 __all__ = ["Pipeline", "TegulaStore", "store"]
 
@@ -65,8 +64,6 @@ def store(
 
     Raises
     ------
-    UnsupportedError
-        If zarr-python 3 is not installed.
     MetadataError, StoreError
         If `target` is nothing that can be opened, or its documents can't be read.
 
@@ -80,22 +77,8 @@ def store(
     >>> shown.metadata.zarr_format, shown["t"][:].tolist()
     (3, [280.0, 281.5])
     """
-    library("zarr.abc.store")
-    from tegula.zarr.zarr_store import TegulaStore
-
     if isinstance(target, TegulaStore) and not path and not storage_options:
         return target.with_read_only(read_only or target.read_only)
     inner, prefix = shown(target, path, read_only, storage_options)
     return TegulaStore(inner, prefix, read_only=read_only or inner.read_only)
 
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        """Import what needs zarr-python when it is first asked for."""
-        modules = {"Pipeline": "pipeline", "TegulaStore": "zarr_store"}
-        if name not in modules:
-            raise AttributeError(f"module 'tegula.zarr' has no attribute {name!r}")
-        library("zarr.abc.store")
-        value = globals()[name] = getattr(library(f"tegula.zarr.{modules[name]}"), name)
-        return value

@@ -15,7 +15,7 @@ from tegula.errors import ConflictError
 from tegula.stores import ABSENT, MappingStore, MemoryStore
 from tegula.stores.arguments import ByteRange
 from tegula.stores.capabilities import Ranged
-from tegula.zarr.view import Zarr3View
+from tegula.showing.view import Zarr3View
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest

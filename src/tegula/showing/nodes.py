@@ -1,4 +1,4 @@
-"""Nodes of any format as zarr-python 3 sees them: their documents in Zarr v3, and their chunks in those terms."""
+"""Nodes of any format in terms of Zarr v3: their documents, and their chunks as these describe them."""
 
 from __future__ import annotations
 

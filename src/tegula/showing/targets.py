@@ -11,7 +11,7 @@ from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
 from tegula.targets.paths import clean
 from tegula.targets.stores import check_options, store_of
-from tegula.zarr.view import Zarr3View
+from tegula.showing.view import Zarr3View
 
 __all__ = ["shown"]
 
