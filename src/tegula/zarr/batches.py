@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid
+from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, VaryingAxis
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 
 __all__ = ["Selected", "place_of", "selected"]
@@ -100,10 +100,21 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
         coords = _numbers(batch, keys, ndim)
         if prod(map(len, coords)) != len(batch):
             return None
-    template = prefix.replace("{", "{{").replace("}", "}}") + keys.template(ndim)
-    if [item[0].path for item in batch] != [template.format(*each) for each in product(*coords)]:
+    places, template = [*product(*coords)], prefix.replace("{", "{{").replace("}", "}}") + keys.template(ndim)
+    if [item[0].path for item in batch] != [template.format(*each) for each in places] or not _fits(batch, places, grid):
         return None
     return _boxes(batch, coords, grid, drop)
+
+
+def _fits(batch: Sequence[Item], places: Sequence[tuple[int, ...]], grid: ChunkGrid) -> bool:
+    """Return whether the chunks have the shapes of the grid's, which may have got more chunks meanwhile."""
+    if grid.is_regular:
+        return bool(batch[0][1].shape == grid.largest_chunk())
+    ends = [len(cut.edges) if isinstance(cut, VaryingAxis) else None for cut in grid.axes]
+    return all(
+        all(end is None or number < end for number, end in zip(place, ends)) and item[1].shape == grid.chunk_shape(place)
+        for item, place in zip(batch, places)
+    )
 
 
 def _numbers(batch: Sequence[Item], keys: ChunkKeyEncoding, ndim: int) -> list[Sequence[int]]:
@@ -188,7 +199,7 @@ def _axis(
         index = cut.start(numbers[0]) + int(np.ravel(first)[0])
         return index, index + 1
     # index arrays, which np.ix_ has given as many dimensions as the array has
-    parts = [cut.start(number) + np.ravel(item) for number, item in zip(numbers, inner)]
+    parts = [cut.start(number) + _indices(item) for number, item in zip(numbers, inner)]
     places = [np.r_[item] if isinstance(item, slice) else np.ravel(item) for item in outer or ()]
     if [len(part) for part in parts] != [len(place) for place in places]:
         return None
@@ -200,6 +211,12 @@ def _axis(
     if -1 in index_array:
         return None
     return index_array, int(found.max(initial=-1)) + 1
+
+
+def _indices(item: Any) -> Any:
+    """Return what an index array or a mask along one axis selects."""
+    flat = np.ravel(item)
+    return np.flatnonzero(flat) if flat.dtype == bool else flat
 
 
 def _slice(inner: Sequence[Any], outer: Sequence[Any], numbers: Sequence[int], cut: ChunkAxis) -> tuple[slice, int] | None:
@@ -222,10 +239,12 @@ def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: Ch
     """Return a selection by coordinates, of which each chunk has some."""
     ndim = len(grid.axes)
     indices: list[list[Any]] = [[] for _ in range(ndim)]
-    places = []
+    places: list[Any] = []
     limits = [0] * ndim
-    for getter, _, inner, outer, _ in batch:
-        found = place_of(getter.path, keys, ndim)
+    chunks = [place_of(item[0].path, keys, ndim) for item in batch]
+    if not _fits(batch, [found[1] for found in chunks if found is not None], grid):
+        return None
+    for (_, _, inner, outer, _), found in zip(batch, chunks):
         if found is None or found[0] != prefix or type(inner) is not tuple or len(inner) != ndim:
             return None
         place = np.r_[outer] if isinstance(outer, slice) else outer

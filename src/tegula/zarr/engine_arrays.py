@@ -27,6 +27,7 @@ from tegula.zarr.zarr_store import TegulaStore
 __all__ = ["EngineArray", "engine_array", "metadata_of", "metadata_of_codecs", "stack"]
 
 _OWN: Final = ("zarr.codecs.", "numcodecs.")
+_ORDERS: Final = frozenset({"morton", "lexicographic", "unordered"})  # any order will do, except one asked for
 _MOST: Final = 8  # shapes of an array that are kept
 _Memory = stores.MemoryStore | stores.MappingStore | MemoryBuffers
 
@@ -109,10 +110,10 @@ def metadata_of(zarr_metadata: Any) -> ArrayMetadata | None:
         codecs = [*(zarr_metadata.filters or ()), *([zarr_metadata.compressor] if zarr_metadata.compressor else [])]
     if not _are_own(codecs):
         return None
-    documents = zarr_metadata.to_buffer_dict(default_buffer_prototype())
     try:
+        documents = zarr_metadata.to_buffer_dict(default_buffer_prototype())
         found = parse({key: buffer.to_bytes() for key, buffer in documents.items() if key != ".zattrs"})
-    except TegulaError:
+    except Exception:  # noqa: BLE001 - whatever can't be written down, or is not known here
         return None
     return replace(found, documents={}) if isinstance(found, ArrayMetadata) else None
 
@@ -147,6 +148,8 @@ def _are_own(codecs: Any) -> bool:
     """Return whether codecs are those of zarr-python and numcodecs themselves: what others mean, only they know."""
     for codec in codecs:
         if not f"{type(codec).__module__}.".startswith(_OWN):
+            return False
+        if getattr(codec, "subchunk_write_order", "morton") not in _ORDERS:
             return False
         inner = [*getattr(codec, "codecs", ()), *getattr(codec, "index_codecs", ())]
         if not _are_own(inner):
