@@ -14,8 +14,9 @@ from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.bcolz_codecs import portable
+from tegula.indexing import basic
 from tegula.jobs.converting.masks import as_attribute
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
 __all__ = ["DOCUMENT", "ShownArray", "ShownGroup", "describe", "documents_of"]
@@ -33,6 +34,8 @@ _KNOWN: Final = frozenset(
     ]
 )
 """The codecs that zarr-python 3 registers, with the package numcodecs."""
+_FRAME_HEADER: Final = 16
+_SNAPPY: Final = 2  # in the flags of a Blosc frame
 
 
 def describe(metadata: ArrayMetadata) -> ArrayMetadata:
@@ -53,7 +56,7 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
     draft = replace(metadata, codecs=portable(metadata.codecs), documents={}, dense=False)
     if draft.dimension_names is not None and find_format(draft.format).mask == "fill_value":
         draft = as_attribute(draft, [])
-    unknown = [codec for codec in draft.codecs if codec.name not in _KNOWN]
+    unknown = [codec for codec in draft.codecs if not _is_known(codec)]
     if not unknown:
         try:
             return _ZARR3.adapt(draft)
@@ -65,6 +68,19 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
         raise UnsupportedError("Zarr v3 has no data type for Python objects", codec=unknown[0].name)
     kept = [codec for codec in draft.codecs if codec.name in ("bytes", "transpose")]
     return _ZARR3.adapt(replace(draft, codecs=(*kept, *_ZARR3.compressors)))
+
+
+def _is_known(codec: CodecSpec) -> bool:
+    """Return whether zarr-python can decode what a codec has encoded."""
+    options = codec.configuration
+    if codec.name == "numcodecs.quantize" and options.get("astype", options.get("dtype")) != options.get("dtype"):
+        return False  # it takes the stored elements for those of the array
+    return codec.name in _KNOWN and options.get("cname") != "snappy"
+
+
+def _has_snappy(frame: Any) -> bool:
+    """Return whether a Blosc frame was compressed by Snappy, which numcodecs lacks, whatever the document says."""
+    return len(frame) >= _FRAME_HEADER and frame[2] >> 5 == _SNAPPY
 
 
 class ShownGroup:
@@ -136,6 +152,10 @@ class ShownArray:
         return decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
 
     @cached_property
+    def _is_blosc(self) -> bool:
+        return self.described.codecs[-1].name == "blosc"
+
+    @cached_property
     def _transfer(self) -> Transfer | None:
         """The conversion of stored chunks without decoding them, if there is one."""
         if not self._is_alike:
@@ -170,18 +190,30 @@ class ShownArray:
             shape = stored.stored_shape(coords, data)
             if shape == full and self._transfer is not None:
                 moved = self._transfer(data, shape)
-                if moved is not None:
+                if moved is not None and not (self._is_blosc and _has_snappy(moved)):
                     return bytes(moved)
             # a chunk that ends with the array is filled up, others are encoded with other codecs
-            chunk = stored.chain.decode(data, shape)
-            if shape != full:
+            chunk = self._decoded(data, shape, coords)
+            if chunk.shape != full:
                 whole = np.full(full, stored.fill, chunk.dtype)
-                whole[: shape[0]] = chunk
+                whole[tuple(map(slice, chunk.shape))] = chunk
                 chunk = whole
             return bytes(self._target.encode(chunk.astype(self.described.data_type.numpy, copy=False)))
         except TegulaError as error:
             stored.locate(error, self.key(coords))
             raise
+
+    def _decoded(self, data: bytes, shape: tuple[int, ...], coords: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Decode a chunk; one that only the kernel can decode ends where the array does."""
+        stored = self.stored
+        try:
+            return stored.chain.decode(data, shape)
+        except UnsupportedError:
+            region = self.metadata.grid.region(coords, self.metadata.shape)
+            plan = basic(region, self.metadata.shape, self.metadata.grid)
+            part = engine.empty(plan.work_shape, stored.dtype)
+            engine.read(stored, plan, part)
+            return part
 
     def take(self, data: Any, coords: tuple[int, ...]) -> Any:
         """Convert a shown chunk to one to store.

@@ -114,7 +114,7 @@ class Zarr3View(Store):
         """Return the members for consolidated metadata: those of the group's own, or the columns of a table."""
         item = find_format(group.format)
         if group.members is not None:
-            found = {name: self.node(f"{path}/{name}".strip("/"), again=True) for name in group.members}
+            found = {name: self._listed(f"{path}/{name}".strip("/"), again=True) for name in group.members}
             return ((name, {DOCUMENT: node.document}) for name, node in found.items() if node is not None)
         if item.consolidated is None or not item.consolidated_key:
             return None
@@ -210,10 +210,10 @@ class Zarr3View(Store):
             return sorted(keys), [f"{prefix}c/"] if inner else []
         return super().list_dir(prefix)
 
-    def _listed(self, path: str) -> Shown | None:
+    def _listed(self, path: str, *, again: bool = False) -> Shown | None:
         """Return the node at a path, ``None`` also if it can't be shown."""
         try:
-            return self.node(path)
+            return self.node(path, again=again)
         except (MetadataError, UnsupportedError):
             return None
 

@@ -39,15 +39,12 @@ class Selected(NamedTuple):
         For each axis the index after the last one.
     limits : tuple of int
         For each axis the end of the last chunk.
-    exact : tuple of bool
-        For each axis whether the array ends at `ends`, as far as a write has to know.
     """
 
     kind: str
     selection: tuple[Any, ...]
     ends: tuple[int, ...]
     limits: tuple[int, ...]
-    exact: tuple[bool, ...]
 
 
 def place_of(key: str, keys: ChunkKeyEncoding, ndim: int) -> tuple[str, tuple[int, ...]] | None:
@@ -151,14 +148,12 @@ def _boxes(batch: Sequence[Item], coords: Sequence[Sequence[int]], grid: ChunkGr
         if found is None:
             return None
         chosen.append(found)
-    complete = np.array([item[4] for item in batch], bool).reshape(counts)
     limits = [cut.start(max(numbers)) + cut.length(max(numbers)) for numbers, cut in zip(coords, grid.axes)]
     return Selected(
         "orthogonal" if arrays else "basic",
         tuple([item for item, _ in chosen]),
         tuple([end for _, end in chosen]),
         tuple(limits),
-        tuple([bool(complete.take(-1, axis).any()) for axis in range(len(counts))]),
     )
 
 
@@ -269,4 +264,4 @@ def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: Ch
         along[where] = np.concatenate(parts)
         points.append(along)
     ends = tuple([int(along.max(initial=-1)) + 1 for along in points])
-    return Selected("vectorized", tuple(points), ends, tuple(limits), (False,) * ndim)
+    return Selected("vectorized", tuple(points), ends, tuple(limits))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, MemoryStore
 
@@ -61,27 +62,21 @@ class EngineArray:
             (stored.metadata.shape, stored.write_empty): stored
         }
 
-    def reading(self, chosen: Selected) -> StoredArray | None:
-        """Return the array for reading a selection, ``None`` if it ends before that.
+    def of(self, chosen: Selected, write_empty: bool | None = None) -> StoredArray | None:
+        """Return the array for a selection, ``None`` if it ends before that.
 
-        zarr-python may have resized the array since its pipeline was made.
+        zarr-python may have resized the array since its pipeline was made. What a write does not select of the last
+        chunk stays as it is, wherever the array ends.
+
+        Parameters
+        ----------
+        chosen : Selected
+            The selection.
+        write_empty : bool, optional
+            Whether a write stores chunks that equal the fill value.
         """
         sizes = zip(self._stored.metadata.shape, chosen.ends, chosen.limits)
-        return self._of(tuple([size if end <= size else limit for size, end, limit in sizes]), None)
-
-    def writing(self, chosen: Selected, write_empty: bool) -> StoredArray | None:
-        """Return the array for writing a selection.
-
-        A write that has all of the last chunk, as far as there is an array, ends where the array does. Any other write
-        must leave the rest of that chunk as it is, wherever the array ends.
-        """
-        shape = [
-            end if exact and end < limit else max(size, limit)
-            for size, end, limit, exact in zip(self._stored.metadata.shape, *chosen[2:])
-        ]
-        return self._of(tuple(shape), write_empty)
-
-    def _of(self, shape: tuple[int, ...], write_empty: bool | None) -> StoredArray | None:
+        shape = tuple([size if end <= size else limit for size, end, limit in sizes])
         stored = self._stored
         metadata, path = stored.metadata, stored.prefix[:-1]
         if shape != metadata.shape and (metadata.dense or not metadata.grid.is_regular):
@@ -115,7 +110,12 @@ def metadata_of(zarr_metadata: Any) -> ArrayMetadata | None:
         found = parse({key: buffer.to_bytes() for key, buffer in documents.items() if key != ".zattrs"})
     except Exception:  # noqa: BLE001 - whatever can't be written down, or is not known here
         return None
-    return replace(found, documents={}) if isinstance(found, ArrayMetadata) else None
+    if not isinstance(found, ArrayMetadata):
+        return None
+    fill = found.fill_value
+    if fill is not None and fill.dtype.kind in "fc":  # with all bits of a NaN, which a document may not have
+        fill = np.asarray(zarr_metadata.fill_value).astype(fill.dtype)
+    return replace(found, documents={}, fill_value=fill)
 
 
 @lru_cache(256)

@@ -106,7 +106,7 @@ class Pipeline(BatchedCodecPipeline):
         if not getattr(batch[0][1].config, "read_missing_chunks", True):
             return False  # the caller wants to know which chunks there are
         chosen = selected(batch, array.keys, array.grid, drop_axes)
-        stored = None if chosen is None else array.reading(chosen)
+        stored = None if chosen is None else array.of(chosen)
         if chosen is None or stored is None:
             return False
         plan = _PLANS[chosen.kind](chosen.selection, stored.metadata.shape, array.grid)
@@ -133,7 +133,7 @@ class Pipeline(BatchedCodecPipeline):
         chosen = selected(batch, array.keys, array.grid, drop_axes)
         if chosen is None or (chosen.kind != "basic" and not _are_unique(chosen)):
             return False  # of several values for one element the last one counts
-        stored = array.writing(chosen, batch[0][1].config.write_empty_chunks)
+        stored = array.of(chosen, batch[0][1].config.write_empty_chunks)
         if stored is None:
             return False
         plan = _PLANS[chosen.kind](chosen.selection, stored.metadata.shape, array.grid)
