@@ -64,7 +64,9 @@ def columns_of(table: tegula.Table) -> dict[str, tegula.Array]:
     return found
 
 
-@pytest.mark.parametrize(("archive", "case"), [pytest.param(*case, id=f"{case[0]}-{case[1]['case']}") for case in CASES])
+@pytest.mark.parametrize(
+    ("archive", "case"), [pytest.param(*case, id=f"{case[0]}-{case[1]['case']}") for case in CASES]
+)
 def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     node = tegula.open(unpacked / archive / case["case"] / "store" / case.get("store", ""), path=case["path"])
     store = tegula.zarr.store(node)

@@ -65,7 +65,11 @@ def put(array: Any, kind: str, selection: Any, values: Any) -> None:
 
 def some(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return values among which there are zeros."""
-    return rng.integers(0, 3, shape).astype("i8").astype(dtype) if dtype.kind != "c" else rng.integers(0, 3, shape) * (1 + 1j)
+    return (
+        rng.integers(0, 3, shape).astype("i8").astype(dtype)
+        if dtype.kind != "c"
+        else rng.integers(0, 3, shape) * (1 + 1j)
+    )
 
 
 def same(one: Any, two: Any) -> bool:
@@ -192,9 +196,8 @@ def test_errors_are_those_of_zarr_python(tmp_path: Path) -> None:
     a[:] = 1
     file = tmp_path / "a" / "c" / "0"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
-    with zarr.config.set({"codec_pipeline.path": THEIRS}):
-        with pytest.raises(Exception) as theirs:  # noqa: PT011
-            zarr.open_array(tmp_path / "a", mode="r")[:]
+    with zarr.config.set({"codec_pipeline.path": THEIRS}), pytest.raises(Exception) as theirs:
+        zarr.open_array(tmp_path / "a", mode="r")[:]
     with pytest.raises(type(theirs.value)):
         a[:]
     read_only = zarr.open_array(zarr.storage.LocalStore(tmp_path / "a", read_only=True), mode="r")

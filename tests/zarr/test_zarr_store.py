@@ -11,12 +11,10 @@ import pytest
 import tegula
 
 zarr = pytest.importorskip("zarr", minversion="3")
-from zarr.abc.store import RangeByteRequest  # noqa: E402
-from zarr.core.buffer import cpu, default_buffer_prototype  # noqa: E402
+from zarr.core.buffer import cpu  # noqa: E402
 from zarr.testing.store import StoreTests  # noqa: E402
 
 import tegula.zarr  # noqa: E402
-from tegula.stores.wrapping import WrappingStore  # noqa: E402
 from tegula.zarr import TegulaStore  # noqa: E402
 
 
@@ -62,7 +60,7 @@ class Suite(StoreTests[TegulaStore, cpu.Buffer]):
 def _run(function: Any) -> Any:
     names = [*inspect.signature(function).parameters]
     run = f"lambda {', '.join(names)}: asyncio.run(function({', '.join(names)}))"
-    made = eval(run, {"asyncio": asyncio, "function": function})  # noqa: S307 - fixtures are found by these names
+    made = eval(run, {"asyncio": asyncio, "function": function})
     made.pytestmark = getattr(function, "pytestmark", [])
     return made
 
@@ -94,4 +92,49 @@ class TestMapping(Suite):
 class TestZip(Suite):
     @pytest.fixture
     def store_kwargs(self, tmp_path: Path) -> dict[str, Any]:
-        return {"store": tegula.ZipStore(tmp_path / "a.zip")}
+        return {"store": tegula.ZipStore(tmp_path / "a.zip", "a")}
+
+    def test_serializable_store(self, store: TegulaStore) -> None:
+        store.store.set("a", b"1")
+        store.store.flush()
+        copy = pickle.loads(pickle.dumps(store))  # an archive that is opened again
+        assert copy.store.get("a") == b"1"
+        assert str(copy) == str(store)
+
+
+def test_round_trips_unwrap() -> None:
+    inner = tegula.MemoryStore()
+    store = tegula.zarr.store(inner)
+    assert tegula.store_of(store) is inner
+    assert tegula.zarr.store(store) == store
+    assert tegula.zarr.store(zarr.storage.LocalStore("x")).store == tegula.LocalStore("x")
+
+
+def test_a_node_is_the_root_of_its_store(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "g")
+    group["a/b"] = [1, 2]
+    store = tegula.zarr.store(group["a"])
+    assert zarr.open_group(store, mode="r")["b"][:].tolist() == [1, 2]
+    assert tegula.zarr.store(tmp_path / "g", path="a") == store
+    assert tegula.zarr.store(tmp_path / "g") != store
+
+
+def test_zarr_python_writes_into_zarr2_through_a_view(tmp_path: Path) -> None:
+    tegula.create_group(tmp_path / "g", format="zarr2")
+    group = zarr.open_group(tegula.zarr.store(tmp_path / "g"), mode="r+")
+    array = group.create_array("t", shape=(4, 3), chunks=(2, 3), dtype="f4")
+    array[:] = 1.5
+    array.attrs["units"] = "K"
+    array.append([[2.0, 3.0, 4.0]])
+    found = tegula.open(tmp_path / "g")["t"]
+    assert found.format == "zarr2"
+    assert found.attrs.asdict() == {"units": "K"}
+    assert found[3:].tolist() == [[1.5, 1.5, 1.5], [2, 3, 4]]
+
+
+def test_a_read_only_store_refuses_to_write() -> None:
+    old = tegula.create_array({}, shape=3, dtype="i2", format="bcolz")
+    store = tegula.zarr.store(old)
+    assert store.read_only
+    with pytest.raises(ValueError, match="read-only"):
+        zarr.open_array(store, mode="r")[:] = 1

@@ -8,10 +8,10 @@ from typing import Any
 from tegula import engine
 from tegula.arrays.node import Node
 from tegula.metadata.nodes import NodeMetadata
+from tegula.showing.view import Zarr3View
 from tegula.stores import Store
 from tegula.targets.paths import clean
 from tegula.targets.stores import check_options, store_of
-from tegula.showing.view import Zarr3View
 
 __all__ = ["shown"]
 

@@ -16,9 +16,9 @@ from tegula.formats import find_format, parse
 from tegula.formats.dimension_names import attributes_with
 from tegula.hierarchy.group import open_node
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.showing.nodes import DOCUMENT, ShownArray, ShownGroup, documents_of
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.arguments import check_key, check_prefix, clip_range, flat_view
-from tegula.showing.nodes import DOCUMENT, ShownArray, ShownGroup, documents_of
 
 __all__ = ["Zarr3View"]
 

@@ -81,4 +81,3 @@ def store(
         return target.with_read_only(read_only or target.read_only)
     inner, prefix = shown(target, path, read_only, storage_options)
     return TegulaStore(inner, prefix, read_only=read_only or inner.read_only)
-

@@ -98,7 +98,9 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
         if prod(map(len, coords)) != len(batch):
             return None
     places, template = [*product(*coords)], prefix.replace("{", "{{").replace("}", "}}") + keys.template(ndim)
-    if [item[0].path for item in batch] != [template.format(*each) for each in places] or not _fits(batch, places, grid):
+    if [item[0].path for item in batch] != [template.format(*each) for each in places] or not _fits(
+        batch, places, grid
+    ):
         return None
     return _boxes(batch, coords, grid, drop)
 
@@ -109,7 +111,8 @@ def _fits(batch: Sequence[Item], places: Sequence[tuple[int, ...]], grid: ChunkG
         return bool(batch[0][1].shape == grid.largest_chunk())
     ends = [len(cut.edges) if isinstance(cut, VaryingAxis) else None for cut in grid.axes]
     return all(
-        all(end is None or number < end for number, end in zip(place, ends)) and item[1].shape == grid.chunk_shape(place)
+        all(end is None or number < end for number, end in zip(place, ends))
+        and item[1].shape == grid.chunk_shape(place)
         for item, place in zip(batch, places)
     )
 
@@ -120,7 +123,9 @@ def _numbers(batch: Sequence[Item], keys: ChunkKeyEncoding, ndim: int) -> list[S
     return [[*dict.fromkeys(numbers)] for numbers in zip(*found)]
 
 
-def _boxes(batch: Sequence[Item], coords: Sequence[Sequence[int]], grid: ChunkGrid, drop: tuple[int, ...]) -> Selected | None:
+def _boxes(
+    batch: Sequence[Item], coords: Sequence[Sequence[int]], grid: ChunkGrid, drop: tuple[int, ...]
+) -> Selected | None:
     """Return a basic or orthogonal selection."""
     counts = [len(each) for each in coords]
     strides = [prod(counts[axis + 1 :]) for axis in range(len(counts))]
@@ -200,7 +205,7 @@ def _axis(
         return None
     where, found = np.concatenate(places), np.concatenate(parts)
     index_array = np.full(len(where), -1)
-    if len(where) and not (0 <= int(where.min()) and int(where.max()) < len(where)):
+    if len(where) and not (int(where.min()) >= 0 and int(where.max()) < len(where)):
         return None
     index_array[where] = found
     if -1 in index_array:
@@ -214,7 +219,9 @@ def _indices(item: Any) -> Any:
     return np.flatnonzero(flat) if flat.dtype == bool else flat
 
 
-def _slice(inner: Sequence[Any], outer: Sequence[Any], numbers: Sequence[int], cut: ChunkAxis) -> tuple[slice, int] | None:
+def _slice(
+    inner: Sequence[Any], outer: Sequence[Any], numbers: Sequence[int], cut: ChunkAxis
+) -> tuple[slice, int] | None:
     """Return the slice along one axis, of which each chunk has a part."""
     step = inner[0].step or 1
     start = cut.start(numbers[0]) + inner[0].start
@@ -253,7 +260,7 @@ def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: Ch
         places.append(place)
     where = np.concatenate(places)
     seen = np.zeros(len(where), bool)
-    if len(where) and not (0 <= int(where.min()) and int(where.max()) < len(where)):
+    if len(where) and not (int(where.min()) >= 0 and int(where.max()) < len(where)):
         return None
     seen[where] = True
     if not seen.all():

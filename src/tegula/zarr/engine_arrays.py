@@ -20,9 +20,9 @@ from tegula.formats import parse
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.showing.view import Zarr3View
 from tegula.zarr.batches import Selected, place_of
 from tegula.zarr.memory_buffers import MemoryBuffers
-from tegula.showing.view import Zarr3View
 from tegula.zarr.zarr_store import TegulaStore
 
 __all__ = ["EngineArray", "engine_array", "metadata_of", "metadata_of_codecs", "stack"]
@@ -131,7 +131,10 @@ def metadata_of_codecs(codecs: tuple[Any, ...], data_type: Any, fill: Any) -> Ar
         return None
     try:
         document = {
-            **{"zarr_format": 3, "node_type": "array", "shape": [1], "attributes": {}},
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": [1],
+            "attributes": {},
             "data_type": data_type.to_json(zarr_format=3),
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},

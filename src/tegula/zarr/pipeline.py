@@ -18,7 +18,6 @@ from zarr.storage import StorePath
 
 from tegula import engine, indexing
 from tegula.errors import TegulaError
-from tegula.indexing import Plan
 from tegula.zarr.batches import selected
 from tegula.zarr.engine_arrays import EngineArray, engine_array, metadata_of, metadata_of_codecs, stack
 
@@ -35,7 +34,6 @@ T = TypeVar("T")
 _QUICK: Final = 2**18  # bytes that are read or written in the event loop, since a thread takes about as long to begin
 _PLANS: Final = {"basic": indexing.basic, "orthogonal": indexing.orthogonal, "vectorized": indexing.vectorized}
 _KINDS: Final = frozenset("biufcmMSUV")
-_UNKNOWN: Final = object()
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,11 @@ class Pipeline(BatchedCodecPipeline):
     @classmethod
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Store) -> Self:
         """Make the pipeline of an array."""
-        made = create_codec_pipeline(array_metadata)  # with codecs that know the data type
+        made: Any = create_codec_pipeline(array_metadata)  # with codecs that know the data type
         if not isinstance(made, cls):  # another one is set at present
             made = cls.from_codecs([*made])
-        return replace(made, metadata=array_metadata, store=store, kept={})
+        found: Self = replace(made, metadata=array_metadata, store=store, kept={})
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "kept": {}}
@@ -154,11 +153,10 @@ class Pipeline(BatchedCodecPipeline):
         if metadata is None:
             return None
         name = "writing" if writing else "reading"
-        known = self.kept.get(name)
-        if known is None or (known is not _UNKNOWN and not place.path.startswith(known.prefix)):
-            known = engine_array(metadata, place.store, place.path, writing=writing) or _UNKNOWN
-            self.kept[name] = known
-        return None if known is _UNKNOWN else known
+        known: EngineArray | None = self.kept.get(name)
+        if name not in self.kept or (known is not None and not place.path.startswith(known.prefix)):
+            known = self.kept[name] = engine_array(metadata, place.store, place.path, writing=writing)
+        return known
 
     def _metadata(self) -> ArrayMetadata | None:
         """Return the array's metadata as tegula reads it, ``None`` if it can't."""
@@ -219,10 +217,15 @@ class Pipeline(BatchedCodecPipeline):
         metadata = self._described(specs[0]) if present else None
         if metadata is None or not _are_alike(specs) or metadata.codecs[0].name == "sharding_indexed":
             return None
-        shape, values = specs[0].shape, {}
+        shape = specs[0].shape
+        values: dict[str, Any] = {}
         array = stack(metadata, values, len(present), shape)
         arrays = [chunk for chunk in present.values() if chunk is not None and chunk.shape == shape]
-        if array is None or len(arrays) != len(present) or not all(_same_elements(chunk.dtype, array.dtype) for chunk in arrays):
+        if (
+            array is None
+            or len(arrays) != len(present)
+            or not all(_same_elements(chunk.dtype, array.dtype) for chunk in arrays)
+        ):
             return None
         plan = indexing.basic((), array.metadata.shape, array.metadata.grid)
         whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
