@@ -60,7 +60,7 @@ test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
 # tests that choose the executor themselves
 _WITH_BOTH = """
-codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
+codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing zarr
 """.split()
 _CHECKED = pytest.StashKey[bool]()
 
