@@ -1,7 +1,7 @@
 """Integrations beside the libraries they are made for: the same program, with tegula and without.
 
-Each row is one operation; its contenders take turns, and the shortest time of each counts. A family of rows is a function that
-yields rows; `FAMILIES` names them all. Run ``python benches/ecosystem.py [FAMILY …] [--quick]``.
+Each row is one operation; its contenders take turns, and the shortest time of each counts. A family of rows is a
+function that yields rows; `FAMILIES` names them all. Run ``python benches/ecosystem.py [FAMILY …] [--quick]``.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ def load_cases() -> list[tuple[str, dict[str, Any]]]:
 
 
 CASES = load_cases()
+# what zarr-python says of data types, grids and codecs that it does not have
+LACKS = ("No Zarr data type", "Unknown chunk grid", "Unknown codec", "Invalid fill_value", "cast-value-rs")
 PIPELINES = ("tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline")
 
 
@@ -52,7 +54,7 @@ def same(found: Any, expected: Any) -> bool:
     one, two = np.asarray(found), np.asarray(expected)
     if one.dtype.kind in "OT" or two.dtype.kind in "OT":
         return [*map(str, one.ravel())] == [*map(str, two.ravel())]
-    return one.shape == two.shape and one.astype(two.dtype).tobytes() == two.tobytes()
+    return one.shape == two.shape and one.tobytes() == two.astype(one.dtype).tobytes()
 
 
 def columns_of(table: tegula.Table) -> dict[str, tegula.Array]:
@@ -73,6 +75,7 @@ def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path)
     for name, array in (columns_of(node) if isinstance(node, tegula.Table) else {"": node}).items():
         try:
             expected = array[...]
+            store.store.get(f"{store.path}/{name}/zarr.json".replace("//", "/").lstrip("/"))
         except tegula.UnsupportedError:
             with pytest.raises(Exception):  # noqa: B017 - zarr-python is told so
                 zarr.open_array(store, path=name, mode="r")[...]
@@ -81,9 +84,12 @@ def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path)
             with zarr.config.set({"codec_pipeline.path": pipeline}):
                 try:
                     shown = zarr.open_array(store, path=name, mode="r")
-                except (ValueError, TypeError, KeyError) as error:
+                    found = shown[...]
+                except (ValueError, TypeError, KeyError, ImportError) as error:
+                    if not any(lack in str(error) for lack in LACKS):
+                        raise
                     pytest.skip(f"zarr-python can't open {array.dtype}: {error!r:.120}")
-                assert same(shown[...], expected)
+                assert same(found, expected)
         assert shown.shape == array.shape
         attributes = {**array.attrs}
         attributes.pop("_ARRAY_DIMENSIONS", None)
