@@ -61,7 +61,7 @@ test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
 # tests that choose the executor themselves, or need not run with both
 _WITH_BOTH = """
-dask xarray tables/test_arrow.py test_arrow.py
+dask xarray zarr tables/test_arrow.py test_arrow.py
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 """.split()
 _CHECKED = pytest.StashKey[bool]()
