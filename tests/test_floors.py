@@ -47,8 +47,9 @@ ROOMS: dict[str, set[str]] = {
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
+    "references": _OPERATIONS,
     # floor 7: programs
-    "cli": {*_OPERATIONS, "bcolz"},
+    "cli": {*_OPERATIONS, "bcolz", "references"},
     "__main__": {"cli"},
     # the package's own face gathers the names that users import
     "": {*_NODES, "jobs"},

@@ -22,7 +22,8 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 _NOT_NEEDED: Final = frozenset(
     "asynchronous loop skip_instance_cache use_listings_cache listings_expiry_time max_paths default_block_size "
     "default_fill_cache default_cache_type cache_regions config_kwargs s3_additional_kwargs version_aware project "
-    "block_size cache_type cache_options simple_links same_scheme size_policy encoded consistency access use_ssl".split()
+    "block_size cache_type cache_options simple_links same_scheme size_policy encoded consistency access "
+    "use_ssl".split()
 )
 
 

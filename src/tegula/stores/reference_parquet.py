@@ -135,10 +135,9 @@ class ParquetReferences(ReferenceSet):
                 return None
             try:
                 array = json.loads(document) if isinstance(document, str) else document
-                grid = tuple(-(-size // chunk) for size, chunk in zip(array["shape"], array["chunks"], strict=True))
-                if any(type(count) is not int or count < 0 for count in grid):
-                    raise ValueError("negative lengths")
-            except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError) as error:
+                lengths = zip(array["shape"], array["chunks"], strict=True)
+                grid = tuple(len(range(0, size, chunk)) for size, chunk in lengths)
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 raise StoreError(f"shape and chunks are not valid: {error!r:.80}", key=f"{name}/.zarray") from error
             self._grids[name] = grid
         return self._grids[name]
@@ -174,14 +173,12 @@ class ParquetReferences(ReferenceSet):
             file = library("pyarrow.parquet").ParquetFile(library("pyarrow").BufferReader(raw))
             found = file.metadata
             size = sum(found.row_group(group).total_byte_size for group in range(found.num_row_groups))
-            if found.num_rows > self._size or size > MOST_BYTES:
-                raise StoreError(f"there are {found.num_rows} rows of {size} bytes, more than expected", key=key)
-            table = file.read(columns=[name for name in _COLUMNS if name in file.schema_arrow.names])
-            return {name: table.column(name).combine_chunks() for name in table.column_names}
-        except StoreError:
-            raise
+            if found.num_rows <= self._size and size <= MOST_BYTES:
+                table = file.read(columns=[name for name in _COLUMNS if name in file.schema_arrow.names])
+                return {name: table.column(name).combine_chunks() for name in table.column_names}
         except Exception as error:  # pyarrow raises errors of its own, and OSError
             raise StoreError(f"the rows of references can't be read: {error}", key=key) from error
+        raise StoreError(f"there are {found.num_rows} rows of {size} bytes, more than expected", key=key)
 
 
 def _number(chunk: str, grid: tuple[int, ...]) -> int | None:
@@ -216,5 +213,6 @@ def _cell(table: Mapping[str, Any], name: str, row: int) -> Any:
     if column is None or row >= len(column):
         return None
     value = column[row].as_py()
-    # fastparquet writes whole numbers as floats where rows are missing
-    return int(value) if isinstance(value, float) and value.is_integer() else None if value != value else value
+    if isinstance(value, float):  # fastparquet writes these for numbers and text where rows are missing
+        return int(value) if value.is_integer() else None
+    return value

@@ -107,7 +107,8 @@ def generated(entry: Any, names: Mapping[str, str]) -> Iterator[tuple[str, list[
 
     Examples
     --------
-    >>> entry = {"key": "x/{{i}}", "url": "{{u}}", "offset": "{{i * 8}}", "length": "8", "dimensions": {"i": {"stop": 2}}}
+    >>> entry = {"key": "x/{{i}}", "url": "{{u}}", "offset": "{{i * 8}}", "length": "8"}
+    >>> entry["dimensions"] = {"i": {"stop": 2}}
     >>> [*generated(entry, {"u": "s3://b/x.nc"})]
     [('x/0', ['s3://b/x.nc', 0, 8]), ('x/1', ['s3://b/x.nc', 8, 8])]
     """

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from tegula import config
 from tegula.errors import ReadOnlyError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, clip_range
-from tegula.stores.capabilities import Ranged
 from tegula.stores.interface import Store
+from tegula.stores.object_ranges import spans_of
 from tegula.stores.reference_sets import Reference, ReferenceSet
 from tegula.stores.secrets import plain_url
 from tegula.stores.single_writer import digest
 
 __all__ = ["ReferenceStore"]
 
-Found = Reference | bytes | None
 Resolve = Callable[[str], tuple[Store, str]]
+_GAP: Final = 1 << 20  # bytes that take about as long to transfer as another request takes to begin
+
+
+class _Wanted(NamedTuple):
+    """A part of a file, for a range of the value of a key."""
+
+    key: str
+    found: Reference
+    store: Store
+    name: str
+    part: ByteRange
+
+
+def _cut(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
+    if value is None or byte_range is None:
+        return value
+    start, stop = clip_range(byte_range, len(value))
+    return value[start:stop]
 
 
 class ReferenceStore(Store):
@@ -72,87 +89,74 @@ class ReferenceStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        found = self._find(key)
         if not with_generation:
-            return self._read(key, found, byte_range)
+            return self.get_many([(key, byte_range)])[0]
+        found = self._find(key)
         if not isinstance(found, Reference):
-            value = self._read(key, found, byte_range)
-            return value, ABSENT if found is None else digest(found)
-        store, name = self._file(key, found)
-        wanted = self._part(key, found, byte_range, lambda: store.size(name))
+            return _cut(found, byte_range), ABSENT if found is None else digest(found)
+        wanted = self._wanted(key, found, byte_range)
         try:
-            value, generation = store.get(name, wanted, with_generation=True)
+            value, generation = wanted.store.get(wanted.name, wanted.part, with_generation=True)
         except TegulaError as error:
-            raise self._located(error, key, found)
-        return self._checked(key, found, wanted, value), (generation, found)
+            self._locate(error, wanted)
+            raise
+        return self._checked(wanted, value), (generation, found)
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order; parts of one file are read together."""
-        wanted = [(key, self._find(key), byte_range) for key, byte_range in requests]
-        answers: list[bytes | None] = [None] * len(wanted)
-        files: dict[str, list[int]] = {}
-        for place, (key, found, byte_range) in enumerate(wanted):
+        """Return the answers of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
+        answers: list[bytes | None] = []
+        by_store: dict[int, list[tuple[int, _Wanted]]] = {}
+        for place, (key, byte_range) in enumerate(requests):
+            found = self._find(key)
             if isinstance(found, Reference):
-                files.setdefault(found.url, []).append(place)
+                wanted = self._wanted(key, found, byte_range)
+                by_store.setdefault(id(wanted.store), []).append((place, wanted))
+                answers.append(None)
             else:
-                answers[place] = self._read(key, found, byte_range)
-
-        # files of one store go together, so that all their requests go at once
-        batches: dict[int, tuple[Store, list[int], list[tuple[str, ByteRange]]]] = {}
-        for places in files.values():
-            key, first, _ = wanted[places[0]]
-            assert isinstance(first, Reference)
-            store, name = self._file(key, first)
-            parts = [self._part(wanted[at][0], wanted[at][1], wanted[at][2], lambda: store.size(name)) for at in places]
-            if isinstance(store, Ranged) and len(places) > 1:
-                for at, value in zip(places, self._ranges(key, first, store, name, parts)):
-                    answers[at] = value
-                continue
-            batch = batches.setdefault(id(store), (store, [], []))
-            batch[1].extend(places)
-            batch[2].extend((name, part) for part in parts)
-        for store, places, asked in batches.values():
-            try:
-                values = store.get_many(asked)
-            except TegulaError as error:
-                raise error.within(path=self._url)
-            for at, value in zip(places, values):
-                answers[at] = value
-            for at, (_, part) in zip(places, asked):
-                answers[at] = self._checked(wanted[at][0], wanted[at][1], part, answers[at])
+                answers.append(_cut(found, byte_range))
+        for several in by_store.values():
+            for (place, _), value in zip(several, self._fetch([wanted for _, wanted in several])):
+                answers[place] = value
         return answers
 
-    def _ranges(
-        self, key: str, first: Reference, store: Any, name: str, parts: list[ByteRange]
-    ) -> list[bytes]:
-        try:
-            values, _ = store.get_ranges(name, parts)
-        except TegulaError as error:
-            raise self._located(error, key, first)
-        return [
-            self._checked(key, first, part, value)
-            for part, value in zip(parts, [None] * len(parts) if values is None else values)
-        ]
+    def _fetch(self, several: list[_Wanted]) -> list[bytes]:
+        """Return parts of files in one store; those of a file that lie close together are one request."""
+        store = several[0].store
+        by_file: dict[str, list[int]] = {}
+        for place, wanted in enumerate(several):
+            by_file.setdefault(wanted.name, []).append(place)
 
-    def _read(self, key: str, found: Found, byte_range: ByteRange | None) -> bytes | None:
-        if isinstance(found, Reference):
-            store, name = self._file(key, found)
-            part = self._part(key, found, byte_range, lambda: store.size(name))
-            try:
-                return self._checked(key, found, part, store.get(name, part))
-            except TegulaError as error:
-                raise self._located(error, key, found)
-        if found is None or byte_range is None:
-            return found
-        start, stop = clip_range(byte_range, len(found))
-        return found[start:stop]
+        # what to ask for, and where the parts are in the answers
+        asked: list[tuple[str, ByteRange]] = []
+        pieces: dict[int, tuple[int, int, int | None]] = {}
+        for name, places in by_file.items():
+            bounded = [place for place in places if several[place].part[1]]
+            for place in {*places} - {*bounded}:
+                pieces[place] = len(asked), 0, None
+                asked.append((name, several[place].part))
+            ranges = [(several[place].part[0], sum(several[place].part)) for place in bounded]  # type: ignore[arg-type]
+            for start, stop, inside in spans_of(ranges, _GAP if store.concurrency else 0):
+                pieces.update({bounded[at]: (len(asked), first - start, last - start) for at, first, last in inside})
+                asked.append((name, (start, stop - start)))
+        try:
+            values = store.get_many(asked)
+        except TegulaError as error:
+            self._locate(error, several[0])
+            raise
+
+        found: list[bytes] = []
+        for place, wanted in enumerate(several):
+            at, first, last = pieces[place]
+            value = values[at]
+            found.append(self._checked(wanted, None if value is None else value[first:last]))
+        return found
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
         found = self._find(key)
         if not isinstance(found, Reference):
             return None if found is None else len(found)
-        return self._size(key, found) if found.length is None else found.length
+        return found.length if found.length is not None else self._rest(self._wanted(key, found, None))
 
     def exists(self, key: str) -> bool:
         """Return whether `key` has a value; the file that holds it is not asked."""
@@ -160,57 +164,57 @@ class ReferenceStore(Store):
 
     # --- references
 
-    def _find(self, key: str) -> Found:
+    def _find(self, key: str) -> Reference | bytes | None:
         check_key(key)
         try:
             return self.references.find(key)
         except TegulaError as error:
-            raise error.within(key=key, path=self._url)
+            error.within(key=key, path=self._url)
+            raise
 
-    def _file(self, key: str, found: Reference) -> tuple[Store, str]:
+    def _wanted(self, key: str, found: Reference, byte_range: ByteRange | None) -> _Wanted:
+        """Return the part of a file that a range of a value is."""
+        wanted = _Wanted(key, found, self, "", (found.offset, found.length))
         try:
-            return self.resolve(found.url)
+            store, name = self.resolve(found.url)
+            wanted = wanted._replace(store=store, name=check_key(name))
         except TegulaError as error:
-            raise self._located(error, key, found)
-
-    def _size(self, key: str, found: Reference) -> int:
-        store, name = self._file(key, found)
-        try:
-            size = store.size(name)
-        except TegulaError as error:
-            raise self._located(error, key, found)
-        return len(self._checked(key, found, (0, None), None)) if size is None else max(0, size - found.offset)
-
-    def _part(
-        self, key: str, found: Found, byte_range: ByteRange | None, size: Callable[[], int | None]
-    ) -> ByteRange:
-        """Return the range of the file that a range of a value is."""
-        assert isinstance(found, Reference)
-        offset, length = found.offset, found.length
+            self._locate(error, wanted)
+            raise
         if byte_range is None:
-            return offset, length
+            return wanted
+        length = found.length
         if length is None:
+            clip_range(byte_range, 0)  # checks it
             if byte_range[0] >= 0:
-                clip_range(byte_range, 0)  # checks it
-                return offset + byte_range[0], byte_range[1]
-            length = self._size(key, found)
+                return wanted._replace(part=(found.offset + byte_range[0], byte_range[1]))
+            length = self._rest(wanted)
         start, stop = clip_range(byte_range, length)
-        return offset + start, stop - start
+        return wanted._replace(part=(found.offset + start, stop - start))
 
-    def _checked(self, key: str, found: Found, part: ByteRange, value: bytes | None) -> bytes:
+    def _rest(self, wanted: _Wanted) -> int:
+        """Return how many bytes a file has from the offset of a reference on."""
+        try:
+            size = wanted.store.size(wanted.name)
+        except TegulaError as error:
+            self._locate(error, wanted)
+            raise
+        return len(self._checked(wanted, None)) if size is None else max(0, size - wanted.found.offset)
+
+    def _checked(self, wanted: _Wanted, value: bytes | None) -> bytes:
         """Return what was read; refuse less than the reference promises."""
-        assert isinstance(found, Reference)
         if value is None:
-            raise self._located(StoreError("the file that the reference names does not exist", key=key), key, found)
-        if found.length is not None and part[1] is not None and len(value) != part[1]:
-            text = f"the reference names {part[1]} bytes at {part[0]}, and the file has {len(value)} of them"
-            raise self._located(StoreError(text, key=key), key, found)
+            raise self._locate(StoreError("the file that the reference names does not exist"), wanted)
+        start, length = wanted.part
+        if wanted.found.length is not None and length is not None and len(value) != length:
+            text = f"the reference names {length} bytes at {start}, and the file has {len(value)} of them"
+            raise self._locate(StoreError(text), wanted)
         return value
 
-    def _located(self, error: TegulaError, key: str, found: Reference) -> TegulaError:
+    def _locate(self, error: TegulaError, wanted: _Wanted) -> TegulaError:
         """Name key, references and file in an error."""
-        error.key = key
-        name = plain_url(found.url)[:200]
+        error.key = wanted.key
+        name = plain_url(wanted.found.url)[:200]
         if name not in error.message:
             error.message += f" ({name})"
         return error.within(path=self._url)

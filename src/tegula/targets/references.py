@@ -72,15 +72,15 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
         If there are no such references, or they can't be read.
     """
     if not read_only:
-        raise UnsupportedError(
-            "references can only be read; open them with mode='r'", path=plain_url(target)
-        )
+        raise UnsupportedError("references can only be read; open them with mode='r'", path=plain_url(target))
     own = has_reference_options(options) or options.keys() & _OPTIONS
     words = dict(options) if own else {"target_options": options, "remote_options": options}
     unknown = sorted(words.keys() - _OPTIONS - _IGNORED)
     if unknown:
         known = ", ".join(sorted(_OPTIONS))
-        raise MetadataError(f"there is no option {unknown[0]!r:.60} for references; there are {known}", field=unknown[0])
+        raise MetadataError(
+            f"there is no option {unknown[0]!r:.60} for references; there are {known}", field=unknown[0]
+        )
     place = _place(target, words)
     if isinstance(place, Mapping):
         files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=True)
@@ -93,7 +93,8 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
     try:
         found = _load(place, settings, words.get("template_overrides"))
     except TegulaError as error:
-        raise error.within(path=plain_url(place))
+        error.within(path=plain_url(place))
+        raise
     return ReferenceStore(found, files, shown)
 
 
