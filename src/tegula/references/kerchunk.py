@@ -171,7 +171,7 @@ def _table(
     # readers make floats of numbers that may be missing
     fields = [arrow.field(name, each.type, name in ("path", "raw")) for name, each in zip(columns, arrays)]
     target = io.BytesIO()
-    options: Mapping[str, Any] = {"compression": "zstd", "write_statistics": False}
+    options: Mapping[str, Any] = {"compression": "zstd", "write_statistics": ["offset", "size"]}
     library("pyarrow.parquet").write_table(
         arrow.Table.from_arrays(arrays, schema=arrow.schema(fields)), target, **options
     )
