@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tegula.display.info import counted
 from tegula.references.chunks import Chunk
 
 __all__ = ["ReferenceReport"]
@@ -39,5 +40,6 @@ class ReferenceReport:
             yield chunk
 
     def __str__(self) -> str:
-        text = f"{self.arrays} arrays, {self.referenced} chunks referenced, {self.inlined} stored among the references"
-        return text + (f", {len(self.skipped)} arrays left out" if self.skipped else "")
+        text = f"{counted(self.arrays, 'array')}, {counted(self.referenced, 'chunk')} referenced"
+        text += f", {self.inlined:,} stored among the references" if self.inlined else ""
+        return text + (f", {counted(len(self.skipped), 'array')} left out" if self.skipped else "")

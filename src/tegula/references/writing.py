@@ -108,7 +108,7 @@ def write(
     >>> folder = tempfile.TemporaryDirectory()
     >>> tegula.create_array(f"{folder.name}/x.bcolz", shape=25, chunks=10, dtype="i8")[...] = np.arange(25)
     >>> print(tegula.references.write(f"{folder.name}/x.bcolz", f"{folder.name}/x.json", path="x"))
-    1 arrays, 2 chunks referenced, 1 stored among the references
+    1 array, 2 chunks referenced, 1 stored among the references
     >>> tegula.open(f"{folder.name}/x.json")["x"][-3:]
     array([22, 23, 24])
     >>> folder.cleanup()

@@ -45,7 +45,8 @@ def obstore_words(scheme: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
     kind = _KINDS.get(scheme)
     if kind is None:
         return options
-    words, found = _WORDS[kind], {}
+    words = _WORDS[kind]
+    found: dict[str, Any] = {}
     flat = {**options, **given} if isinstance(given := options.get("client_kwargs"), Mapping) else dict(options)
     flat.pop("client_kwargs", None)
     for name, value in flat.items():

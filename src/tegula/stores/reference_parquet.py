@@ -119,7 +119,9 @@ class ParquetReferences(ReferenceSet):
         sizes = grid or (1,)
         for record in range(-(-prod(sizes) // self._size)):
             table = self._table(name, record)
-            for row in range(min(self._size, prod(sizes) - record * self._size) if table is not None else 0):
+            if table is None:
+                continue
+            for row in range(min(self._size, prod(sizes) - record * self._size)):
                 if _entry(table, row) is not None:
                     number, parts = record * self._size + row, []
                     for size in reversed(sizes):

@@ -74,7 +74,7 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
     if not read_only:
         raise UnsupportedError("references can only be read; open them with mode='r'", path=plain_url(target))
     own = has_reference_options(options) or options.keys() & _OPTIONS
-    words = dict(options) if own else {"target_options": options, "remote_options": options}
+    words: dict[str, Any] = dict(options) if own else {"target_options": options, "remote_options": options}
     unknown = sorted(words.keys() - _OPTIONS - _IGNORED)
     if unknown:
         known = ", ".join(sorted(_OPTIONS))
