@@ -274,7 +274,7 @@ def test_rows_in_the_order_of_the_grid() -> None:
 @pytest.mark.parametrize(
     ("store", "match"),
     [
-        (lambda: MemoryStore(), "there is no .zmetadata"),
+        (MemoryStore, "there is no .zmetadata"),
         (lambda: MemoryStore({INDEX: b"{"}), "not the document"),
         (lambda: MemoryStore({INDEX: b'{"metadata": {}, "record_size": 0}'}), "record_size"),
         (lambda: parquet({"path": ["a.bin"] * 9}), "9 rows"),

@@ -176,6 +176,6 @@ def inlined(value: bytes) -> bytes:
     if not value.startswith(b"base64:"):
         return value
     try:
-        return base64.b64decode(value[7:])
+        return base64.b64decode(b"".join(value[7:].split()), validate=True)
     except (binascii.Error, ValueError) as error:
         raise StoreError(f"a value among the references is not valid base64: {error}") from error

@@ -84,7 +84,7 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
     place = _place(target, words)
     if isinstance(place, Mapping):
         files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=True)
-        return ReferenceStore(JsonReferences(place, words.get("template_overrides")), files, "reference://")
+        return ReferenceStore(JsonReferences(place, words.get("template_overrides")), files, "reference://fo")
     settings = words.get("target_options") or words.get("ref_storage_args") or {}
     scheme = scheme_of(place)
     local = scheme is None or scheme[1].lower() in _LOCAL
