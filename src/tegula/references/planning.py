@@ -15,7 +15,7 @@ from tegula.formats import Format, find_format
 from tegula.hierarchy.group import Group
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options, selected_axes, target_metadata
-from tegula.metadata.chunk_keys import V2_KEYS
+from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
 from tegula.stores import MemoryStore
 from tegula.tables.columns import ORDER
@@ -81,7 +81,7 @@ class PlannedArray:
 
 def planned(
     node: Array | Group | Table, item: Format, path: str, unsupported: Unsupported, skipped: dict[str, str], *,
-    flat_keys: bool = False,
+    keys: ChunkKeyEncoding | None = None,
 ) -> Iterator[PlannedGroup | PlannedArray]:  # fmt: skip
     """Yield the nodes of the references of a hierarchy, groups before their members.
 
@@ -97,8 +97,8 @@ def planned(
         What to do with arrays whose chunks can't be referenced.
     skipped : dict
         Receives path and reason of arrays that are left out.
-    flat_keys : bool
-        Whether chunks have keys such as ``0.3`` in any case.
+    keys : ChunkKeyEncoding, optional
+        The keys of chunks, where not every one may be used.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def planned(
     for depth in range(len(parts)):
         yield _group("/".join(parts[:depth]), {}, item)
     if isinstance(node, Array):
-        found = _attempt(node, path, item, unsupported, skipped, flat_keys, named=node.dimension_names is not None)
+        found = _attempt(node, path, item, unsupported, skipped, keys, named=node.dimension_names is not None)
         if found is not None:
             yield found
         return
@@ -124,7 +124,7 @@ def planned(
         place = f"{path}/{name}".strip("/")
         if not isinstance(member, Array):
             yield _group(place, _attributes(member), item)
-        elif (found := _attempt(member, place, item, unsupported, skipped, flat_keys, named)) is not None:
+        elif (found := _attempt(member, place, item, unsupported, skipped, keys, named)) is not None:
             yield found
     for name, reason in failed.items():
         if unsupported != "skip":
@@ -148,10 +148,16 @@ def _group(path: str, attributes: Mapping[str, Any], item: Format) -> PlannedGro
 
 
 def _attempt(
-    source: Array, path: str, item: Format, unsupported: Unsupported, skipped: dict[str, str], flat: bool, named: bool
+    source: Array,
+    path: str,
+    item: Format,
+    unsupported: Unsupported,
+    skipped: dict[str, str],
+    keys: ChunkKeyEncoding | None,
+    named: bool,
 ) -> PlannedArray | None:
     try:
-        return plan_array(source, path, item, inline=unsupported == "inline", flat_keys=flat, named=named)
+        return plan_array(source, path, item, inline=unsupported == "inline", keys=keys, named=named)
     except (UnsupportedError, MetadataError) as error:
         if unsupported != "skip":
             error.within(path=source._place)
@@ -161,7 +167,13 @@ def _attempt(
 
 
 def plan_array(
-    source: Array, path: str, item: Format, *, inline: bool = False, flat_keys: bool = False, named: bool = False
+    source: Array,
+    path: str,
+    item: Format,
+    *,
+    inline: bool = False,
+    keys: ChunkKeyEncoding | None = None,
+    named: bool = False,
 ) -> PlannedArray:
     """Describe an array of the references.
 
@@ -175,8 +187,8 @@ def plan_array(
         The format of the documents.
     inline : bool
         Whether chunks that can't be referenced are encoded anew.
-    flat_keys : bool
-        Whether chunks have keys such as ``0.3`` in any case.
+    keys : ChunkKeyEncoding, optional
+        The keys of chunks, where not every one may be used.
     named : bool
         Whether arrays beside it have names of dimensions.
 
@@ -194,8 +206,8 @@ def plan_array(
         if not inline or old.data_type.variable == "object":
             raise UnsupportedError(f"its chunks can't be referenced: {reason}", path=source._place)
         metadata, complete, _ = _converted(source, item, named, "auto")
-    if flat_keys and metadata.keys != V2_KEYS:
-        metadata = replace(metadata, keys=V2_KEYS, documents={})
+    if keys is not None and metadata.keys != keys:
+        metadata = replace(metadata, keys=keys, documents={})
     target = engine.stored_array(MemoryStore(), path, metadata, write_empty=True)
     framed = old.codecs[-1].name == "blpk"
     return PlannedArray(path, source, target, reason is None, complete and not old.dense, framed)

@@ -13,6 +13,7 @@ from tegula.engine.visiting import check_number
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.opening import open as open_any
+from tegula.metadata.chunk_keys import default_keys
 from tegula.optional import library
 from tegula.references.chunks import chunks_of
 from tegula.references.locations import plain_location
@@ -76,7 +77,7 @@ class Parser:
             else ""
         )
         skipped: dict[str, str] = {}
-        nodes = planned(node, find_format("zarr3"), name, self.unsupported, skipped)
+        nodes = planned(node, find_format("zarr3"), name, self.unsupported, skipped, keys=default_keys())
         groups: dict[str, _Group] = {"": _Group()}
         for each in nodes:
             parent, _, last = each.path.rpartition("/")

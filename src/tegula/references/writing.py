@@ -14,6 +14,7 @@ from tegula.errors import AlreadyExistsError, MetadataError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
+from tegula.metadata.chunk_keys import V2_KEYS, default_keys
 from tegula.references.icechunk import write_icechunk, writing_session
 from tegula.references.kerchunk import json_references, write_parquet
 from tegula.references.locations import base_url
@@ -30,6 +31,7 @@ __all__ = ["Form", "write"]
 
 Form = Literal["kerchunk", "parquet", "icechunk"]
 _FORMS: Final = get_args(Form)
+_KEYS: Final = {"kerchunk": None, "parquet": V2_KEYS, "icechunk": default_keys()}
 
 
 def write(
@@ -135,7 +137,7 @@ def write(
     # the references
     report = ReferenceReport()
     item = find_format(f"zarr{zarr_format}")
-    nodes = planned(node, item, path, unsupported, report.skipped, flat_keys=form == "parquet")
+    nodes = planned(node, item, path, unsupported, report.skipped, keys=_KEYS[form])
     if form == "kerchunk":
         _write_json(target, options, overwrite, lambda: json_references(nodes, base, inline_threshold, report))
     elif form == "parquet":

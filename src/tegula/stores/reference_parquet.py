@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
-from tegula.errors import StoreError
+from tegula.errors import NotFoundError, StoreError
 from tegula.optional import library
 from tegula.stores.arguments import is_key
 from tegula.stores.interface import Store
@@ -51,7 +51,7 @@ class ParquetReferences(ReferenceSet):
 
     Raises
     ------
-    StoreError
+    NotFoundError, StoreError
         If it is no such directory.
     UnsupportedError
         If pyarrow is not installed.
@@ -61,7 +61,7 @@ class ParquetReferences(ReferenceSet):
         self.store = store
         raw = store.get(INDEX)
         if raw is None:
-            raise StoreError(f"there is no {INDEX}, which references in Parquet have")
+            raise NotFoundError(f"there is no {INDEX}, which references in Parquet have")
         try:
             document = json.loads(raw)
             documents, self._size = document["metadata"], document["record_size"]

@@ -129,7 +129,8 @@ def _load(place: str, settings: Mapping[str, Any], templates: Mapping[str, str] 
         store = store_of_url(folder, settings, read_only=True, archives=False)
     size = store.size(name)
     if size is None:
-        if scheme is not None and "::" not in place and scheme[1].lower() not in WEB:
+        listed = scheme is not None and "::" not in place and scheme[1].lower() not in WEB
+        if listed and not name.lower().endswith(".json"):
             return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
         raise NotFoundError("there is no file of references")
     if size > MOST_BYTES:

@@ -41,9 +41,9 @@ def main() -> None:
     singles = []
     for number in range(2):
         climate(Path(f"climate{number}.h5"), 4 * number)
-        singles.append(SingleHdf5ToZarr(f"climate{number}.h5", inline_threshold=50).translate())
+        singles.append(SingleHdf5ToZarr(f"climate{number}.h5", inline_threshold=17).translate())
     Path("single.json").write_text(json.dumps({"written_by": version("kerchunk"), **singles[0]}, indent=1))
-    both = MultiZarrToZarr(singles, concat_dims=["time"], identical_dims=["x"], remote_protocol="file").translate()
+    both = MultiZarrToZarr(singles, concat_dims=["time"], identical_dims=["x"], inline_threshold=0).translate()
     Path("combined.json").write_text(json.dumps(both, indent=1))
     shutil.rmtree("combined.parq", ignore_errors=True)
     refs_to_dataframe(both, "combined.parq", record_size=3)
