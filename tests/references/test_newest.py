@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_icechunk(archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
             unread[node.name] = error
             continue
         session = repository(target, Path(node.node.store.root)).readonly_session("main")
-        number += compare(archive, node, unread, same, lambda: zarr.open_group(session.store, mode="r"))
+        number += compare(archive, node, unread, same, partial(zarr.open_group, session.store, mode="r"))
     assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
     assert refused == {*REFUSED.get(archive, "").split()} & {node.name for node in nodes}
     assert number > 5 or archive == "zarr-3.4.2"
@@ -101,7 +102,11 @@ def test_virtualizarr(archive: str, corpus: Any, same: Any) -> None:
         single = isinstance(node.node, tegula.Array)
         arrays = {next(iter(store._group)) if single else path[2:]: values for path, values in node.arrays.items()}
         number += compare(
-            archive, node._replace(arrays=arrays), unread, same, lambda: zarr.open_group(store, mode="r", zarr_format=3)
+            archive,
+            node._replace(arrays=arrays),
+            unread,
+            same,
+            partial(zarr.open_group, store, mode="r", zarr_format=3),
         )
     assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
     grids = {"rectilinear", "rectilinear_mixed"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 import tegula
 from tegula import references
 from tegula.errors import AlreadyExistsError, MetadataError, StoreError, UnsupportedError
+from tegula.references.chunks import Chunk
+from tegula.stores.reference_parquet import ParquetReferences
+from tegula.stores.reference_sets import Reference
 
 fsspec = pytest.importorskip("fsspec")
 zarr = pytest.importorskip("zarr", minversion="3")
@@ -229,3 +233,58 @@ def test_an_array_in_parquet_has_a_name(tmp_path: Path) -> None:
     array(tmp_path / "x")
     with pytest.raises(UnsupportedError, match="path='name'"):
         references.write(tmp_path / "x", tmp_path / "x.parq", "parquet")
+
+
+def test_in_a_bucket(s3_server: Any, tmp_path: Path) -> None:
+    """Source and references in a bucket: sizes come from the listing, and fsspec reads the chunks there."""
+    pytest.importorskip("s3fs")
+    bucket = s3_server.bucket()
+    options, url = bucket.storage_options, bucket.url
+    columns = {"z": np.arange(25), "a": np.arange(25) / 4}
+    tegula.create_table(f"{url}/t.bcolz", columns, format="bcolz", chunks=10, storage_options=options)
+    group = tegula.create_group(f"{url}/g", format="zarr3", storage_options=options)
+    group.create_array("a b", shape=25, chunks=10, dtype="i8")[...] = columns["z"]
+    words = {
+        "key": options["access_key_id"],
+        "secret": options["secret_access_key"],
+        "client_kwargs": {"endpoint_url": bucket.endpoint},
+    }
+    for source, name in (("t.bcolz", "z"), ("g", "a b")):
+        for form, target in (("kerchunk", f"{url}/{source}.json"), ("parquet", f"{url}/{source}.parq")):
+            report = references.write(f"{url}/{source}", target, form, storage_options=options)  # type: ignore[arg-type]
+            assert report.referenced + report.inlined == 3 * report.arrays
+            assert tegula.open(target, path=name, storage_options=options)[...].tolist() == columns["z"].tolist()
+            storage = {"remote_protocol": "s3", "remote_options": words, "target_options": words}
+            found = zarr.open_array(
+                "reference://",
+                path=name,
+                mode="r",
+                storage_options={"fo": target, **storage},
+                zarr_format=3 if form == "kerchunk" and source == "g" else 2,
+            )
+            assert found[...].tolist() == columns["z"].tolist()
+
+
+def test_the_memory_for_parquet_does_not_grow_with_the_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 200_000
+    node = tegula.create_array(tmp_path / "x", shape=number, chunks=1, dtype="u1", format="zarr2")
+    order = np.random.default_rng(0).permutation(number).tolist()
+
+    def chunks(array: Any, threshold: int) -> Any:
+        for place in order:
+            data = bytes(100) if place % 50 == 0 else None
+            yield Chunk((place,), str(place), 0, 100 if data else 7, data)
+
+    monkeypatch.setattr("tegula.references.kerchunk.chunks_of", chunks)
+    references.write(node, {})  # imports everything
+    tracemalloc.start()
+    try:
+        report = references.write(node, tmp_path / "x.parq", "parquet", path="x", record_size=1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert report.referenced == number - number // 50
+    assert peak < 20e6  # in JSON it would be more than 60 MB
+    found = ParquetReferences(tegula.LocalStore(tmp_path / "x.parq"))
+    assert found.find("x/0") == bytes(100)
+    assert found.find(f"x/{number - 1}") == Reference(f"file://{tmp_path}/x/{number - 1}", 0, 7)
