@@ -254,7 +254,11 @@ def test_in_a_bucket(s3_server: Any, tmp_path: Path) -> None:
             report = references.write(f"{url}/{source}", target, form, storage_options=options)  # type: ignore[arg-type]
             assert report.referenced + report.inlined == 3 * report.arrays
             assert tegula.open(target, path=name, storage_options=options)[...].tolist() == columns["z"].tolist()
-            storage = {"remote_protocol": "s3", "remote_options": words, "target_options": words}
+            storage = {
+                "remote_protocol": "s3",
+                "remote_options": {**words, "asynchronous": True},
+                "target_options": words,
+            }
             found = zarr.open_array(
                 "reference://",
                 path=name,

@@ -182,7 +182,7 @@ def test_a_codec_that_is_not_known_is_the_usual_error() -> None:
 
 def test_options_of_what_is_no_file_of_references(tmp_path: Path) -> None:
     tegula.save(tmp_path / "x.zarr", np.arange(3))
-    with pytest.raises(StoreError):
+    with pytest.raises(NotFoundError, match="zmetadata"):
         tegula.open(tmp_path / "x.zarr", storage_options={"remote_protocol": "s3"})
     with pytest.raises(MetadataError, match="takes no storage options"):
         tegula.open(tmp_path / "x.zarr", storage_options={"region": "x"})
