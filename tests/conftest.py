@@ -1,6 +1,7 @@
 """What all tests share: the hypothesis profiles, the executors, and the comparison with recorded values."""
 
 import base64
+import gc
 import json
 import os
 from collections.abc import Callable, Generator
@@ -58,8 +59,9 @@ cli/test_process.py::test_help_is_wrapped_and_not_cut_off
 test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
 test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
-# tests that choose the executor themselves
+# tests that choose the executor themselves, or need not run with both
 _WITH_BOTH = """
+tables/test_arrow.py test_arrow.py references targets/test_references.py cli/test_references.py
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 """.split()
 _CHECKED = pytest.StashKey[bool]()
@@ -75,6 +77,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.stash[_CHECKED] = not alone.isdisjoint(names)
         if item.stash[_CHECKED] or not both.isdisjoint(names):
             item.add_marker("once")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is collected out of later garbage collections, which many tests ask for."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

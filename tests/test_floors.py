@@ -48,6 +48,7 @@ ROOMS: dict[str, set[str]] = {
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
     "references": _OPERATIONS,
+    "arrow": _OPERATIONS,
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz", "references"},
     "__main__": {"cli"},
