@@ -269,6 +269,24 @@ def test_in_a_bucket(s3_server: Any, tmp_path: Path) -> None:
             assert found[...].tolist() == columns["z"].tolist()
 
 
+def test_on_a_web_server(http_server: Any, tmp_path: Path) -> None:
+    """A server that can't be listed is asked for each chunk of the grid, and names are escaped."""
+    pytest.importorskip("aiohttp")
+    bucket = http_server.bucket()
+    made = array(http_server.directory(bucket) / "a b" / "x", shape=(25, 2), chunks=(10, 2))
+    made.store.delete("1.0")
+    refs: dict[str, Any] = {}
+    with pytest.raises(UnsupportedError, match="max_chunks"), tegula.config.configure(max_chunks=2):
+        references.write(f"{bucket.url}/a%20b/x", refs, path="x")
+    assert references.write(f"{bucket.url}/a%20b/x", refs, path="x").referenced == 2
+    assert "/a%20b/x/2.0" in refs["refs"]["x/2.0"][0]
+    expected = made[...].tolist()
+    assert tegula.open("reference://", path="x", storage_options={"fo": refs})[...].tolist() == expected
+    options = {"fo": refs, "remote_protocol": "http", "remote_options": {"asynchronous": True}}
+    found = zarr.open_array("reference://", path="x", mode="r", zarr_format=2, storage_options=options)
+    assert found[...].tolist() == expected
+
+
 def test_the_memory_for_parquet_does_not_grow_with_the_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 200_000
     node = tegula.create_array(tmp_path / "x", shape=number, chunks=1, dtype="u1", format="zarr2")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.errors import NotFoundError, ReadOnlyError, StoreError
-from tegula.stores import LocalStore, MemoryStore, Store
+from tegula.stores import FsspecStore, LocalStore, MemoryStore, Store
 from tegula.stores.arguments import ByteRange
 from tegula.stores.reference_parquet import INDEX, ParquetReferences
 from tegula.stores.reference_sets import JsonReferences
@@ -104,6 +104,23 @@ def test_a_generation_is_that_of_the_file() -> None:
     files.set("a.bin", bytes(100))
     assert store.get("a", with_generation=True) != (b"\1\2", before)
     assert store.get("b", with_generation=True)[0] == b"text"
+
+
+def test_a_generation_of_a_part_does_not_take_the_whole_file() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    files = FsspecStore(fsspec.filesystem("memory"), "tests-references-generation")
+    read: list[Any] = []
+    original = files.read
+    files.read = lambda key, part=None: read.append(part) or original(key, part)  # type: ignore[method-assign]
+    try:
+        files.set("a.bin", bytes(range(200)))
+        store = store_of({"x": ["a.bin", 10, 100]}, files)
+        value, generation = store.get("x", (0, 5), with_generation=True)
+        assert value == bytes(range(10, 15))
+        assert store.get("x", (50, 5), with_generation=True)[1] == generation
+        assert None not in read
+    finally:
+        files.delete_prefix("")
 
 
 def test_it_is_read_only_and_pickles(tmp_path: Path) -> None:

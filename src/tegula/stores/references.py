@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from tegula import config
 from tegula.errors import ReadOnlyError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, clip_range
+from tegula.stores.capabilities import Ranged
 from tegula.stores.interface import Store
 from tegula.stores.object_ranges import spans_of
 from tegula.stores.reference_sets import Reference, ReferenceSet
@@ -96,7 +97,12 @@ class ReferenceStore(Store):
             return _cut(found, byte_range), ABSENT if found is None else digest(found)
         wanted = self._wanted(key, found, byte_range)
         try:
-            value, generation = wanted.store.get(wanted.name, wanted.part, with_generation=True)
+            store: Any = wanted.store
+            if store.single_writer and isinstance(store, Ranged):  # whose generations take the whole file
+                parts, generation = store.get_ranges(wanted.name, [wanted.part])
+                value = parts[0] if parts else None
+            else:
+                value, generation = store.get(wanted.name, wanted.part, with_generation=True)
         except TegulaError as error:
             self._locate(error, wanted)
             raise

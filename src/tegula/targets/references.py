@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ _IGNORED: Final = frozenset(
     "simple_templates max_gap max_block cache_size asynchronous skip_instance_cache use_listings_cache lazy".split()
 )
 _HEAD: Final = 4096
+_of_drive: Final = re.compile(r"^/([A-Za-z]:)").sub  # file:///C:/x
 _MOST_STORES: Final = 1024  # that are kept open for the files of one store of references
 _LOCAL: Final = ("file", "local")
 
@@ -194,7 +196,7 @@ class Files:
                 "these references come from elsewhere and name a file of this machine; if that is meant, pass "
                 "remote_protocol='file' in storage_options"
             )
-        whole = os.path.abspath(path)
+        whole = os.path.abspath(_of_drive(r"\1", path))
         drive, rest = os.path.splitdrive(whole)
         if drive not in self._stores:
             self._stores[drive] = LocalStore(drive + os.sep, read_only=True, follow_symlinks=True)

@@ -29,7 +29,8 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
         A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
         In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. A store of
         obstore or zarr-python, a file system or mapper of fsspec, is used through a store of tegula over the same
-        storage.
+        storage. References of kerchunk are a JSON file, a directory of Parquet files, or a URL of either; they can only
+        be read.
     read_only : bool
         Whether to open the store for reading only.
     storage_options : mapping, optional
