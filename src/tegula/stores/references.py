@@ -90,14 +90,15 @@ class ReferenceStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        if not with_generation:
-            return self.get_many([(key, byte_range)])[0]
         found = self._find(key)
         if not isinstance(found, Reference):
-            return _cut(found, byte_range), ABSENT if found is None else digest(found)
+            value = _cut(found, byte_range)
+            return (value, ABSENT if found is None else digest(found)) if with_generation else value
         wanted = self._wanted(key, found, byte_range)
+        store: Any = wanted.store
         try:
-            store: Any = wanted.store
+            if not with_generation:
+                return self._checked(wanted, store.get(wanted.name, wanted.part))
             if store.single_writer and isinstance(store, Ranged):  # whose generations take the whole file
                 parts, generation = store.get_ranges(wanted.name, [wanted.part])
                 value = parts[0] if parts else None
@@ -183,7 +184,7 @@ class ReferenceStore(Store):
         wanted = _Wanted(key, found, self, "", (found.offset, found.length))
         try:
             store, name = self.resolve(found.url)
-            wanted = wanted._replace(store=store, name=check_key(name))
+            wanted = wanted._replace(store=store, name=name)
         except TegulaError as error:
             self._locate(error, wanted)
             raise
