@@ -45,7 +45,7 @@ codecs/test_rounding.py codecs/test_hostile.py codecs/test_chain.py codecs/test_
 codecs/test_scale_offset.py codecs/test_sharding.py codecs/test_cast_value.py codecs/test_native.py
 codecs/test_checksums.py codecs/test_objects.py codecs/test_packbits.py codecs/test_vlen.py
 codecs/test_numcodecs_bridge.py
-stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py
+stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py stores/test_references.py
 tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
 jobs/measuring/test_moments.py jobs/measuring/test_histograms.py
 tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py
@@ -61,7 +61,7 @@ test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
 # tests that choose the executor themselves, or need not run with both
 _WITH_BOTH = """
-dask xarray zarr tables/test_arrow.py test_arrow.py
+dask references xarray zarr tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_references.py
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 """.split()
 _CHECKED = pytest.StashKey[bool]()

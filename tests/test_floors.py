@@ -48,16 +48,14 @@ ROOMS: dict[str, set[str]] = {
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
-<<<<<<< HEAD
     # floor 6: integrations with other libraries
     "arrow": _OPERATIONS,
     "dask": _NODES,
+    "references": _OPERATIONS,
     "xarray": _OPERATIONS,
-=======
     "zarr": {*_OPERATIONS, "showing"},
->>>>>>> zpy
     # floor 7: programs
-    "cli": {*_OPERATIONS, "bcolz"},
+    "cli": {*_OPERATIONS, "bcolz", "references"},
     "__main__": {"cli"},
     # the package's own face gathers the names that users import
     "": {*_NODES, "jobs"},
@@ -175,11 +173,20 @@ def test_rooms_of_tensorstore_import_those_below_only() -> None:
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
-<<<<<<< HEAD
-    extras = {"numexpr", "pandas", "pyarrow", "tables", "typer", "rich", "click", "pcodec", "zfpy", "msgpack", "xarray"}
-=======
-    extras = {"zarr", "numexpr", "pandas", "pyarrow", "tables", "typer", "rich", "click", "pcodec", "zfpy", "msgpack"}
->>>>>>> zpy
+    extras = {
+        "numexpr",
+        "pandas",
+        "pyarrow",
+        "tables",
+        "typer",
+        "rich",
+        "click",
+        "pcodec",
+        "zfpy",
+        "msgpack",
+        "xarray",
+        "zarr",
+    }
     import_names = set()
     for module, path in MODULES.items():
         if room(module) in ("cli", "__main__"):
