@@ -94,7 +94,7 @@ def assert_same(one: xr.Dataset, two: xr.Dataset) -> None:
             np.testing.assert_equal(first[key], second[key], err_msg=f"{name}: {key}")
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(ds=datasets(), zarr_format=st.sampled_from([2, 3]), decode=st.booleans())
 def test_both_engines_read_the_same(
     ds: xr.Dataset, zarr_format: Any, decode: bool, tmp_path_factory: pytest.TempPathFactory
@@ -108,10 +108,11 @@ def test_both_engines_read_the_same(
         return
     # what was read can be written again by either
     tegula.xarray.write(found, path.with_name("b.zarr"), zarr_format=zarr_format)
-    found = opened(path, "tegula")  # since xarray changes the type of a single text that is loaded
+    xr.testing.assert_identical(opened(path.with_name("b.zarr"), "zarr"), expected)
+    # of strings in Zarr v2 to_zarr writes what zarr-python can't read, with either engine
+    found = opened(path, "tegula").drop_vars([name for name in ds.variables if expected[name].dtype.kind == "T"])
     found.to_zarr(path.with_name("c.zarr"), zarr_format=zarr_format, consolidated=False)
-    for name in ("b.zarr", "c.zarr"):
-        xr.testing.assert_identical(opened(path.with_name(name), "zarr"), expected)
+    xr.testing.assert_identical(opened(path.with_name("c.zarr"), "zarr"), expected[[*found.variables]])
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -127,7 +128,7 @@ def described(path: Path) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(ds=datasets(), zarr_format=st.sampled_from([2, 3]))
 def test_what_is_stored_is_what_to_zarr_stores(
     ds: xr.Dataset, zarr_format: Any, tmp_path_factory: pytest.TempPathFactory

@@ -49,8 +49,9 @@ def run_together(scripts: list[str]) -> None:
 # --- writers that share chunks
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
-@pytest.mark.parametrize("shards", [None, (50, 50, 50)])
+@pytest.mark.parametrize(
+    ("scheduler", "shards"), [("threads", None), ("threads", (50, 50, 50)), ("processes", (50, 50, 50))]
+)
 def test_chunks_of_dask_need_not_be_those_of_the_store(scheduler: str, shards: Any, tmp_path: Path) -> None:
     values = np.arange(60.0**3).reshape(60, 60, 60)
     ds = xr.Dataset({"a": (("x", "y", "z"), da.from_array(values, chunks=(25, 25, 30)))})
