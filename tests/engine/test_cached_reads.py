@@ -29,7 +29,7 @@ def cache() -> Iterator[None]:
     with config.configure(cache_bytes=2**24):
         yield
     assert CHUNKS.nbytes == 0
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 @pytest.fixture(params=[FarStore, RevalidatingStore])

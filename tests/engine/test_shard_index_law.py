@@ -48,7 +48,7 @@ def states() -> list[State]:
         store.delete(KEY)
         array[...] = data
         found.append((store.get(KEY), data))
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
     return found
 
 
@@ -56,7 +56,7 @@ def states() -> list[State]:
 def forgetful() -> Iterator[None]:
     yield
     CHUNKS.clear()
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 def put(store: Any, number: int) -> None:
@@ -199,13 +199,13 @@ def test_a_forked_child_has_no_indexes_and_reads_the_same(executor: str) -> None
         array = tegula.open_array(store, mode="r")
         window = WINDOWS[0]
         assert (array[window] == 1).all()
-        assert shard_indexes._kept
-        with shard_indexes._lock:  # as if another thread held it
+        assert shard_indexes.KEPT
+        with shard_indexes.KEPT.lock:  # as if another thread held it
             child = os.fork()
             if child == 0:
                 code = 3
                 try:
-                    empty = not shard_indexes._kept and not shard_indexes._nbytes
+                    empty = not shard_indexes.KEPT and not shard_indexes.KEPT.nbytes
                     put(store, 2)
                     code = 0 if empty and (array[window] == 2).all() and (array[window] == 2).all() else 4
                 finally:
