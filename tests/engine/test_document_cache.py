@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from far_stores import FarStore, RevalidatingStore
+from tests.waiting import exit_code
 
 import tegula
 from tegula import config
@@ -150,4 +151,4 @@ def test_a_forked_child_opens_anew() -> None:
                     os._exit(0 if tegula.open(store).shape == (4,) else 1)
                 finally:
                     os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert exit_code(child) == 0

@@ -15,6 +15,7 @@ import pytest
 from far_stores import FarStore, RevalidatingStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import exit_code, join, until
 
 import tegula
 from tegula import config
@@ -179,13 +180,11 @@ def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -
             thread.start()
         for number in order[1:]:
             goal = reads[0] + 2
-            while reads[0] < goal and not errors:
-                done.wait(0.001)
+            until(lambda goal=goal: reads[0] >= goal or errors)
             put(store, number)
             turn[0] += 1
         done.set()
-        for thread in threads:
-            thread.join()
+        join(threads)
     assert not errors, errors[0]
 
 
@@ -210,5 +209,5 @@ def test_a_forked_child_has_no_indexes_and_reads_the_same(executor: str) -> None
                     code = 0 if empty and (array[window] == 2).all() and (array[window] == 2).all() else 4
                 finally:
                     os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert exit_code(child) == 0
         assert (array[window] == 1).all()

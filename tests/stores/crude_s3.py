@@ -144,4 +144,4 @@ def crude_s3() -> Iterator[CrudeS3]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(30)

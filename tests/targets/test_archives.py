@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import run_threads
 
 import tegula
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
@@ -372,10 +373,7 @@ def test_threads_open_and_close_one_archive_again_and_again(path: str) -> None:
             failed.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert failed == []
     group = tegula.open_group(path)
     assert len(group.attrs) == 150
@@ -590,9 +588,9 @@ def test_completing_archives_prints_nothing(path: str) -> None:
 def test_the_program_completes_the_archives_that_it_writes(path: str, tmp_path: Path) -> None:
     tegula.save(tmp_path / "source", [1, 2, 3])
     program = [sys.executable, "-m", "tegula"]
-    subprocess.run([*program, "convert", str(tmp_path / "source"), path], check=True, capture_output=True)
-    subprocess.run([*program, "attrs", "set", path, "unit", "K"], check=True, capture_output=True)
-    subprocess.run([*program, "check", "--repair", path], check=True, capture_output=True)
+    subprocess.run([*program, "convert", str(tmp_path / "source"), path], check=True, capture_output=True, timeout=120)
+    subprocess.run([*program, "attrs", "set", path, "unit", "K"], check=True, capture_output=True, timeout=120)
+    subprocess.run([*program, "check", "--repair", path], check=True, capture_output=True, timeout=120)
     assert elsewhere(path) == [1, 2, 3]
     assert tegula.open(path).attrs["unit"] == "K"
 
