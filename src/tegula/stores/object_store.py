@@ -234,6 +234,10 @@ class ObjectStore(ObjectReader):
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 
+    def close(self) -> None:
+        """Send no more requests: the store can't be used afterwards."""
+        self.requests.closed_as = repr(self)
+
     # -- the store as an object
 
     def __reduce__(self) -> tuple[Any, ...]:
