@@ -91,7 +91,7 @@ class KeptValues(Generic[T]):
         """Drop the entry of a location, or all entries below one that ends in ``/``."""
         with self.lock:
             below = place.endswith("/")
-            for known in [known for known in self._entries if known.startswith(place)] if below else [place]:
+            for known in [known for known in [*self._entries] if known.startswith(place)] if below else [place]:
                 self.drop(known)
 
 

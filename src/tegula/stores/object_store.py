@@ -10,7 +10,6 @@ from typing import Any, Final
 from tegula import config
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
 from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
-from tegula.stores.capabilities import Capabilities
 from tegula.stores.identity import shared
 from tegula.stores.object_deletes import can_be_sent, delete_if
 from tegula.stores.object_failures import Failure
@@ -23,6 +22,7 @@ from tegula.stores.object_retries import Retries
 from tegula.stores.object_writes import put_if, put_if_alone
 from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
+from tegula.stores.summary import Capabilities
 
 __all__ = ["ObjectStore"]
 
