@@ -71,7 +71,7 @@ def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
         assert len(process.stdout.read(10)) == 10
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait(60) == 1
 
 
 def test_without_the_extra():

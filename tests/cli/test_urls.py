@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -12,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 import typer
+from tests.servers.buckets import Server
 from typer.testing import CliRunner
 
 import tegula
@@ -77,7 +79,7 @@ def place(s3_server: Any) -> Any:
     return bucket
 
 
-def words(options: dict[str, str]) -> list[str]:
+def words(options: dict[str, Any]) -> list[str]:
     return [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
 
 
@@ -206,6 +208,43 @@ def test_doctor_of_what_is_not_reached(place: Any) -> None:
     assert "can't read" in rows["Reading"]
     assert "can't list" in rows["Listing"]
     assert "Writers" not in rows
+
+
+def rows_of(url: str, options: dict[str, Any], *more: str) -> dict[str, str]:
+    """Return what `tegula doctor` says of storage that can't be read, and check the rest of the contract."""
+    begin = time.monotonic()
+    result = CliRunner().invoke(app, ["doctor", url, *more, *words({**options, "retries": 1})])
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert time.monotonic() - begin < 60
+    assert str(options["secret_access_key"]) not in result.stdout
+    found = dict(line.split("  ", 1) for line in result.stdout.splitlines())
+    assert "Writers" not in found
+    return {title: text.strip() for title, text in found.items()}
+
+
+@pytest.mark.parametrize("more", [[], ["--write"]])
+def test_doctor_of_a_bucket_that_does_not_exist(s3_server: Server, more: list[str]) -> None:
+    rows = rows_of("s3://no-such-bucket/x", s3_server.bucket().storage_options, *more)
+    for title in ("Reading", "Listing", "Holds", *(["Writing"] if more else [])):
+        assert "there is no such bucket; create it first, or check its name" in rows[title]
+    assert rows["Latency"] == "unknown"
+
+
+def test_doctor_with_wrong_credentials(rclone_server: Server) -> None:
+    bucket = rclone_server.bucket()
+    rows = rows_of(bucket.url, {**bucket.storage_options, "secret_access_key": "not-the-right-one"})
+    for title in ("Reading", "Listing", "Holds"):
+        assert "403 Forbidden" in rows[title]
+        assert "credentials" in rows[title]
+    assert rows["Credentials"].startswith("access_key_id, secret_access_key")
+
+
+def test_doctor_of_an_endpoint_that_is_not_reached(s3_server: Server) -> None:
+    options = s3_server.bucket().storage_options
+    rows = rows_of("s3://bucket", {**options, "endpoint": "http://127.0.0.1:9"})
+    assert "the connection was refused" in rows["Reading"]
+    rows = rows_of("s3://bucket", {**options, "endpoint": "http://no-such-host.invalid"})
+    assert "the name of the server can't be resolved" in rows["Reading"]
 
 
 def test_doctor_of_a_local_path(tmp_path: Path) -> None:

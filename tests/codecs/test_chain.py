@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs.abc import Codec
 from numcodecs.registry import codec_registry, register_codec
+from tests.waiting import run_threads
 
 from tegula import config
 from tegula.errors import CodecError, MetadataError, UnsupportedError
@@ -247,10 +248,7 @@ def test_one_chain_in_several_threads(build):
                 failures.extend([number] if found.tobytes() != chunk.tobytes() else [])
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert not failures
 
 

@@ -87,6 +87,7 @@ def share(path, kind, worker, count):
 def fork(job, arguments):
     child = os.fork()
     if child == 0:
+        signal.alarm(240)  # one that hangs ends
         try:
             globals()[job](*arguments)
         except BaseException:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import run_threads
 
 import tegula
 from tegula import engine
@@ -129,7 +130,7 @@ def test_two_appends_may_be_under_way_at_once(format: str) -> None:
                     left[name] -= 1
                     if not left[name]:
                         paused[name].set()
-                        goes_on[name].wait()
+                        assert goes_on[name].wait(60)
 
         store = Scheduled()
         make(store, format)
@@ -140,15 +141,12 @@ def test_two_appends_may_be_under_way_at_once(format: str) -> None:
             goes_on["other"].set()
 
         def other(store: Any = store, paused: Any = paused) -> None:
-            paused["first"].wait()
+            assert paused["first"].wait(60)
             append(store, format, 200, 6)
             paused["other"].set()
 
         threads = [threading.Thread(target=act, name=act.__name__) for act in (first, other)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_threads(threads)
         one, two = [*range(100, 107)], [*range(200, 206)]
         assert table(store) in ([*range(5), *one, *two], [*range(5), *two, *one]), turns
 
@@ -251,10 +249,7 @@ def test_threads_that_append_at_once_lose_nothing(format: str, make_store: Any, 
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert not errors
     rows = table(store)
     assert rows[:5] == [*range(5)]

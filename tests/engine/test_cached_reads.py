@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from far_stores import FarStore, RevalidatingStore
+from tests.waiting import exit_code, run_threads
 
 import tegula
 from tegula import config
@@ -29,7 +30,7 @@ def cache() -> Iterator[None]:
     with config.configure(cache_bytes=2**24):
         yield
     assert CHUNKS.nbytes == 0
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 @pytest.fixture(params=[FarStore, RevalidatingStore])
@@ -320,14 +321,11 @@ def test_threads_that_need_the_same_chunk_decode_it_once(monkeypatch: pytest.Mon
     barrier = threading.Barrier(8)
 
     def read(plane: int) -> None:
-        barrier.wait()
+        barrier.wait(60)
         results[plane] = array[plane]
 
     threads = [threading.Thread(target=read, args=(plane,)) for plane in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert np.array_equal(results, DATA)
     assert decodings.count == 1
 
@@ -388,5 +386,5 @@ def test_a_forked_child_starts_with_an_empty_cache() -> None:
                 os._exit(0 if ok else 1)
             finally:
                 os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(child) == 0
     assert CHUNKS.nbytes > 0

@@ -34,7 +34,7 @@ KEYS = {"chunks": 4, "small shards": 4, "large shards": 1}  # of the window
 def forgetful() -> Iterator[None]:
     yield
     CHUNKS.clear()
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def opened(bucket: Bucket, path: str = "x") -> ObjectStore:
 def filled(bucket: Bucket, layout: str, data: Any = DATA) -> None:
     store = opened(bucket)
     tegula.create_array(store, data=data, overwrite=True, **LAYOUTS[layout])
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 def conditional(proxy: Proxy) -> list[Any]:
@@ -71,7 +71,7 @@ def test_a_window_is_read_again_from_files(proxy: Proxy, tmp_path: Path, layout:
     filled(bucket, layout)
 
     def reader() -> tegula.Array:
-        shard_indexes._clear()  # another process has none
+        shard_indexes.KEPT.clear()  # another process has none
         return tegula.open_array(CachedStore(opened(bucket), tmp_path, 10**9, recheck=rule), mode="r")
 
     first = reader()
@@ -181,7 +181,7 @@ def test_thin_slabs_cost_one_pass(proxy: Proxy, layout: str, monkeypatch: pytest
         tegula.open_array(opened(bucket), mode="r")[...]
     once, requests, decodings.count = decodings.count, len(seen), 0
     inner = DATA.size // np.prod(LAYOUTS[layout]["chunks"])
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
     with config.configure(cache_bytes=2**28), proxy.counted() as seen:
         slabs = tegula.open_array(opened(bucket), mode="r")
         for number in range(len(DATA)):

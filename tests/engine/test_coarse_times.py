@@ -30,14 +30,16 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip("only root may mount a file system")
     with image.open("wb") as file:
         file.truncate(64 << 20)
-    subprocess.run([make, "-q", "-I", "128", "-F", str(image)], check=True, stderr=subprocess.DEVNULL)
-    done = subprocess.run([mount, "-o", "loop", str(image), str(top)], check=False, capture_output=True, text=True)
+    subprocess.run([make, "-q", "-I", "128", "-F", str(image)], check=True, stderr=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run(
+        [mount, "-o", "loop", str(image), str(top)], check=False, capture_output=True, text=True, timeout=60
+    )
     if done.returncode:
         pytest.skip(f"mounting is not permitted: {done.stderr.strip()}")
     try:
         yield top
     finally:
-        subprocess.run(["umount", str(top)], check=True)
+        subprocess.run(["umount", str(top)], check=True, timeout=60)
 
 
 WORK = """

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import exit_code
 
 import tegula
 from tegula import config
@@ -426,8 +427,7 @@ def test_a_forked_child_reads_and_writes(tmp_path: Path) -> None:
                 os._exit(0 if fine else 1)
             finally:
                 os._exit(2)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
+        assert exit_code(child) == 0
         expected = np.ones(16)
         expected[3] = 2
         np.testing.assert_array_equal(array[:, 0], expected)

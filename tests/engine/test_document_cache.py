@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from far_stores import FarStore, RevalidatingStore
+from tests.waiting import exit_code
 
 import tegula
 from tegula import config
@@ -21,7 +22,7 @@ FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     yield
-    document_cache._clear()
+    document_cache.KEPT.clear()
 
 
 def behind(store: MemoryStore, key: str, old: bytes, new: bytes) -> None:
@@ -119,22 +120,22 @@ def test_near_stores_keep_no_documents(tmp_path: Any) -> None:
     with config.configure(recheck="never"):
         array = tegula.create_array(tmp_path, shape=4, dtype="i4")
         tegula.open(tmp_path)
-        assert not document_cache._kept
+        assert not document_cache.KEPT
         array.resize(5)
         assert tegula.open(tmp_path).shape == (5,)
 
 
 def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_cache, "BUDGET", 8000)
+    monkeypatch.setattr(document_cache.KEPT, "budget", 8000)
     store = RevalidatingStore()
     for number in range(20):
         tegula.create_array(store, path=f"a{number}", shape=4, dtype="i4", attributes={"x": "y" * number * 200})
     for number in range(20):
         tegula.open(store, path=f"a{number}")
-        assert document_cache._nbytes <= 8000
-        kept = [raw for raw, _, _ in document_cache._kept.values()]
-        assert document_cache._nbytes == sum(len(raw or b"") + 512 for raw in kept)
-    assert document_cache._nbytes > 1500
+        assert document_cache.KEPT.nbytes <= 8000
+        kept = [raw for raw, _, _ in document_cache.KEPT._entries.values()]
+        assert document_cache.KEPT.nbytes == sum(len(raw or b"") + 512 for raw in kept)
+    assert document_cache.KEPT.nbytes > 1500
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -143,11 +144,11 @@ def test_a_forked_child_opens_anew() -> None:
     tegula.create_array(store, shape=4, dtype="i4")
     with config.configure(recheck="never"):
         tegula.open(store)
-        with document_cache._lock:  # as if another thread had it
+        with document_cache.KEPT.lock:  # as if another thread had it
             child = os.fork()
             if child == 0:
                 try:
                     os._exit(0 if tegula.open(store).shape == (4,) else 1)
                 finally:
                     os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert exit_code(child) == 0

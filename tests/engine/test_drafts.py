@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import until
 
 import tegula
 from tegula import bcolz
@@ -216,11 +217,10 @@ def test_a_killed_creator_leaves_nothing_a_draft_or_the_whole_array(tmp_path: Pa
     for number in range(8):
         place = tmp_path / str(number)
         process = subprocess.Popen([sys.executable, "-c", CREATE, place])
-        while not place.exists() or len(os.listdir(place)) < 3:
-            time.sleep(0.001)
+        until(lambda place=place: place.exists() and len(os.listdir(place)) >= 3)
         time.sleep(0.003 * number)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(60)
         for path in place.iterdir():
             try:
                 array = tegula.open_array(path)

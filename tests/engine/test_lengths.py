@@ -159,6 +159,6 @@ def test_readers_and_writers_beside_others_that_change_the_length(tmp_path: Path
     finally:
         for process in others:
             process.kill()
-            process.wait()
+            process.wait(60)
     assert messages
     assert all("shortened" in message for message in messages)

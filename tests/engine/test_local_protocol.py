@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.injection.faults import Fault, armed, open_files_below
+from tests.waiting import exit_code
 
 import tegula
 from tegula import config, executors
@@ -233,7 +234,7 @@ def dead_writer(path: Path, executor: str, act: Callable[[Any], None]) -> None:
                 act(array)
         finally:
             os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert exit_code(child) == 9
 
 
 @pytest.mark.parametrize("dead", BOTH)
@@ -244,6 +245,6 @@ def test_one_sweeps_what_the_other_left(tmp_path: Path, dead: str, living: str) 
     assert len([*tmp_path.rglob(".tegula-*.tmp")]) == 1
     program = "import sys, tegula; tegula.open_array(sys.argv[1], 'r+')[5] = 55"
     environment = {**os.environ, "TEGULA_EXECUTOR": living}
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment)
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment, timeout=120)
     assert [*tmp_path.rglob(".tegula-*.tmp")] == []
     assert tegula.open_array(tmp_path)[:].tolist() == [10, 11, 12, 13, 14, 55, 16, 17]

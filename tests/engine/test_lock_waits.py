@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import join
 
 import tegula
 from tegula import config
@@ -125,7 +126,7 @@ def test_a_long_wait_is_reported(
         until = time.monotonic() + 30
         while not caplog.messages and time.monotonic() < until:
             time.sleep(0.01)
-    writer.join()
+    join([writer])
     assert str(tmp_path / "c") in caplog.messages[0]
     assert f"process {holder} (python" in caplog.messages[0]
     assert array[...].tolist() == [2] * 40

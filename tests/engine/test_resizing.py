@@ -241,7 +241,8 @@ def test_a_write_in_the_background_is_done_when_the_interpreter_ends(tmp_path: A
         a = tegula.create_array({path!r}, shape=2_000_000, chunks=250_000, dtype="i4")
         a.write(slice(None), np.arange(1, 2_000_001, dtype="i4"))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stderr == ""
     assert np.array_equal(tegula.open(path)[...], np.arange(1, 2_000_001))
 

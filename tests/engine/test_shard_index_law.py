@@ -15,6 +15,7 @@ import pytest
 from far_stores import FarStore, RevalidatingStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import exit_code, join, until
 
 import tegula
 from tegula import config
@@ -48,7 +49,7 @@ def states() -> list[State]:
         store.delete(KEY)
         array[...] = data
         found.append((store.get(KEY), data))
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
     return found
 
 
@@ -56,7 +57,7 @@ def states() -> list[State]:
 def forgetful() -> Iterator[None]:
     yield
     CHUNKS.clear()
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 def put(store: Any, number: int) -> None:
@@ -179,13 +180,11 @@ def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -
             thread.start()
         for number in order[1:]:
             goal = reads[0] + 2
-            while reads[0] < goal and not errors:
-                done.wait(0.001)
+            until(lambda goal=goal: reads[0] >= goal or errors)
             put(store, number)
             turn[0] += 1
         done.set()
-        for thread in threads:
-            thread.join()
+        join(threads)
     assert not errors, errors[0]
 
 
@@ -199,16 +198,16 @@ def test_a_forked_child_has_no_indexes_and_reads_the_same(executor: str) -> None
         array = tegula.open_array(store, mode="r")
         window = WINDOWS[0]
         assert (array[window] == 1).all()
-        assert shard_indexes._kept
-        with shard_indexes._lock:  # as if another thread held it
+        assert shard_indexes.KEPT
+        with shard_indexes.KEPT.lock:  # as if another thread held it
             child = os.fork()
             if child == 0:
                 code = 3
                 try:
-                    empty = not shard_indexes._kept and not shard_indexes._nbytes
+                    empty = not shard_indexes.KEPT and not shard_indexes.KEPT.nbytes
                     put(store, 2)
                     code = 0 if empty and (array[window] == 2).all() and (array[window] == 2).all() else 4
                 finally:
                     os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert exit_code(child) == 0
         assert (array[window] == 1).all()

@@ -33,7 +33,7 @@ EXECUTORS = ["auto", "reference", "cached"]
 def forgetful() -> Iterator[None]:
     yield
     CHUNKS.clear()
-    shard_indexes._clear()
+    shard_indexes.KEPT.clear()
 
 
 def using(executor: str) -> Any:

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.waiting import run_threads
 
 import tegula
 from tegula import config
@@ -94,10 +95,7 @@ def test_no_appended_rows_are_lost_where_generations_are_hashes(format):
             raise
 
     threads = [threading.Thread(target=add, args=(100 * number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert not failures
     found = tegula.open_table(store).read()
     assert sorted(found["x"]) == [100 * number + row for number in range(3) for row in range(8)]

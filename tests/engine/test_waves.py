@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import join
 from waves import RangedWaveStore, RevalidatingWaveStore, WaveStore
 
 import tegula
@@ -245,7 +246,7 @@ def test_room_for_bytes_is_waited_for() -> None:
         waiting.join(0.05)
         order.append("release")
         room.release(6)
-        waiting.join()
+        join([waiting])
     assert order == ["release", "in"]
 
 

@@ -108,7 +108,7 @@ class _Worker:
             os.kill(self.process.pid, signal.SIGUSR1)
             self.process.join(0.5)
         self.process.kill()
-        self.process.join()
+        self.process.join(60)
         self.pipe.close()
         try:
             return Path(self.trace).read_text()[-2000:]
@@ -221,7 +221,7 @@ def run(
                     try:
                         state.take(worker)
                     except (EOFError, ConnectionError):
-                        worker.process.join()
+                        worker.process.join(60)
                         worker.gone = True
                 state.report.seconds = time.monotonic() - begun
                 if progress is not None:

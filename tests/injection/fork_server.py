@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -39,7 +40,7 @@ class ForkServer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait()
+        self._process.wait(60)
         self._process.stdout.close()
 
     def run(self, operation: str, path: Path, **fault: Any) -> dict[str, Any]:
@@ -75,6 +76,7 @@ def _main() -> None:
         inner, outer = os.pipe()
         child = os.fork()
         if child == 0:
+            signal.alarm(120)  # one that hangs ends
             try:
                 _child(operation, path, fault, outer)
             except BaseException:

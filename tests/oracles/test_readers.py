@@ -145,7 +145,7 @@ def readers() -> Iterator[dict[str, Callable[[Path, str], Any]]]:
             peers[library] = Peer(os.environ[variable])
     yield {**found, **peers}
     for peer in peers.values():
-        peer.process.communicate()
+        peer.process.communicate(timeout=60)
 
 
 def knows(library: str, format: str) -> bool:

@@ -1,5 +1,6 @@
 """The process of moto's server."""
 
+import io
 import logging
 import os
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from tests.servers.wire import announce
 from werkzeug.serving import make_server
+from werkzeug.wsgi import get_input_stream
 
 
 class OneByOne:
@@ -22,6 +24,12 @@ class OneByOne:
         self._lock = threading.Lock()
 
     def __call__(self, environment: dict[str, Any], start_response: Any) -> list[bytes]:
+        # the whole body first: a client that sends it slowly, or never, must not keep others waiting
+        body = get_input_stream(environment).read()
+        chunked = environment.pop("HTTP_TRANSFER_ENCODING", None) is not None
+        environment["wsgi.input"] = io.BytesIO(body)
+        if body or chunked:
+            environment["CONTENT_LENGTH"] = str(len(body))
         with self._lock:
             return [*self._application(environment, start_response)]
 

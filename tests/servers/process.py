@@ -135,7 +135,7 @@ class ServerProcess:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            self._process.wait(10)
         self._reader.join(5)
 
     def __enter__(self) -> Self:

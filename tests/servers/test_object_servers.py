@@ -1,11 +1,14 @@
 """What tegula relies on, checked on each server by obstore alone: conditions, ranges, listings and races."""
 
+import socket
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import obstore as obs
 import pytest
@@ -235,3 +238,14 @@ def test_a_listing_in_small_pages_is_complete(paged: Gcs, keys: set[str]) -> Non
 def paged() -> Any:
     with Gcs(page=2) as server:
         yield server
+
+
+def test_a_client_that_sends_half_a_body_keeps_no_other_waiting(s3_server: Server) -> None:
+    """Otherwise one test that ends in the middle of a request could stop all that come after it."""
+    store = s3_server.bucket().store()
+    parts = urlsplit(s3_server.endpoint)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as stalled:
+        stalled.sendall(b"PUT /bucket/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
+        time.sleep(0.2)
+        obs.put(store, "b", b"1")
+        assert bytes(obs.get(store, "b").bytes()) == b"1"

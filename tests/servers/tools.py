@@ -14,6 +14,7 @@ from pathlib import Path
 
 AZURITE = "azurite@3.37"
 RCLONE = "github.com/rclone/rclone@v1.76.0"
+_LONGEST = 900.0  # seconds that one step of an installation may take
 _PROGRAMS = {"azurite-blob": ("npm", "node_modules/.bin/azurite-blob"), "rclone": ("go", "rclone")}
 # rclone with the one storage and the one command that the tests need builds in a tenth of the time
 _RCLONE_MAIN = """package main
@@ -76,7 +77,7 @@ def _succeeds(install: Callable[[], None]) -> bool:
     for pause in (10, 0):
         try:
             install()
-        except subprocess.CalledProcessError as error:
+        except subprocess.SubprocessError as error:
             print(error)
             time.sleep(pause)
         else:
@@ -86,7 +87,7 @@ def _succeeds(install: Callable[[], None]) -> bool:
 
 def _install_azurite() -> None:
     quiet = ("--no-audit", "--no-fund", "--omit=dev", "--loglevel=error")
-    subprocess.run(["npm", "install", *quiet, "--prefix", str(directory()), AZURITE], check=True)
+    subprocess.run(["npm", "install", *quiet, "--prefix", str(directory()), AZURITE], check=True, timeout=_LONGEST)
 
 
 def _install_rclone() -> None:
@@ -94,7 +95,8 @@ def _install_rclone() -> None:
         Path(folder, "main.go").write_text(_RCLONE_MAIN)
         steps = (["mod", "init", "rclone"], ["get", RCLONE], ["build", "-mod=mod", "-o", str(directory()), "."])
         for step in steps:
-            subprocess.run(["go", *step], cwd=folder, check=True, env={**os.environ, "GOFLAGS": "", "GOWORK": "off"})
+            environment = {**os.environ, "GOFLAGS": "", "GOWORK": "off"}
+            subprocess.run(["go", *step], cwd=folder, check=True, env=environment, timeout=_LONGEST)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ class CrudeS3(ThreadingHTTPServer):
     conditions : str
         What becomes of If-Match and If-None-Match of a PUT: ``"hold"``, ``"ignored"``, ``"creation"`` (If-Match is
         ignored) or ``"refused"`` with status 501.
+    deletes : str
+        What becomes of If-Match of a DELETE: ``"hold"``, ``"ignored"``, ``"refused"`` with status 501, or ``"missing"``
+        if a missing object is deleted on any condition.
     metadata : bool
         Whether objects keep theirs.
     answers : list
@@ -34,6 +37,7 @@ class CrudeS3(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.conditions, self.metadata, self.stingy = "hold", True, False
+        self.deletes = "ignored"
         self.answers: list[int] = []
         self.values: dict[str, tuple[bytes, dict[str, str]]] = {}
         self.seen: list[tuple[str, str, str]] = []
@@ -118,8 +122,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.respond(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>".encode())
 
     def on_delete(self, key: str, _: bytes) -> None:
+        match, old = self.headers.get("If-Match"), self.server.values.get(key)
+        if match and self.server.deletes == "refused":
+            return self.respond(501)
+        if match and self.server.deletes in ("hold", "missing") and (old is None or match != etag(old[0])):
+            fails = old is not None or self.server.deletes == "hold"
+            return self.respond(412 if old is not None else 404 if fails else 204)
         self.server.values.pop(key, None)
-        self.respond(204)
+        return self.respond(204)
 
     def on_post(self, key: str, body: bytes) -> None:
         names = [text.partition("<")[0] for text in body.decode().split("<Key>")[1:]]
@@ -144,4 +154,4 @@ def crude_s3() -> Iterator[CrudeS3]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(30)

@@ -19,6 +19,7 @@ import pytest
 from far_stores import FarStore, RevalidatingStore
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import run_threads
 
 import tegula
 from tegula import CachedStore, LocalStore, MemoryStore, config
@@ -248,10 +249,7 @@ def test_threads_write_and_read(remote: FarStore, tmp_path: Path) -> None:
             errors.append(error)
 
     threads = [threading.Thread(target=count, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert not errors
 
 
@@ -283,16 +281,16 @@ def test_processes_may_be_killed_at_any_time(tmp_path: Path) -> None:
         command = [sys.executable, "-c", _WORKER, str(remote), str(cache), str(seed)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", process.communicate()
+        assert process.stdout.readline() == "ready\n", process.communicate(timeout=60)
         return process
 
     for turn in range(12):
         processes = [start(turn * 2), start(turn * 2 + 1)]
         time.sleep(chance.random() * 0.2)
         for process in processes:
-            assert process.poll() is None, process.communicate()  # it has found nothing wrong
+            assert process.poll() is None, process.communicate(timeout=60)  # it has found nothing wrong
             process.send_signal(signal.SIGKILL)
-            process.communicate()
+            process.communicate(timeout=60)
         store = CachedStore(origin, cache, 60_000, recheck="never")
         for number in range(40):
             assert store.get(f"k{number}") == bytes([number]) * (200 + 100 * number)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -218,6 +219,71 @@ def test_processes_that_share_files_neither_lose_nor_double_writes(
             assert process.returncode == 0, error
         assert lost.hits > 0
     assert opened(bucket).get("n") == b"45"
+
+
+# --- ranges of files, whose state is not the generation of the value
+
+
+class Asked(Exception):
+    pass
+
+
+def quiet(store: FsspecStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no request of a store pass."""
+
+    def ask(*_: object, **__: object) -> Any:
+        raise Asked
+
+    for name in ("fetch", "info", "get_many", "read"):
+        monkeypatch.setattr(store, name, ask)
+
+
+def test_ranges_of_files_are_kept(tmp_path: Path) -> None:
+    inner = FsspecStore(fsspec.filesystem("memory"), f"cached-{uuid.uuid4()}")
+    value = bytes(range(250)) * 40
+    inner.set("k", value)
+    ranges = [(0, 10), (500, 20), (-16, None)]
+    expected = [value[:10], value[500:520], value[-16:]]
+    store = CachedStore(inner, tmp_path, 10**7)
+    assert store.get("k", (3, 2), with_generation=True)[0] == value[3:5]  # whose generation is another one
+    found, state = store.get_ranges("k", ranges)
+    assert found == expected
+    with pytest.MonkeyPatch.context() as patch:
+        quiet(inner, patch)
+        assert store.get_ranges("k", ranges) == (expected, state)
+        assert store.get_ranges("k", ranges[:2], state) == (expected[:2], state)
+        with pytest.raises(Asked):
+            store.get_ranges("k", [(0, 11)])
+    # what is written is read, by whatever name its state is known
+    store.set("k", value[::-1])
+    with pytest.raises(ConflictError):
+        store.get_ranges("k", ranges, state)
+    assert store.get_ranges("k", ranges[:1])[0] == [value[::-1][:10]]
+    store.delete_prefix("")
+    assert store.get_ranges("k", ranges) == (None, ABSENT)
+
+
+def test_ranges_of_files_are_compared_if_that_is_asked_for(tmp_path: Path) -> None:
+    inner = FsspecStore(fsspec.filesystem("memory"), f"cached-{uuid.uuid4()}")
+    inner.set("k", b"abcdef")
+    for recheck in ("always", 0.0):
+        store = CachedStore(inner, tmp_path / str(recheck), 10**7, recheck=recheck)
+        for value in (b"abcdef", b"ABCDEF", b"uvwxyz"):
+            inner.set("k", value)
+            for _ in range(2):
+                assert store.get_ranges("k", [(1, 2), (4, 1)])[0] == [value[1:3], value[4:5]]
+
+
+def test_inner_chunks_of_a_shard_are_read_once_over_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = FsspecStore(fsspec.filesystem("memory"), f"cached-{uuid.uuid4()}")
+    values = np.random.default_rng(1).integers(0, 2**31, (1200, 1200), dtype="i4")
+    tegula.create_array(inner, path="s", data=values, chunks=(100, 100), shards=(1200, 1200))
+    store = CachedStore(inner, tmp_path, 10**8)
+    first = tegula.open_array(store, mode="r", path="s")[150:160, 700:]
+    array = tegula.open_array(store, mode="r", path="s")
+    quiet(inner, monkeypatch)
+    assert (array[150:160, 700:] == first).all()
+    assert (first == values[150:160, 700:]).all()
 
 
 # --- identity

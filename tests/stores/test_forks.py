@@ -48,7 +48,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 def test_after_a_fork_the_child_can_only_read(path):
-    done = subprocess.run([sys.executable, "-c", FORK, path], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", FORK, path], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert contents(path) == {"a": b"1", "b": b"2"}
 
@@ -64,10 +64,10 @@ held, done = threading.Event(), threading.Event()
 def hold():
     with store._session.lock:
         held.set()
-        done.wait()
+        done.wait(60)
 thread = threading.Thread(target=hold, daemon=True)
 thread.start()
-held.wait()
+held.wait(60)
 child = os.fork()
 if child == 0:
     signal.alarm(20)
@@ -80,7 +80,7 @@ try:
     if sys.argv[2] == "end":
         assert os.waitpid(child, 0)[1] == 0
     done.set()
-    thread.join()
+    thread.join(60)
     store.close()
     with ZipStore(sys.argv[1], "a") as store:
         store.set("b", b"2")
@@ -93,7 +93,7 @@ finally:
 @pytest.mark.parametrize("child", ["end", "stay"])
 def test_a_forked_child_neither_waits_for_the_lock_nor_keeps_the_archive_locked(path, child):
     done = subprocess.run(
-        [sys.executable, "-c", FORKED_WRITER, path, child], capture_output=True, text=True, check=False
+        [sys.executable, "-c", FORKED_WRITER, path, child], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
     assert contents(path) == {"a": b"1", "b": b"2", "c": b"3"}
@@ -106,7 +106,7 @@ from tegula.stores import MappingStore, MemoryStore
 class Slow(dict):
     def __setitem__(self, key, value):
         inside.set()
-        done.wait()
+        done.wait(60)
         super().__setitem__(key, value)
 
 inside, done = threading.Event(), threading.Event()
@@ -119,7 +119,7 @@ else:
     store._values = contents
 thread = threading.Thread(target=store.set, args=("a", b"1"), daemon=True)
 thread.start()
-inside.wait()
+inside.wait(60)
 child = os.fork()
 if child == 0:
     signal.alarm(20)
@@ -131,7 +131,7 @@ if child == 0:
     os._exit(0)
 status = os.waitpid(child, 0)[1]
 done.set()
-thread.join()
+thread.join(60)
 assert status == 0, status
 assert [*store.list()] == ["a"]
 """
@@ -139,5 +139,7 @@ assert [*store.list()] == ["a"]
 
 @pytest.mark.parametrize("kind", ["mapping", "memory"])
 def test_a_fork_while_another_thread_writes(kind):
-    done = subprocess.run([sys.executable, "-c", THREADS, kind], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, kind], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr

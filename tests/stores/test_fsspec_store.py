@@ -324,12 +324,12 @@ def plain_server(tmp_path: Path) -> Iterator[str]:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-    thread.join()
+    thread.join(30)
 
 
 RANGES = [(0, None), (3, None), (12, None), (-4, None), (-15, None), (0, 0), (0, 4), (3, 4), (3, 100), (9, 1), (10, 1),
@@ -441,7 +441,7 @@ for number in range(3):
             os._exit(status)
     children.append(child)
 assert all(os.waitpid(child, 0)[1] == 0 for child in children)
-busy.join()
+busy.join(60)
 assert store.get("a") == b"1"
 """
 
@@ -459,7 +459,9 @@ def test_a_forked_child_makes_connections_of_its_own(kind: str, s3_server: Any, 
 def test_a_pickled_store_reads_in_another_process(s3: FsspecStore) -> None:
     s3.set("a", b"1")
     code = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()).get('a'))"
-    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(s3), capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(s3), capture_output=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == b"b'1'"
     assert pickle.loads(pickle.dumps(s3)) == s3
 

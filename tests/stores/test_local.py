@@ -11,6 +11,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from tests.waiting import run_threads
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.stores import ABSENT, LocalStore, MappingStore, directories, open_files, root
@@ -540,10 +541,7 @@ def test_the_lock_of_a_key_is_held_by_one_at_a_time(tmp_path: Path) -> None:
                 store.set("a/b", b"%d" % (value + 1))  # a writer that waits locks the new file
 
     threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert store.get("a/b") == b"100"
     assert most == 1
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.waiting import join, until
 
 from tegula.errors import ReadOnlyError, StoreError
 from tegula.stores import LocalStore, directories, sweeping
@@ -233,7 +234,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_value(tmp_path):
         process.stdout.readline()
         time.sleep(random.Random(attempt).random() * 0.05 + 0.005)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
         value = store.get("a/b")
         assert value is None or (len(value) == 1_000_000 and len(set(value)) == 1)
         assert [*store.list()] in ([], ["a/b"])
@@ -392,12 +393,11 @@ def test_a_writer_that_waits_for_its_turn_is_not_taken_for_a_dead_one(tmp_path):
         fcntl.flock(directory._fd, fcntl.LOCK_EX)
         writer = threading.Thread(target=store.set, args=("a", b"new"))
         writer.start()
-        while not (waiting := [*tmp_path.glob(".tegula-*.tmp")]) or waiting[0].stat().st_size < 3:
-            time.sleep(0.001)
+        until(lambda: any(file.stat().st_size >= 3 for file in tmp_path.glob(".tegula-*.tmp")))
         seen = {name for _ in range(100) for name in (*store.leftovers(), time.sleep(0.001)) if name}
         assert store.reclaim() == 0
         fcntl.flock(directory._fd, fcntl.LOCK_UN)
-        writer.join()
+        join([writer])
     assert seen == set()
     assert store.get("a") == b"new"
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.servers.buckets import Server
 from tests.stores.crude_s3 import CrudeS3, crude_s3
 
 import tegula
@@ -417,3 +418,51 @@ def test_a_signed_address_tells_no_secret(crude: CrudeS3) -> None:
         store.get("a")
     assert not any(SECRET in text for text in [repr(store), *every_text(caught.value)])
     assert pickle.loads(pickle.dumps(store)) == store
+
+
+@pytest.mark.parametrize("name", ["x//c", "..", "./b", "a/../b", "bell\a"])
+def test_names_that_obstore_can_not_list_are_told_and_hinder_nothing_else(s3_server: Server, name: str) -> None:
+    bucket = s3_server.bucket()
+    s3 = pytest.importorskip("boto3").client(
+        "s3", endpoint_url=bucket.endpoint, region_name="us-east-1",
+        aws_access_key_id="test-key", aws_secret_access_key="test-secret",
+    )  # fmt: skip
+    url, options = f"{bucket.url}/g", bucket.storage_options
+    group = tegula.create_group(url, storage_options=options)
+    group["sub/inner"] = [1, 2, 3]
+    s3.put_object(Bucket=bucket.name, Key=f"g/{name}", Body=b"1")
+    # what needs no listing of that level
+    opened = tegula.open_group(url, mode="r+", storage_options=options)
+    assert opened["sub/inner"][:].tolist() == [1, 2, 3]
+    assert [*opened["sub"]] == ["inner"]
+    opened["other"] = [4]
+    assert tegula.open(f"{url}/other", storage_options=options)[:].tolist() == [4]
+    # what needs one names the object, or the beginning of its name
+    with pytest.raises(StoreError, match="delete or rename it") as caught:
+        opened.store.delete_prefix("")
+    assert repr(f"g/{name}")[1:6] in str(caught.value)
+    assert "Debug" not in str(caught.value)
+    s3.delete_object(Bucket=bucket.name, Key=f"g/{name}")
+    assert sorted(opened) == ["other", "sub"]
+
+
+def test_a_closed_store_says_so(crude: CrudeS3) -> None:
+    store = open_url("s3://bucket/data", {**crude.options, **QUICK})
+    generation = store.set("a", b"1")
+    other = pickle.loads(pickle.dumps(store))
+    store.close()
+    store.close()
+    uses: list[Callable[[], object]] = [
+        lambda: store.get("a"), lambda: store.size("a"), lambda: store.set("a", b"2"), lambda: store.delete("a"),
+        lambda: [*store.list()], lambda: store.list_dir(""), lambda: store.get_ranges("a", [(0, 1)]),
+        lambda: store.get_if_changed("a", generation), lambda: store.set("a", b"2", if_generation=generation),
+        lambda: store.delete_prefix(""), lambda: store.get_many([("a", None), ("b", None)]),
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(StoreError, match=r"ObjectStore\('s3://bucket/data'\) is closed; open it again"):
+            use()
+    assert pickle.loads(pickle.dumps(store)).get("a") == other.get("a") == b"1"
+    with tegula.create_group("s3://bucket/g", storage_options=crude.options) as group:
+        member = group.create_array("a", shape=3, dtype="i4")
+    with pytest.raises(StoreError, match="is closed"):
+        member[:]

@@ -31,6 +31,12 @@ class TestS3(OverServer):
     def serve(self, s3_server: Server) -> None:
         self.server = s3_server
 
+    def make(self) -> Store:
+        store = super().make()
+        assert isinstance(store, ObjectStore)
+        assert store.probe().conditional_delete
+        return store
+
 
 class TestRclone(OverServer):
     @pytest.fixture(autouse=True)

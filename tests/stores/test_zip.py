@@ -360,7 +360,7 @@ def test_a_killed_writer_leaves_the_last_commit(path):
         process.stdout.readline()
         time.sleep(random.Random(attempt).random() * 0.08)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
         with ZipStore(path) as reader:
             values = {key: reader.get(key) for key in reader.list()}
         turn = int(values.get("turn", b"0"))

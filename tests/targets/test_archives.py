@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import run_threads
 
 import tegula
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
@@ -372,10 +373,7 @@ def test_threads_open_and_close_one_archive_again_and_again(path: str) -> None:
             failed.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert failed == []
     group = tegula.open_group(path)
     assert len(group.attrs) == 150

@@ -20,6 +20,7 @@ import pytest
 import zarr
 import zarr.storage
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+from tests.waiting import run_threads
 
 import tegula
 from tegula.errors import ReadOnlyError, StoreError
@@ -113,10 +114,7 @@ def test_stores_over_one_memory_store_share_locks() -> None:
         threading.Thread(target=lambda: [tegula.open(theirs, "r+", path="a").append([1]) for _ in range(10)])
         for _ in range(4)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert tegula.open(theirs, path="a").shape == (41,)
     del array
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.waiting import run_threads
 
 import tegula
 from tegula import config
@@ -181,10 +182,7 @@ def test_threads_count_each_fault_once():
                 failed.append(number)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(threads)
     assert len(failed) == store.struck == 7
 
 

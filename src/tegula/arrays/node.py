@@ -103,9 +103,9 @@ class Node(ABC):
     def close(self) -> None:
         """Flush, and close the store if it was opened for this node; closing again does nothing.
 
-        A node that was opened or created by a path or URL closes its zip archive: neither it nor its members can be
-        used afterwards. A member of a group, a column of a table, and a node in a store that you made only flush.
-        Directories and mappings are not held open, so nodes in them can still be used.
+        A node that was opened or created by the path of a zip archive or the URL of a bucket closes it: neither the
+        node nor its members can be used afterwards. A member of a group, a column of a table, and a node in a store
+        that you made only flush. Directories and mappings are not held open, so nodes in them can still be used.
 
         Raises
         ------

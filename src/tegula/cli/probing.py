@@ -51,7 +51,7 @@ def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *
     dict
         The facts by name, without secrets.
     """
-    latency, reading = _timed(lambda: store.get(_new_key(), (0, 0)))
+    latency, reading = _timed(lambda: store.get(_new_key()))  # the answer to HEAD does not say that there is no bucket
     facts: dict[str, Any] = {
         "url": store.url,
         "store": type(store).__name__,

@@ -10,28 +10,23 @@ generation is still the same.
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tegula import config
 from tegula.engine.chunk_cache import Moment, clock, now
+from tegula.engine.kept_values import KeptValues
 from tegula.engine.pool import for_each
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Revalidating
 from tegula.stores.identity import location
 
-__all__ = ["BUDGET", "applies", "fetch", "forget", "keep", "known", "replace", "settle"]
+__all__ = ["KEPT", "applies", "fetch", "forget", "keep", "known", "replace", "settle"]
 
-BUDGET: Final = 2**24
-"""Bytes that all documents may take."""
-_OVERHEAD: Final = 512  # bytes of an entry beside the document
+_Entry: TypeAlias = tuple[bytes | None, Generation, Moment]
 
-_lock = threading.Lock()
-_kept: OrderedDict[str, tuple[bytes | None, Generation, Moment]] = OrderedDict()
-_nbytes = 0
+KEPT: Final[KeptValues[_Entry]] = KeptValues(2**24, lambda entry: len(entry[0] or b""))
+"""Documents, with their generations and when they were asked for."""
 _changes = 0  # how often documents were forgotten; what was requested before that is not kept after it
 
 
@@ -61,10 +56,7 @@ def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
     found: dict[str, bytes | None] = {}
     stale: list[tuple[str, Generation | None]] = []
     places = {key: location(store.identity, key) for key in keys}
-    with _lock:
-        entries = {key: _kept[place] for key, place in places.items() if place in _kept}
-        for key in entries:
-            _kept.move_to_end(places[key])
+    entries = {key: entry for key, place in places.items() if (entry := KEPT.get(place)) is not None}
     decided = keys[0] in entries and any(entry[0] is not None for entry in entries.values())
     for key in entries if decided else keys:
         known = entries.get(key)
@@ -89,36 +81,22 @@ def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
 
 def settle(store: Store, keys: list[str], used: Container[str]) -> None:
     """Keep, of the documents that a node could have, only those that were used to find out what it is."""
-    with _lock:
-        for key in keys:
-            if key not in used:
-                _remove(location(store.identity, key))
+    for key in keys:
+        if key not in used:
+            KEPT.drop(location(store.identity, key))
 
 
-def _keep(place: str, entry: tuple[bytes | None, Generation, Moment], changes: int) -> None:
-    with _lock:
+def _keep(place: str, entry: _Entry, changes: int) -> None:
+    with KEPT.lock:
         if changes == _changes:
-            _put(place, entry)
-
-
-def _put(place: str, entry: tuple[bytes | None, Generation, Moment]) -> None:
-    global _nbytes
-    size = len(entry[0] or b"") + _OVERHEAD
-    _remove(place)
-    if size > BUDGET // 4:
-        return
-    _kept[place] = entry
-    _nbytes += size
-    while _nbytes > BUDGET:
-        _remove(next(iter(_kept)))
+            KEPT.put(place, entry)
 
 
 def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generation]] | None:
     """Return what is kept of documents, without a request; ``None`` unless all of them are kept."""
     if not applies(store):
         return None
-    with _lock:
-        found = [_kept.get(location(store.identity, key)) for key in keys]
+    found = [KEPT.get(location(store.identity, key)) for key in keys]
     return None if None in found else [(entry[0], entry[1]) for entry in found if entry is not None]
 
 
@@ -141,13 +119,13 @@ def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Gener
     if store.concurrency <= 0:
         return
     place, moment = location(store.identity, key), now()
-    with _lock:
+    with KEPT.lock:
         _changes += 1
-        before = _kept.get(place)
+        before = KEPT.get(place)
         if before is not None and before[1] == old:
-            _put(place, (*written, moment))
+            KEPT.put(place, (*written, moment))
         else:
-            _remove(place)
+            KEPT.drop(place)
 
 
 def forget(store: Store, name: str) -> None:
@@ -155,30 +133,6 @@ def forget(store: Store, name: str) -> None:
     global _changes
     if store.concurrency <= 0:
         return
-    place = location(store.identity, name)
-    with _lock:
+    with KEPT.lock:
         _changes += 1
-        if not place.endswith("/"):
-            _remove(place)
-            return
-        for known in [known for known in _kept if known.startswith(place)]:
-            _remove(known)
-
-
-def _remove(place: str) -> None:
-    global _nbytes
-    entry = _kept.pop(place, None)
-    if entry is not None:
-        _nbytes -= len(entry[0] or b"") + _OVERHEAD
-
-
-def _clear() -> None:
-    """In a forked child, drop all documents, and the lock that a thread of the parent may have held."""
-    global _lock, _nbytes
-    _lock = threading.Lock()
-    _kept.clear()
-    _nbytes = 0
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_clear)
+        KEPT.drop_all(location(store.identity, name))

@@ -138,7 +138,8 @@ class CachedStore(WrappingStore):
     ) -> tuple[list[bytes] | None, Generation]:
         """Return several ranges of one state of the value of `key`; the store is asked for those not kept."""
         check_key(key)
-        fresh = self._fresh(key)
+        name = self._parts_of(key)
+        fresh = self._fresh(key, name)
         state = fresh if generation is None else generation
         kept = [None if state is None else self._kept(key, each, state) for each in ranges]
         missing = [number for number, value in enumerate(kept) if value is None]
@@ -151,12 +152,10 @@ class CachedStore(WrappingStore):
                 if not unchanged(self.store, key, state):
                     self._forget([key])
                     raise ConflictError("the value has changed since it was read", key=key)
-                self._note(key, state)
+                self._note(name, state)
             return [value for value in kept if value is not None], state
 
         # the others are read from the store, of the same state
-        if generation is None and self.single_writer:  # to compare the state it would read the whole value
-            state, missing = None, [*range(len(ranges))]
         try:
             found, now = self.store.get_ranges(key, [ranges[number] for number in missing], state)
         except ConflictError:
@@ -164,7 +163,7 @@ class CachedStore(WrappingStore):
             if generation is None and state is not None:  # it was only known here
                 return self.get_ranges(key, ranges)
             raise
-        self._note(key, now)
+        self._note(name, now)
         text = lasting_text(now)
         for number, value in zip(missing, found or []):
             kept[number] = value
@@ -229,14 +228,19 @@ class CachedStore(WrappingStore):
 
     # --- states of keys
 
-    def _fresh(self, key: str) -> Generation | None:
-        """Return the generation of a key if no request has to confirm it."""
+    def _parts_of(self, key: str) -> str:
+        """Return the name of the state that parts of a value are read of: not that of `get` where this is a digest."""
+        return f"{key}\0parts" if self.single_writer else key
+
+    def _fresh(self, key: str, name: str | None = None) -> Generation | None:
+        """Return the generation of a key, or of its parts by their name, if no request has to confirm it."""
         if self.recheck == "always" or self._written is None or key in self._written:
             return None
-        known = self._known.get(key)
+        name = key if name is None else name
+        known = self._known.get(name)
         if self.recheck == "open":
             return None if known is None else known[0]
-        known = self._read_state(key) if known is None else known
+        known = self._read_state(name) if known is None else known
         if known is None or self.recheck == "never":
             return None if known is None else known[0]
         # a time in the future is of a clock that has been set back
@@ -275,11 +279,13 @@ class CachedStore(WrappingStore):
         for key in keys:
             with self._lock:
                 self._known.pop(key, None)
+                self._known.pop(self._parts_of(key), None)
                 if self._written is not None:
                     self._written.add(key)
                     if len(self._written) > _MOST:
                         self._written = None
-            self._disk.remove(self._state(key))
+            for name in {key, self._parts_of(key)}:
+                self._disk.remove(self._state(name))
 
     def _state(self, key: str) -> str:
         return f"{self._root}{key}\0state"
@@ -310,7 +316,7 @@ class CachedStore(WrappingStore):
             self.store.delete_prefix(prefix)
         finally:
             with self._lock:
-                keys |= {key for key in self._known if key.startswith(prefix)}
+                keys |= {name.partition("\0")[0] for name in self._known if name.startswith(prefix)}
             self._forget(keys)
 
     def __reduce__(self) -> tuple[Any, ...]:

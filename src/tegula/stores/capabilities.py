@@ -2,7 +2,7 @@
 
 Every `tegula.stores.Store` reads, writes and lists (`tegula.stores.operations`). A store declares a capability by
 naming its class as a base, and the engine asks for it with ``isinstance``, or through `lock`, `blocked_by` and
-`delete_if`, which have an answer for every store.
+`delete_if`, which have an answer for every store. `tegula.stores.summary` has all of them in one value.
 
 ====================  ===================================  ========================
 capability            operations                           stores that have it
@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from tegula.errors import ConflictError
 from tegula.stores.arguments import ByteRange, Generation
@@ -34,7 +34,6 @@ from tegula.stores.operations import Writable
 __all__ = [
     "Anchoring",
     "BlockedKeys",
-    "Capabilities",
     "EmptyDirectories",
     "Locking",
     "Ranged",
@@ -44,7 +43,6 @@ __all__ = [
     "SizedListing",
     "UnreachableNames",
     "blocked_by",
-    "capabilities_of",
     "delete_if",
     "lock",
     "unchanged",
@@ -300,64 +298,6 @@ class SizedListing(ABC):
         >>> [*store.list_sizes("a/")]
         [('a/b', 3)]
         """
-
-
-class Capabilities(NamedTuple):
-    """Capabilities of a store, at a glance; ``store.capabilities`` returns it.
-
-    Attributes
-    ----------
-    write, list : bool
-        Whether values can be stored, and keys be listed.
-    conditional_write : bool
-        Whether a condition of ``set`` holds between all writers of the storage.
-    conditional_delete : bool
-        Whether ``delete`` takes a condition.
-    fresh_generations : bool
-        Whether each ``set`` gives a new generation, also if the bytes are the same.
-    single_writer : bool
-        Whether conditions hold between the threads of this process only.
-    lock : bool
-        Whether a writer can make others wait.
-    ranges, revalidate : bool
-        Whether ranges of one state, and a value that has changed, are read with one request.
-    concurrency : int
-        How many requests one operation has under way at once, 0 for as many as there are threads.
-    """
-
-    write: bool
-    list: bool
-    conditional_write: bool
-    conditional_delete: bool
-    fresh_generations: bool
-    single_writer: bool
-    lock: bool
-    ranges: bool
-    revalidate: bool
-    concurrency: int
-
-
-def capabilities_of(store: Any) -> Capabilities:
-    """Return what a store can do.
-
-    Examples
-    --------
-    >>> from tegula.stores import MemoryStore
-    >>> capabilities_of(MemoryStore()).conditional_write
-    True
-    """
-    return Capabilities(
-        write=not store.read_only,
-        list=store.listable,
-        conditional_write=not (store.read_only or store.single_writer),
-        conditional_delete=not store.read_only and store.conditional_delete,
-        fresh_generations=store.fresh_generations,
-        single_writer=store.single_writer,
-        lock=isinstance(store, Locking),
-        ranges=isinstance(store, Ranged),
-        revalidate=isinstance(store, Revalidating),
-        concurrency=store.concurrency,
-    )
 
 
 def lock(store: object, key: str) -> AbstractContextManager[bool]:

@@ -29,10 +29,18 @@ _VERSION: Final = frozenset({
 """What file systems say of a file that is another for each state of it, in lower case; besides, they know its size."""
 
 
+_STATE: Final = "state of a file"
+
+
 class FileState(NamedTuple):
     """The version of a file, by what its file system says of it: a state, as a digest of the value would be."""
 
     version: tuple[tuple[str, str], ...]
+
+    @property
+    def plain(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """The state as a plain tuple, for caches; `FsspecStore.generation_of` returns the state."""
+        return _STATE, self.version
 
 
 class FsspecStore(BlockedKeys, Ranged, FileCalls):
@@ -154,6 +162,11 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         if self._state(key) != before or None in found:
             raise ConflictError("the value has changed since it was read", key=key)
         return [value or b"" for value in found], before
+
+    def generation_of(self, plain: Any) -> Generation:
+        """Return the generation or state that a plain value stands for; see `FileState.plain`."""
+        found: Generation = FileState(plain[1]) if type(plain) is tuple and plain[:1] == (_STATE,) else plain
+        return found
 
     def version(self, key: str) -> tuple[tuple[str, str], ...] | None:
         """Return what tells one state of a file from another, as far as the file system says that; ``None`` if there is

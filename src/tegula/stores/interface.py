@@ -21,9 +21,9 @@ from tegula.stores.arguments import (
     is_key,
     split_children,
 )
-from tegula.stores.capabilities import Capabilities, capabilities_of
 from tegula.stores.former import FormerNames
 from tegula.stores.operations import Listable, Writable
+from tegula.stores.summary import Capabilities, capabilities_of
 
 __all__ = [
     "ABSENT",

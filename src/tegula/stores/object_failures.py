@@ -35,6 +35,12 @@ _error_document = re.compile(r"Server returned error response: .*?<Code>([A-Za-z
 
 _error_code = re.compile(r"<Code>([A-Za-z]{1,40})</Code>").search
 
+_odd_name = re.compile(r'Path "([^"]+)"').search
+_ODD: Final = (
+    "there is an object {!r:.200} beside the others, and obstore lists no names with an empty, '.' or '..' segment or "
+    "control characters; delete or rename it with another program"
+)
+
 _SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
 _PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
 _THROTTLED: Final = (429, 503)
@@ -47,7 +53,7 @@ _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "NotModifiedError": ("unchanged", "the object is unchanged"),
     "InvalidPathError": (
         "fatal",
-        "an object has a name that obstore can't handle: with an empty, '.' or '..' segment or control characters",
+        "an object has a name that can't be listed: with an empty, '.' or '..' segment or control characters",
     ),
     "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
     "NotSupportedError": ("unsupported", "the storage has no such operation"),
@@ -165,6 +171,9 @@ def failure_of(error: BaseException) -> Failure:
     if (name == "GenericError" and "NotPartial" in text) or (name == "NotSupportedError" and "range" in text.lower()):
         return Failure("whole", "the server does not return byte ranges")
     named = _NAMED.get(name)
+    odd = _odd_name(text) if name == "InvalidPathError" else None
+    if odd is not None:  # obstore lists nothing of a page that holds such a name
+        return Failure("fatal", _ODD.format(odd[1]), status)
     if named is not None:
         return Failure(*named, status)
     if status is not None:

@@ -127,10 +127,19 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
 
 
 def unknown_option(kind: str, name: str) -> MetadataError:
-    """Return the error for an option that there is not."""
+    """Return the error for an option that there is not, with the names that are most like it.
+
+    Examples
+    --------
+    >>> print(unknown_option("s3", "regoin"))
+    there is no option 'regoin' for s3: storage; did you mean region? The page "Storage options" ...
+    """
     known = sorted({*_OURS, *_RETRIES, "retry_config", *_CLIENT, *KNOWN[kind]})
     place = {"http": "web servers"}.get(kind, f"{kind}: storage")
-    return MetadataError(f"there is no option {name!r:.60} for {place}; there are {', '.join(known)}", field=name)
+    close = import_module("difflib").get_close_matches(name, known, 2)
+    hint = f"did you mean {' or '.join(close)}? The" if close else "the"
+    text = f'there is no option {name!r:.60} for {place}; {hint} page "Storage options" of the documentation lists all'
+    return MetadataError(text, field=name)
 
 
 def _plain(kind: str, name: object) -> str:

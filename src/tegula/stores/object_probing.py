@@ -6,7 +6,7 @@ object of their own, which is deleted again. Reading never does that.
 
 The endpoints that AWS, Google and Microsoft run themselves need no test: their documentation promises conditional
 writes and metadata for every bucket, and the certificate proves who answers. An endpoint that is configured is tested,
-whatever its name.
+whatever its name. Conditional deletion is tried on both, since it is newer and less common.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 from typing import Any, Final, NamedTuple
 
 from tegula.errors import StoreError
+from tegula.stores.object_deletes import can_be_sent, deletes_on_condition
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import attributes_of, history_of
 from tegula.stores.object_library import Settings
@@ -35,10 +36,13 @@ class Conditions(NamedTuple):
         Whether a write happens only if its condition holds.
     metadata : bool
         Whether objects keep the metadata that tells which write made them.
+    delete : bool
+        Whether an object is deleted only if the condition of the request holds.
     """
 
     hold: bool
     metadata: bool
+    delete: bool = False
 
 
 _SOUND: Final = Conditions(hold=True, metadata=True)
@@ -192,7 +196,10 @@ def probe(requests: Requests, prefix: str, url: str) -> Conditions:
             return Conditions(hold=False, metadata=False)
         second, history = head()
         holds = second != first and refused(put(b"4", first)) and head()[0] == second
-        return Conditions(hold=holds, metadata=attributes == attributes_of(history))
+        # delete it on condition, where that is possible
+        tags = first.get("e_tag"), second.get("e_tag")
+        deletes = holds and can_be_sent(requests.single) and deletes_on_condition(requests, path, *map(str, tags))
+        return Conditions(holds, attributes == attributes_of(history), deletes)
     finally:
         requests.send(lambda library, store: library.delete(store, path))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
+from tegula.errors import StoreError
 from tegula.stores.object_failures import Failure, failure_of
 from tegula.stores.object_library import StoreHandle, obstore
 from tegula.stores.object_retries import Limiter, Retries
@@ -34,6 +35,7 @@ class Requests:
         self.retries = retries
         self.limiter = Limiter(concurrency)
         self.answered = False  # whether a server has ever answered
+        self.closed_as = ""  # the name of the store, once it is closed
         self.single = StoreHandle(store, {**retries.config(), "max_retries": 0})
         self.bulk_handle = StoreHandle(store, retries.config())
         _all_requests.add(self)
@@ -46,6 +48,7 @@ class Requests:
         action : callable
             Takes obstore's module and a store.
         """
+        self._check_open()
         self.limiter.begin()
         try:
             answer: _T | Failure = action(obstore(), self.single.get())
@@ -82,6 +85,7 @@ class Requests:
 
     def bulk(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
         """Do what takes many requests, and return what `action` returns, or the `Failure`."""
+        self._check_open()
         try:
             return action(obstore(), self.bulk_handle.get())
         except BaseException as error:  # noqa: BLE001 - as above
@@ -89,6 +93,10 @@ class Requests:
             if failure.kind == "expired":
                 self.bulk_handle.renew()
             return failure
+
+    def _check_open(self) -> None:
+        if self.closed_as:
+            raise StoreError(f"{self.closed_as} is closed; open it again")
 
     def listing(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
         """List as `bulk` does, and again after an answer that broke off, which obstore does not repeat."""

@@ -17,6 +17,7 @@ __all__ = ["Limiter", "Retries"]
 
 _RENEWALS: Final = 2  # wrong credentials do not get better
 _INTRODUCTIONS: Final = 6  # about five seconds
+_LOOK_AGAIN: Final = 1.0  # seconds: an interrupted thread may have taken the notice that was meant for another
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Limiter:
             while self._under_way + 1 > self._allowed:
                 self._waiting += 1
                 try:
-                    self._free.wait()
+                    self._free.wait(_LOOK_AGAIN)
                 finally:
                     self._waiting -= 1
             self._under_way += 1

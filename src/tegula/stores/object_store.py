@@ -10,18 +10,19 @@ from typing import Any, Final
 from tegula import config
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
 from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
-from tegula.stores.capabilities import Capabilities
 from tegula.stores.identity import shared
+from tegula.stores.object_deletes import can_be_sent, delete_if
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import ObjectGeneration, generation_from
 from tegula.stores.object_library import Settings, class_of, kind_of, make_store
-from tegula.stores.object_probing import conditions_of, known_conditions, service_of, storage_of
+from tegula.stores.object_probing import Conditions, conditions_of, known_conditions, probe, service_of, storage_of
 from tegula.stores.object_reading import ObjectReader
 from tegula.stores.object_requests import Requests
 from tegula.stores.object_retries import Retries
 from tegula.stores.object_writes import put_if, put_if_alone
 from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
+from tegula.stores.summary import Capabilities
 
 __all__ = ["ObjectStore"]
 
@@ -35,7 +36,8 @@ class ObjectStore(ObjectReader):
 
     Conditional writes are those of the service: several writers, also on different machines, never lose each other's
     changes. Before the first one it is tested, with an object of its own, whether the service really has them; where
-    it has not, `single_writer` becomes true, and conditions hold between the threads of this process only.
+    it has not, `single_writer` becomes true, and conditions hold between the threads of this process only. Where S3
+    deletes on condition, `conditional_delete` becomes true. `probe` tests both at once.
 
     Requests that fail for a passing reason are repeated, then a `StoreError` is raised; a value that can't be read
     never counts as missing.
@@ -75,8 +77,6 @@ class ObjectStore(ObjectReader):
     (b'bc', ['a'])
     """
 
-    conditional_delete = False
-
     def __init__(
         self,
         store: Any,
@@ -107,6 +107,7 @@ class ObjectStore(ObjectReader):
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
         self.single_writer = known is not None and not known.hold
+        self.conditional_delete = known is not None and known.delete
 
     @property
     def url(self) -> str:
@@ -122,9 +123,10 @@ class ObjectStore(ObjectReader):
         return f"object:{missing}{'|'.join((*self._service, self._place))}"
 
     def probe(self) -> Capabilities:
-        """Test now what conditional writes are worth, as the first of them would do, and return the capabilities.
+        """Test now what conditions are worth, as the first conditional write would do, and return the capabilities.
 
-        A read-only store is not tested.
+        `capabilities` alone asks nothing: until the first conditional write it says what is known or expected. Of the
+        endpoints of AWS only this method finds out whether they delete on condition. A read-only store is not tested.
 
         Raises
         ------
@@ -138,8 +140,20 @@ class ObjectStore(ObjectReader):
         False
         """
         if not self.read_only:
-            self.single_writer = not conditions_of(self._storage, self.requests, self.prefix, repr(self)).hold
+            found = self._conditions()
+            if self._storage is None and can_be_sent(self.requests.single):
+                found = probe(self.requests, self.prefix, repr(self))
+            self._note(found)
         return self.capabilities
+
+    def _conditions(self) -> Conditions:
+        found = conditions_of(self._storage, self.requests, self.prefix, repr(self))
+        if self._storage is not None:
+            self._note(found)
+        return found
+
+    def _note(self, found: Conditions) -> None:
+        self.single_writer, self.conditional_delete = not found.hold, found.delete
 
     # -- writing
 
@@ -172,8 +186,7 @@ class ObjectStore(ObjectReader):
     def _set_if(self, key: str, data: memoryview | bytes, before: Generation) -> ObjectGeneration | Failure:
         if before != ABSENT and (not isinstance(before, ObjectGeneration) or before.superseded):
             raise ConflictError("the value has changed since it was read", key=key)
-        conditions = conditions_of(self._storage, self.requests, self.prefix, repr(self))
-        self.single_writer = not conditions.hold
+        conditions = self._conditions()
         if isinstance(before, ObjectGeneration) and before.restored and conditions.metadata:
             # the object must keep the identifiers of earlier writes, whose writers may still look for them
             now = self.read(key, (0, 0))
@@ -191,9 +204,13 @@ class ObjectStore(ObjectReader):
         """Remove `key` if it exists; raises as `set` does."""
         path = self.path_of(key)
         self._check_writable(key)
-        if if_generation is not None:
-            raise UnsupportedError(f"{self!r} can't delete on condition: object storage has no such request", key=key)
-        answer = self.requests.send(lambda library, store: library.delete(store, path))
+        answer: Any
+        if if_generation is None:
+            answer = self.requests.send(lambda library, store: library.delete(store, path))
+        elif self.conditional_delete:
+            answer = delete_if(self, key, if_generation)
+        else:
+            raise UnsupportedError(f"{self!r} can't delete on condition: the service was not found to do so", key=key)
         if isinstance(answer, Failure) and answer.kind != "missing":
             self.fail("delete", key, answer)
 
@@ -216,6 +233,10 @@ class ObjectStore(ObjectReader):
     def _check_writable(self, key: str) -> None:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
+
+    def close(self) -> None:
+        """Send no more requests: the store can't be used afterwards."""
+        self.requests.closed_as = repr(self)
 
     # -- the store as an object
 

@@ -32,15 +32,16 @@ class Batch:
     array([1, 2, 3])
     """
 
-    __slots__ = ("__weakref__", "_begun", "_lock", "_work")
+    __slots__ = ("__weakref__", "_begun", "_lock", "_requests", "_work")
 
     def __init__(self) -> None:
         self._begun = False
         self._lock = threading.Lock()
+        self._requests = 0
         self._work: list[Callable[[], None]] | None = []
 
-    def _defer(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Delay a call until the batch is submitted.
+    def _defer(self, function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
+        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store that it waits for.
 
         Raises
         ------
@@ -54,6 +55,7 @@ class Batch:
             if self._work is None:
                 raise invalid("batch was already submitted")
             self._work.append(run)
+            self._requests = max(self._requests, requests)
         return future
 
     def submit(self) -> None:
@@ -61,7 +63,8 @@ class Batch:
         with self._lock:
             work, self._work = self._work, None
         if work:
-            background(lambda: for_each(lambda run: run(), work, parallel=True))
+            requests = self._requests
+            background(lambda: for_each(lambda run: run(), work, parallel=True, requests=requests), requests=requests)
 
     def __enter__(self) -> Batch:
         return self

@@ -322,10 +322,13 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
     return failed(caught.found())
 
 
-def background(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Call a function in the thread pool; at once if no thread is available."""
+def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
+    """Call a function in the thread pool; at once if no thread is available.
+
+    `requests` is the `concurrency` of the store that it waits for: those of far stores have a pool of their own.
+    """
     waiting: _Waiting = futures.Future()
-    _submit(waiting, Operation(), function, args)
+    _submit(waiting, Operation(requests=requests), function, args)
     return _pending(waiting)
 
 
@@ -335,8 +338,8 @@ def deferred(operation: Operation, function: Callable[..., T], *args: Any) -> tu
     return _pending(waiting), lambda: _carry_out(waiting, operation, function, args)
 
 
-def _submit(*work: Any) -> None:
-    in_background(partial(_carry_out, *work))
+def _submit(waiting: _Waiting, operation: Operation, *work: Any) -> None:
+    in_background(partial(_carry_out, waiting, operation, *work), operation.requests)
 
 
 def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., Any], args: tuple[Any, ...]) -> None:

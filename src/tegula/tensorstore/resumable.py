@@ -32,12 +32,15 @@ class Operation:
     ----------
     batch : Batch, optional
         The batch of the operation.
+    requests : int
+        The `concurrency` of the store, if the operation mostly waits for it.
     """
 
-    __slots__ = ("_position", "_started", "batch")
+    __slots__ = ("_position", "_started", "batch", "requests")
 
-    def __init__(self, batch: Any = None) -> None:
+    def __init__(self, batch: Any = None, requests: int = 0) -> None:
         self.batch = batch
+        self.requests = requests
         self._started: list[_Started] = []
         self._position = 0
 

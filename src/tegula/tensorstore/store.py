@@ -329,18 +329,19 @@ class TensorStore(Indexable):
             return failed(invalid("Source does not support reading."))
         if batch is not None:
             self._load()
-            return checked_batch(batch)._defer(self._read, order)
+            return checked_batch(batch)._defer(self._read, order, requests=driver.requests)
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Call a function at once if the view is small, otherwise in the background."""
+        """Call a function at once if the view is small and the storage near, otherwise in the background."""
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
-        small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow
+        requests = driver.requests
+        small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not requests
         if small:
             return immediate(function, *args)
         self._load()
-        return background(function, *args)
+        return background(function, *args, requests=requests)
 
     def _load(self) -> None:
         """Import everything that reads and writes need, as threads of the pool import nothing."""
@@ -397,10 +398,13 @@ class TensorStore(Indexable):
                 raise invalid(text)
             self._load()
             source._load()
-            return written(batch._defer(self._write_from, source))
+            requests = max(self._driver.requests, source._driver.requests)
+            return written(batch._defer(self._write_from, source, requests=requests))
         if isinstance(source, TensorStore):
             self._load()
             source._load()
+            if requests := max(self._driver.requests, source._driver.requests):
+                return written(background(self._write_from, source, requests=requests))
             start = background if source._driver.slow else self._start
             return written(start(self._write_from, source))
         values = as_source(source, self._driver.dtype, self.domain.rank)

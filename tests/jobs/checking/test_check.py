@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from allocations import peak
+from tests.waiting import join
 
 import tegula
 from tegula import config, executors
@@ -358,7 +359,7 @@ def test_active_writers_are_not_findings(format: str, kind: str, tmp_path: Path)
         reports = [tegula.check(store) for _ in range(8)]
     finally:
         stop.set()
-        writer.join()
+        join([writer])
     assert not failed
     for report in reports:
         assert report.ok, str(report)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import run_threads
 
 import tegula
 import tegula.tensorstore as ts
@@ -117,7 +118,7 @@ def test_of_several_creators_one_wins(tmp_path: Path) -> None:
             failures: list[str] = failures,
             start: threading.Barrier = start,
         ) -> None:
-            start.wait()
+            start.wait(60)
             try:
                 create(driver, place)
                 won.append(driver)
@@ -125,10 +126,7 @@ def test_of_several_creators_one_wins(tmp_path: Path) -> None:
                 failures.append(str(error))
 
         threads = [threading.Thread(target=act, args=(driver,)) for driver in ("zarr", "zarr3", "zarr1") * 2]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_threads(threads)
         assert len(won) <= 1  # writers that see each other may all give up
         assert all(failure.startswith("ALREADY_EXISTS: ") for failure in failures)
         if won:

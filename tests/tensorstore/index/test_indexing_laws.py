@@ -182,7 +182,7 @@ class RealPackage:
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.communicate()
+            self.process.communicate(timeout=60)
             self.process = None
 
 

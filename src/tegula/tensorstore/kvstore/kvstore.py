@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
 from tegula.engine.caches import forget
@@ -198,8 +198,8 @@ class KvStore:
         known = UNKNOWN if if_not_equal is None else as_bytes(if_not_equal, "if_not_equal")
         wanted = None if byte_range is None else ByteSlice(byte_range)
         if batch is not None:
-            return batch._defer(self._read, name, known, wanted)
-        return immediate(self._read, name, known, wanted)
+            return batch._defer(self._read, name, known, wanted, requests=self._requests)
+        return self._asking(self._read, name, known, wanted)
 
     def _read(self, name: str, known: bytes, wanted: ByteSlice | None) -> _ReadResult:
         now = time.time()
@@ -258,7 +258,7 @@ class KvStore:
         """
         if not isinstance(strip_prefix_length, int) or strip_prefix_length < 0:
             raise type_error(f"strip_prefix_length must not be negative: {strip_prefix_length!r}")
-        return immediate(self._list, _range(range), strip_prefix_length)
+        return self._asking(self._list, _range(range), strip_prefix_length)
 
     def _list(self, range: _KeyRange, strip: int) -> _Keys:
         if range.empty:
@@ -431,9 +431,22 @@ class KvStore:
         if spec._kind.name == "http":
             self._path = self._path.removeprefix("/")
 
+    @property
+    def _requests(self) -> int:
+        """How many requests the store wants under way at once; 0 if it can't be opened, which the operation reports."""
+        with suppress(Exception):
+            return self._store.concurrency
+        return 0
+
+    def _asking(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        requests = 0 if self._transaction is not None else self._requests
+        return background(function, *args, requests=requests) if requests else immediate(function, *args)
+
     def _changing(self, function: Callable[..., T], *args: Any) -> Future[T]:
         at_once = self._transaction is not None or self._spec._driver == "memory"
-        return immediate(function, *args) if at_once else background(function, *args)
+        if at_once:
+            return immediate(function, *args)
+        return background(function, *args, requests=self._requests)
 
     def _refuse_atomic(self, range: _KeyRange) -> None:
         transaction = self._transaction

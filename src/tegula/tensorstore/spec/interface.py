@@ -261,6 +261,11 @@ class Driver(ABC):
     def __copy__(self) -> Self:
         return _copied(self)
 
+    @property
+    def requests(self) -> int:
+        """How many requests the storage wants under way at once; 0 if it is near."""
+        return 0 if self.kvstore is None else self.kvstore._requests
+
     @abstractmethod
     def read(self, indices: Indices) -> npt.NDArray[Any]:
         """Return the elements at `indices`, in an array of the driver's own."""

@@ -1,0 +1,108 @@
+"""Values kept of keys of stores, with a budget in bytes: the least recently used go where it is exceeded."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+__all__ = ["OVERHEAD", "KeptValues"]
+
+T = TypeVar("T")
+
+OVERHEAD: Final = 512
+"""Bytes of an entry beside the value."""
+
+
+class KeptValues(Generic[T]):
+    """Entries of one kind by location (`tegula.stores.identity.location`), for all threads of this process.
+
+    Parameters
+    ----------
+    budget : int
+        Bytes that all entries may take; one that takes more than a quarter of them is not kept.
+    length : callable
+        Returns the number of bytes of an entry.
+
+    Attributes
+    ----------
+    lock : threading.RLock
+        Held during each operation; a caller holds it during several that belong together.
+    nbytes : int
+        Bytes that the entries take.
+
+    Examples
+    --------
+    >>> kept = KeptValues(10_000, len)
+    >>> for place in ["a/x", "a/y", "b/z"]:
+    ...     kept.put(place, b"12")
+    >>> kept.drop_all("a/")
+    >>> kept.get("a/x"), kept.get("b/z")
+    (None, b'12')
+    """
+
+    def __init__(self, budget: int, length: Callable[[T], int]) -> None:
+        self.budget = budget
+        self._length = length
+        self._entries: OrderedDict[str, T] = OrderedDict()
+        self.clear()
+        _all.add(self)
+
+    def clear(self) -> None:
+        """Drop everything, without waiting for the lock."""
+        self.lock = threading.RLock()
+        self._entries.clear()
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, place: str) -> T | None:
+        """Return what is kept at a location, and mark it as used."""
+        with self.lock:
+            entry = self._entries.get(place)
+            if entry is not None:
+                self._entries.move_to_end(place)
+            return entry
+
+    def put(self, place: str, entry: T) -> None:
+        """Keep an entry instead of what was kept at its location."""
+        size = self._length(entry) + OVERHEAD
+        with self.lock:
+            self.drop(place)
+            if size > self.budget // 4:
+                return
+            self._entries[place] = entry
+            self.nbytes += size
+            while self.nbytes > self.budget:
+                self.drop(next(iter(self._entries)))
+
+    def drop(self, place: str) -> None:
+        """Drop the entry of a location, if there is one."""
+        with self.lock:
+            entry = self._entries.pop(place, None)
+            if entry is not None:
+                self.nbytes -= self._length(entry) + OVERHEAD
+
+    def drop_all(self, place: str) -> None:
+        """Drop the entry of a location, or all entries below one that ends in ``/``."""
+        with self.lock:
+            below = place.endswith("/")
+            for known in [known for known in [*self._entries] if known.startswith(place)] if below else [place]:
+                self.drop(known)
+
+
+_all: weakref.WeakSet[KeptValues[Any]] = weakref.WeakSet()
+
+
+def _clear_all() -> None:
+    """In a forked child, drop all entries, and the locks that threads of the parent may have held."""
+    for kept in _all:
+        kept.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_clear_all)
