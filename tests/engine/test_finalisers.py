@@ -21,8 +21,8 @@ from tegula.stores import MemoryStore
 LOCKS: dict[str, Callable[[], Any]] = {
     "pools": lambda: pool._lock,
     "decoded chunks": lambda: chunk_cache.CHUNKS._lock,
-    "indexes of shards": lambda: shard_indexes._lock,
-    "documents": lambda: document_cache._lock,
+    "indexes of shards": lambda: shard_indexes.KEPT.lock,
+    "documents": lambda: document_cache.KEPT.lock,
     "starting threads": lambda: threading._active_limbo_lock,  # type: ignore[attr-defined]
 }
 
