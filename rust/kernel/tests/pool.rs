@@ -298,7 +298,7 @@ fn no_more_threads_work_at_once_than_there_are_turns() {
 
 #[test]
 fn what_a_thread_leaves_in_its_turn_another_one_takes() {
-    static SPARE: Spare<usize> = Spare::new();
+    static SPARE: Spare<usize> = Spare::empty();
     assert_eq!(SPARE.give(1), Some(1)); // this thread needs no turn
     pool::in_turns(1, || {
         pool::take_turn();
