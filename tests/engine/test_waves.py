@@ -250,6 +250,22 @@ def test_room_for_bytes_is_waited_for() -> None:
     assert order == ["release", "in"]
 
 
+def test_room_for_many_chunks_is_taken_at_once_where_that_leaves_plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = InFlight()
+    with config.configure(buffer_bytes=10):
+        assert [room.acquire_if_plenty(nbytes) for nbytes in (6, 3, 3, 2)] == [False, True, False, True]
+    store = WaveStore()
+    array = filled(store, chunks=(8, 8))
+    asked: list[int] = []
+    monkeypatch.setattr(IN_FLIGHT, "acquire", asked.append)
+    array = tegula.open_array(store, mode="r+")
+    with config.configure(executor="kernel"), store.waves():
+        assert np.array_equal(array[...], X)
+        array[...] = X
+    assert not asked
+    assert IN_FLIGHT._held == 0
+
+
 def test_an_error_gives_room_back() -> None:
     class Failing(WaveStore):
         broken = False

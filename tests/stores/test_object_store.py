@@ -46,6 +46,25 @@ def test_several_ranges_are_what_each_of_them_is(value: bytes, ranges: list[Any]
     assert store.get_ranges("a", ranges, generation) == (expected, generation)
 
 
+@given(st.binary(max_size=50))
+def test_a_view_is_what_get_returns_also_of_a_subclass(value: bytes) -> None:
+    class Reversed(ObjectStore):
+        def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
+            found, generation = super().get(key, byte_range, with_generation=True)
+            found = found and found[::-1]
+            return (found, generation) if with_generation else found
+
+    storage = obstore.store.MemoryStore()
+    for store in (ObjectStore(storage, "p"), Reversed(storage, "p")):
+        store.set("a", value)
+        view, generation = store.view("a", with_generation=True)
+        assert memoryview(view).readonly
+        assert (bytes(view), generation) == store.get("a", with_generation=True)
+        assert bytes(store.view("a")) == store.get("a")
+        assert store.view("b") is None
+        assert store.view("b", with_generation=True) == store.get("b", with_generation=True)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), max_size=30),
     st.integers(0, 20),

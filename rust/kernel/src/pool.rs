@@ -12,7 +12,7 @@ use job::{IN_TASK, Job, POLL};
 use workers::Pool;
 
 pub use job::given_up;
-pub use turns::{Spare, end_turn, in_turns, take_turn};
+pub use turns::{Spare, end_turn, in_turns};
 pub use workers::after_fork;
 
 /// Run `task(0) … task(count - 1)` on the calling thread and on up to `threads - 1` threads of the pool.
@@ -54,6 +54,12 @@ pub fn run(
     job.wait(|| polls.poll_if_due());
     drop(closing);
     job.outcome()
+}
+
+/// Wait until this thread may work, inside [`in_turns`]. It must do nothing but that until [`end_turn`]: neither ask a store,
+/// nor wait for another thread.
+pub fn take_turn() {
+    turns::take(|| &Pool::get().turns);
 }
 
 /// Let no more workers enter the job, and remove it from the queue.

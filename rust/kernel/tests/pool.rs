@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tegula_kernel::pool::Spare;
 use tegula_kernel::{Error, Result, pool};
 
 fn never() -> Result<()> {
@@ -264,4 +265,53 @@ fn a_child_forked_during_a_call_gets_an_error() {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
+}
+
+#[test]
+fn no_more_threads_work_at_once_than_there_are_turns() {
+    for limit in [1, 2, 5] {
+        let (working, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let task = |index: usize| {
+            pool::in_turns(limit, || {
+                for _ in 0..3 {
+                    std::thread::sleep(Duration::from_micros(50 * (index as u64 % 7))); // waits for a store
+                    pool::take_turn();
+                    pool::take_turn(); // has one already
+                    most.fetch_max(working.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_micros(100));
+                    working.fetch_sub(1, Ordering::SeqCst);
+                    if index % 5 > 0 {
+                        pool::end_turn(); // else it ends with the task, or in a panic
+                    } else if index == 35 {
+                        panic!("in its turn");
+                    }
+                }
+                Ok(())
+            })
+        };
+        assert!(pool::run(16, 200, &task, &mut never).is_err());
+        most.store(0, Ordering::SeqCst);
+        pool::run(16, 34, &task, &mut never).unwrap();
+        assert!((1..=limit).contains(&most.load(Ordering::SeqCst)));
+    }
+}
+
+#[test]
+fn what_a_thread_leaves_in_its_turn_another_one_takes() {
+    static SPARE: Spare<usize> = Spare::empty();
+    assert_eq!(SPARE.give(1), Some(1)); // this thread needs no turn
+    pool::in_turns(1, || {
+        pool::take_turn();
+        assert_eq!(SPARE.give(2), None);
+        assert_eq!(SPARE.give(3), Some(3)); // there is one for each turn
+        pool::end_turn();
+        assert_eq!(SPARE.take(), None);
+    });
+    let other = || {
+        pool::in_turns(1, || {
+            pool::take_turn();
+            SPARE.take()
+        })
+    };
+    assert_eq!(std::thread::spawn(other).join().unwrap(), Some(2));
 }

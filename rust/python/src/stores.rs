@@ -321,7 +321,7 @@ impl Store for Asked {
 
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.call(|py, store| {
-            let answer = store.call_method(intern!(py, "get"), (key,), Some(&with_generation(py)?))?;
+            let answer = store.call_method(intern!(py, "view"), (key,), Some(&with_generation(py)?))?;
             let answer = answer.cast_into::<PyTuple>()?;
             let data = answer.get_item(0)?;
             if data.is_none() {

@@ -9,7 +9,6 @@ from tegula.errors import ConflictError, StoreError, UnsupportedError
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
-    BytesLike,
     Generation,
     check_key,
     check_prefix,
@@ -64,14 +63,15 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             self.fail("read", key, answer)
         return answer if with_generation else answer[0]
 
-    def view(self, key: str) -> BytesLike | None:
+    def view(self, key: str, *, with_generation: bool = False) -> Any:
         """Return the value of `key` as the buffer into which obstore has received it, or ``None`` if there is none."""
         if type(self).get is not ObjectReader.get:
-            return self.get(key)
-        answer = self._of(self.requests.send(self._reading(self.path_of(key), None, _NONE, state=False, copied=False)))
+            return super().view(key, with_generation=with_generation)
+        reading = self._reading(self.path_of(key), None, _NONE, state=with_generation, copied=False)
+        answer = self._of(self.requests.send(reading))
         if isinstance(answer, Failure):
             self.fail("read", key, answer)
-        return answer[0]
+        return answer if with_generation else answer[0]
 
     def read(
         self, key: str, byte_range: ByteRange | None, conditions: Mapping[str, Any] = _NONE, *, state: bool = True

@@ -54,9 +54,9 @@ class Readable(ABC):
         """Return the answers of `get` for each ``(key, byte_range)``, in order."""
         return [self.get(key, byte_range) for key, byte_range in requests]
 
-    def view(self, key: str) -> BytesLike | None:
+    def view(self, key: str, *, with_generation: bool = False) -> Any:
         """Return the value of `key` or ``None``, as `get` does, but as any read-only buffer: that may save a copy."""
-        return self.get(key)
+        return self.get(key, with_generation=True) if with_generation else self.get(key)
 
     @abstractmethod
     def size(self, key: str) -> int | None:

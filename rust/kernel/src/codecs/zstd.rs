@@ -133,8 +133,8 @@ impl Drop for Encoder {
 }
 
 /// Contexts that threads leave to each other where only few of them work at once.
-static DECODERS: Spare<Decoder> = Spare::new();
-static ENCODERS: Spare<Encoder> = Spare::new();
+static DECODERS: Spare<Decoder> = Spare::empty();
+static ENCODERS: Spare<Encoder> = Spare::empty();
 
 thread_local! {
     static DECODER: Cell<Option<Decoder>> = const { Cell::new(None) };

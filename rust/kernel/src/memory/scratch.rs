@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// Buffers that threads leave to each other where only few of them work at once.
-static SPARE: Spare<Buffer> = Spare::new();
+static SPARE: Spare<Buffer> = Spare::empty();
 
 /// A buffer whose bytes are all initialised.
 struct Buffer {

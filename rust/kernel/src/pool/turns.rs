@@ -7,8 +7,6 @@
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::workers::Pool;
-
 /// The turns of all threads of this process.
 #[derive(Default)]
 pub(super) struct Turns {
@@ -24,7 +22,7 @@ thread_local! {
     static HELD: Cell<Option<&'static Turns>> = const { Cell::new(None) };
 }
 
-/// Run a task in which at most `limit` threads at once work between [`take_turn`] and [`end_turn`]; any number if it is 0.
+/// Run a task in which at most `limit` threads at once work between `take_turn` and [`end_turn`]; any number if it is 0.
 pub fn in_turns<T>(limit: usize, task: impl FnOnce() -> T) -> T {
     let _ending = Ending(LIMIT.replace(limit));
     task()
@@ -40,14 +38,13 @@ impl Drop for Ending {
     }
 }
 
-/// Wait until this thread may work. It must do nothing but that until [`end_turn`]: neither ask a store, nor wait for
-/// another thread.
-pub fn take_turn() {
+/// Take a turn of those of the process, as soon as there is one, unless this thread has one or needs none.
+pub(super) fn take(turns: impl FnOnce() -> &'static Turns) {
     let limit = LIMIT.get();
     if limit == 0 || has_turn() {
         return;
     }
-    let turns = &Pool::get().turns;
+    let turns = turns();
     let mut taken = turns.taken.lock().unwrap_or_else(PoisonError::into_inner);
     while *taken >= limit {
         taken = turns.ended.wait(taken).unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +70,7 @@ pub struct Spare<T>(Mutex<Vec<T>>);
 
 impl<T> Spare<T> {
     /// Make it, with nothing to take.
-    pub const fn new() -> Spare<T> {
+    pub const fn empty() -> Spare<T> {
         Spare(Mutex::new(Vec::new()))
     }
 
