@@ -82,12 +82,12 @@ def test_a_program_that_turns_warnings_into_errors_runs_without_the_kernel():
     """
     command = [sys.executable, "-W", "error", "-c", code]
     environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr.count("\n") == 1  # without a handler, logging writes the record to stderr
     assert "the reference executor, which gives the same results but is slower" in done.stderr
 
 
 def test_an_open_configure_block_does_not_disturb_the_exit_of_the_interpreter():
     code = "import tegula\nfrom tegula import config\nkept = config.configure(executor='reference')\nkept.__enter__()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr == ""

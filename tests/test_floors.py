@@ -43,12 +43,19 @@ ROOMS: dict[str, set[str]] = {
     "hierarchy": {*_ARRAYS, "tables"},
     # floor 5: operations on whole nodes
     "jobs": _NODES,
+    "showing": {*_NODES, "jobs"},
     # floor 6: interfaces of other libraries
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,
     "tensorstore": _OPERATIONS,
+    # floor 6: integrations with other libraries
+    "arrow": _OPERATIONS,
+    "dask": _NODES,
+    "references": _OPERATIONS,
+    "xarray": _OPERATIONS,
+    "zarr": {*_OPERATIONS, "showing"},
     # floor 7: programs
-    "cli": {*_OPERATIONS, "bcolz"},
+    "cli": {*_OPERATIONS, "bcolz", "references"},
     "__main__": {"cli"},
     # the package's own face gathers the names that users import
     "": {*_NODES, "jobs"},
@@ -166,7 +173,20 @@ def test_rooms_of_tensorstore_import_those_below_only() -> None:
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
-    extras = {"numexpr", "pandas", "pyarrow", "tables", "typer", "rich", "click", "pcodec", "zfpy", "msgpack"}
+    extras = {
+        "numexpr",
+        "pandas",
+        "pyarrow",
+        "tables",
+        "typer",
+        "rich",
+        "click",
+        "pcodec",
+        "zfpy",
+        "msgpack",
+        "xarray",
+        "zarr",
+    }
     import_names = set()
     for module, path in MODULES.items():
         if room(module) in ("cli", "__main__"):

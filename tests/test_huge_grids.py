@@ -221,7 +221,7 @@ def run_limited(body: str) -> None:
     """Run a script with a limit to its memory; what it prints at the end is ``done``."""
     indented = "".join(f"    {line}\n" for line in body.strip().splitlines())
     command = [sys.executable, "-c", f"{_LIMITED}{indented}    print('done')"]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert found.stdout == "done\n", f"it ended with {found.returncode}: {found.stderr[-2000:]}"
 
 

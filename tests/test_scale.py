@@ -228,7 +228,7 @@ print(convert(50), convert(1050))
 
 def test_converting_takes_memory_for_names_only(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONVERT, str(tmp_path)]  # other tests make the tables of this process leap
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     small, large = map(int, done.stdout.split())
     assert (large - small) / 1000 < 2000  # the report has an entry for each
 

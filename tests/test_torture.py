@@ -43,7 +43,9 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     with tempfile.TemporaryDirectory(prefix="tegula-") as files:
         Path(files).chmod(0o711)
         command += ["--dir", files]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=550
+        )
         assert done.returncode == 0, done.stderr
         assert not [*Path(files).iterdir()]
     assert "not done" not in done.stdout

@@ -33,6 +33,7 @@ _REQUIREMENTS: Final = {
     "fsspec": "'fsspec>=2024.6'",
     "obstore": "'obstore>=0.12'",
     "tables": "tables",
+    "zarr": "'zarr>=3.1'",
 }
 """Requirement to pass to pip, where it is not the module's name; the same as in the extras of pyproject.toml."""
 

@@ -254,7 +254,7 @@ def test_rows_are_stored_when_the_program_ends(tmp_path: Path) -> None:
         "    os.wait()\n"
         "c.append([4])\n"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "c")], check=True)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "c")], check=True, timeout=300)
     assert bcolz.open(tmp_path / "c")[:].tolist() == [1, 2, 3, 4]
 
 

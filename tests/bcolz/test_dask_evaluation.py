@@ -122,7 +122,7 @@ def test_blocks_can_be_computed_in_other_processes(tmp_path: Path) -> None:
         "    with dask.config.set(scheduler='processes', num_workers=2):\n"
         "        print(bcolz.eval('c + m * 2 - min(m)', vm='dask', blen=10)[:].sum())\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout.split() == [str(3 * sum(range(40)))], done.stderr
 
 
@@ -165,7 +165,12 @@ def test_without_dask_the_error_says_what_to_install(tmp_path: Path) -> None:
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.startswith("NotInstalledError the package dask is not installed: python -m pip install")
 

@@ -45,7 +45,7 @@ def test_the_names_of_modules_and_their_members(name: str, first: str) -> None:
         "assert isinstance(bcolz.ctable([[1]]).attrs, bcolz.attrs.attrs)",
     ]
     code = "\n".join([*(lines[:2] if first == "module" else lines[1::-1]), *lines[2:]])
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=300)
     module = importlib.import_module(f"tegula.bcolz.{name}")
     for public in module.__all__:
         there = getattr(bcolz, public, None)

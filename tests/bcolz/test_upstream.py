@@ -21,6 +21,7 @@ def test_all_pass(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=550,
     )
     assert "FAILED" not in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0, done.stdout + done.stderr

@@ -19,7 +19,7 @@ def run(*arguments: str, **env: str) -> str:
     path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
     program = [sys.executable, "-m", "tegula", *arguments]
     done = subprocess.run(
-        program, env={**os.environ, "PYTHONPATH": path, **env}, capture_output=True, text=True, check=False
+        program, env={**os.environ, "PYTHONPATH": path, **env}, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.stderr == ""
     return done.stdout

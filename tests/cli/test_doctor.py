@@ -127,5 +127,5 @@ def test_commands_do_not_warn_about_a_missing_kernel(tmp_path):
     tegula.save(str(tmp_path / "x.zarr"), [1, 2])
     environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
     command = [sys.executable, "-c", code, "cat", str(tmp_path / "x.zarr")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["1", "2"], "")

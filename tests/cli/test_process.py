@@ -27,7 +27,7 @@ def command(*arguments, code=None, **options):
 
 def run(*arguments, **options):
     line, options = command(*arguments, **options)
-    return subprocess.run(line, capture_output=True, check=False, **options)
+    return subprocess.run(line, capture_output=True, check=False, timeout=300, **options)
 
 
 @pytest.fixture(scope="module")

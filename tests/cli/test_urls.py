@@ -32,6 +32,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "stats": [["{g}"]],
     "attrs": [["get", "{x}"], ["set", "{x}", "unit=m"], ["unset", "{x}", "unit"]],
     "convert": [["{x}", "{new}"], ["{g}::y", "{new}2::inner"]],
+    "references": [["{x}", "{new}.json"], ["{g}", "{new}.parq", "--form", "parquet"]],
     "compare": [["{x}", "{x}"]],
     "check": [["{g}"], ["{g}", "--repair"]],
     "consolidate": [["{g}"]],

@@ -15,6 +15,8 @@ block                          what is done with it
 ``mermaid``                    nothing
 =============================  ==================================================================================
 
+Blocks that name a large library, PyTorch, and what they print are left out where it is not installed.
+
 Only the first two ``sh`` blocks of README, which set up a machine, are left to ``.ci/run``.
 
 ``s3://my-bucket`` is a bucket of a server on this machine, which the environment names as that of Amazon.
@@ -22,6 +24,7 @@ Only the first two ``sh`` blocks of README, which set up a machine, are left to 
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import json
 import os
@@ -48,6 +51,7 @@ FENCE = re.compile(
 )
 FLAGS = doctest.ELLIPSIS
 BUCKET = "my-bucket"
+LARGE = {"torch": re.compile(r"\btorch\b|PyTorch")}
 PROGRAM = "import sys; from tegula.cli import main; sys.exit(main())"
 
 
@@ -90,6 +94,9 @@ class Page:
         """Do with a block what this module's table says."""
         if block.language == "text" and block.follows and self.printed is not None:
             self.compare(block)
+        if block.title is None and any(is_missing(name) and word.search(block.text) for name, word in LARGE.items()):
+            self.printed = None
+            return
         printed = None
         if block.title is not None:
             (self.directory / block.title).write_text(block.text, encoding="utf-8")
@@ -152,6 +159,11 @@ class Page:
         if done.returncode:
             pytest.fail(f"{self.place(block)}: ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done.stdout
+
+
+def is_missing(library: str) -> bool:
+    """Return whether a library is not installed here."""
+    return importlib.util.find_spec(library) is None
 
 
 def environment(programs: Path) -> dict[str, str]:

@@ -19,7 +19,7 @@ def run(code: str, *arguments: object, executor: str | None = None) -> str:
     environment = {**os.environ, **({} if executor is None else {"TEGULA_EXECUTOR": executor})}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=120, env=environment,
+        capture_output=True, text=True, check=False, timeout=300, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -164,7 +164,7 @@ for number in range(4):
     time.sleep(random.random() * 0.05)
     child = os.fork()
     if not child:
-        signal.alarm(60)
+        signal.alarm(200)
         for array in arrays:
             use(array)
         os._exit(0)

@@ -561,42 +561,6 @@ def test_values_of_pandas_that_a_table_can_not_hold() -> None:
         table.to_pandas()
 
 
-def test_arrow_and_back() -> None:
-    arrow = pytest.importorskip("pyarrow")
-    source = arrow.table(
-        {
-            "i": arrow.array([1, 2, 3], "int16"),
-            "f": arrow.array([0.5, None, 2.5]),
-            "text": arrow.array(["a", "bcd", ""]),
-            "day": arrow.array(np.array(["2020-01-01", "NaT", "2020-01-03"], "M8[s]")),
-            "kind": arrow.array(["x", "y", "x"]).dictionary_encode(),
-            "flag": arrow.array([True, False, True]),
-            "v": arrow.FixedSizeListArray.from_arrays(arrow.array(range(6)), 2),
-        }
-    )
-    for format in FORMATS:
-        table = tegula.create_table({}, source, format=format)
-        assert table.append(source.to_batches()[0]) == 6
-        again = table.to_arrow()[:3]
-        assert again.column_names == source.column_names
-        for name in ("i", "text", "kind", "flag", "v"):
-            assert again[name].to_pylist() == source[name].to_pylist()
-        assert np.isnan(again["f"].to_pylist()[1])
-        assert table["day"].dtype == "M8[s]"
-        assert table["v"].shape == (6, 2)
-    for column in (
-        arrow.array([1, None]),
-        arrow.array(["a", None]),
-        arrow.array([[1], [2, 3]]),
-        arrow.array(np.array([1, 2], "M8[s]")).cast(arrow.timestamp("s", "UTC")),
-        arrow.array([None, None]),
-    ):
-        with pytest.raises((MetadataError, UnsupportedError), match="'bad'"):
-            tegula.create_table({}, arrow.table({"bad": column}))
-    with pytest.raises(UnsupportedError, match="'c'"):
-        tegula.create_table({}, {"c": np.zeros(2, "c16")}, format="zarr3").to_arrow()
-
-
 def test_frames_are_imported_when_they_are_needed() -> None:
     code = """
 import sys
@@ -614,7 +578,7 @@ for method in (table.to_pandas, table.to_arrow):
     except tegula.UnsupportedError as error:
         print(error.message)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert "pip install pandas" in done.stdout
     assert "pip install pyarrow" in done.stdout
 

@@ -588,9 +588,9 @@ def test_completing_archives_prints_nothing(path: str) -> None:
 def test_the_program_completes_the_archives_that_it_writes(path: str, tmp_path: Path) -> None:
     tegula.save(tmp_path / "source", [1, 2, 3])
     program = [sys.executable, "-m", "tegula"]
-    subprocess.run([*program, "convert", str(tmp_path / "source"), path], check=True, capture_output=True, timeout=120)
-    subprocess.run([*program, "attrs", "set", path, "unit", "K"], check=True, capture_output=True, timeout=120)
-    subprocess.run([*program, "check", "--repair", path], check=True, capture_output=True, timeout=120)
+    subprocess.run([*program, "convert", str(tmp_path / "source"), path], check=True, capture_output=True, timeout=300)
+    subprocess.run([*program, "attrs", "set", path, "unit", "K"], check=True, capture_output=True, timeout=300)
+    subprocess.run([*program, "check", "--repair", path], check=True, capture_output=True, timeout=300)
     assert elsewhere(path) == [1, 2, 3]
     assert tegula.open(path).attrs["unit"] == "K"
 

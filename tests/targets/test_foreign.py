@@ -25,7 +25,6 @@ FILES = {
     "i.grib": (b"GRIB\0", "GRIB", "cfgrib"),
     "j.feather": (b"ARROW1\0\0", "Arrow", "pyarrow"),
     "k.sqlite": (b"SQLite format 3\0", "SQLite", "zarr 2"),
-    "l.json": (b'{"version": 1, "refs": {}}', "kerchunk", "fsspec"),
 }
 
 

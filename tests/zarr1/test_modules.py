@@ -48,8 +48,10 @@ def test_a_module_can_be_imported_before_anything_else(name: str) -> None:
         f"import tegula.zarr1 as zarr, tegula.zarr1.{name} as module\n"
         f"assert zarr.{name} is module\n"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
-    subprocess.run([sys.executable, "-c", f"import tegula.zarr1 as zarr; zarr.{name}, zarr.__version__"], check=True)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=300)
+    subprocess.run(
+        [sys.executable, "-c", f"import tegula.zarr1 as zarr; zarr.{name}, zarr.__version__"], check=True, timeout=300
+    )
     module = importlib.import_module(f"tegula.zarr1.{name}")
     for public in {*module.__all__} - {"version"}:
         assert getattr(zarr, public, None) in (None, getattr(module, public))

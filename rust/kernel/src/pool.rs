@@ -1,6 +1,7 @@
 //! A thread pool for the whole process. Called by `read`, `write` and the Blosc codec through [`run`].
 
 mod job;
+mod turns;
 mod workers;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use job::{IN_TASK, Job, POLL};
 use workers::Pool;
 
 pub use job::given_up;
+pub use turns::{Spare, end_turn, in_turns, take_turn};
 pub use workers::after_fork;
 
 /// Run `task(0) … task(count - 1)` on the calling thread and on up to `threads - 1` threads of the pool.

@@ -280,7 +280,7 @@ impl Array {
             catch_unwind(AssertUnwindSafe(|| {
                 let work = work;
                 let call = Call { threads: 1, keep_empty: false, poll: &mut poll, absent };
-                self.source.with(&self.prefix, self.content, chunks > 2, |store| (work.0)(store, call))
+                self.source.with(&self.prefix, self.content, chunks, |store| (work.0)(store, call))
             }))
             .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))
         });

@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
 use tegula_kernel::stores::{Expected, FarValue, Parts, Store, Value};
-use tegula_kernel::{Error, Result};
+use tegula_kernel::{Error, Result, pool};
 
 use crate::errors::{exception, foreign};
 
@@ -136,12 +136,15 @@ impl Source {
         Ok(Source::Asked(store.store.clone()))
     }
 
-    /// Do something with the store, many chunks at once or a few.
-    pub fn with<T>(&self, prefix: &str, hint: usize, many: bool, work: impl FnOnce(&dyn Store) -> T) -> T {
+    /// Do something with so many chunks of the store.
+    pub fn with<T>(&self, prefix: &str, hint: usize, chunks: usize, work: impl FnOnce(&dyn Store) -> T) -> T {
         match self {
-            Source::Asked(store) => work(store.as_ref()),
+            Source::Asked(store) => match store.room_for(chunks) {
+                Some(room) => work(&Roomy { store, _room: room }),
+                None => work(store.as_ref()),
+            },
             #[cfg(target_os = "linux")]
-            Source::Files(files, slow) if many => work(&Files { fast: &files.session(prefix, hint), slow }),
+            Source::Files(files, slow) if chunks > 2 => work(&Files { fast: &files.session(prefix, hint), slow }),
             #[cfg(target_os = "linux")]
             Source::Files(files, slow) => work(&Files { fast: files.as_ref(), slow }),
         }
@@ -202,6 +205,12 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
     }
 }
 
+/// Call Python from a thread of the kernel, which lets another one work meanwhile.
+fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
+    pool::end_turn();
+    Python::attach(work)
+}
+
 /// A Python store, whose methods are called under the interpreter's lock.
 pub struct Asked {
     store: Py<PyAny>,
@@ -227,12 +236,20 @@ impl Reader {
 
     /// Wait until there is room for so many bytes; it is given back when the result is dropped.
     fn hold(&self, nbytes: u64) -> Result<Room<'_>> {
-        Python::attach(|py| self.object.call_method1(py, intern!(py, "acquire"), (nbytes,))).map_err(foreign)?;
+        attach(|py| self.object.call_method1(py, intern!(py, "acquire"), (nbytes,))).map_err(foreign)?;
         Ok(Room { reader: self, nbytes })
     }
 
+    /// Take room for many chunks if there is plenty of it.
+    fn hold_if_plenty(&self, nbytes: u64) -> Option<Room<'_>> {
+        let taken = Python::attach(|py| {
+            self.object.call_method1(py, intern!(py, "acquire_if_plenty"), (nbytes,))?.extract::<bool>(py)
+        });
+        taken.is_ok_and(|taken| taken).then(|| Room { reader: self, nbytes })
+    }
+
     fn release(&self, nbytes: u64) {
-        Python::attach(|py| {
+        attach(|py| {
             if let Err(error) = self.object.call_method1(py, intern!(py, "release"), (nbytes,)) {
                 error.write_unraisable(py, Some(self.object.bind(py)));
             }
@@ -255,12 +272,18 @@ impl Drop for Room<'_> {
 impl Asked {
     /// Call a method, and turn its errors into the kernel's.
     fn call<T>(&self, work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
-        Python::attach(|py| {
+        attach(|py| {
             work(py, self.store.bind(py)).map_err(|error| {
                 let conflict = error.get_type(py).name().is_ok_and(|name| name == "ConflictError");
                 if conflict { Error::Conflict } else { foreign(error) }
             })
         })
+    }
+
+    /// Take room for all chunks that one operation has under way at once, if there is plenty, so that none of them has to.
+    fn room_for(&self, chunks: usize) -> Option<Room<'_>> {
+        let reader = self.reader.as_ref().filter(|_| chunks > 1 && self.concurrency > 0 && !self.ranged)?;
+        reader.hold_if_plenty(reader.content.saturating_mul(chunks.min(self.concurrency) as u64))
     }
 
     /// Refuse a key without a value in whose place something else stands, if that is possible in this store.
@@ -286,7 +309,7 @@ impl Store for Asked {
             return Ok(Some(Box::new(Ranges { store: self, key: key.to_owned(), generation: Mutex::new(None) })));
         }
         self.call(|py, store| {
-            let data = store.call_method1(intern!(py, "get"), (key,))?;
+            let data = store.call_method1(intern!(py, "view"), (key,))?;
             if data.is_none() {
                 self.check_absent(py, key)?;
                 return Ok(None);
@@ -345,6 +368,34 @@ impl Store for Asked {
         if let Some(reader) = &self.reader {
             reader.release(reader.content);
         }
+    }
+}
+
+/// A Python store for one operation that has room for all its chunks.
+struct Roomy<'s> {
+    store: &'s Asked,
+    _room: Room<'s>,
+}
+
+impl Store for Roomy<'_> {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.store.open(key)
+    }
+
+    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.store.open_for_change(key)
+    }
+
+    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
+        self.store.set(key, parts, expected)
+    }
+
+    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
+        self.store.delete(key, expected)
+    }
+
+    fn concurrency(&self) -> usize {
+        self.store.concurrency
     }
 }
 
@@ -409,6 +460,7 @@ struct Whole {
 
 impl Value for Whole {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        pool::take_turn();
         work(self.data.bytes())
     }
 
@@ -417,6 +469,7 @@ impl Value for Whole {
     }
 
     fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        pool::take_turn();
         tegula_kernel::stores::Slice(self.data.bytes()).with_range(start, length, work)
     }
 
@@ -473,6 +526,7 @@ impl Ranges<'_> {
                 Some(data) => Ok(Ok(Data::new(data)?)),
             }
         })??;
+        pool::take_turn();
         work(data.bytes())
     }
 }
@@ -503,6 +557,7 @@ impl FarValue for Ranges<'_> {
                 .call_method1(intern!(py, "ranges"), (&self.key, PyList::new(py, ranges)?, generation))?;
             answer.try_iter()?.map(|data| Data::new(data?)).collect::<PyResult<Vec<Data>>>()
         })?;
+        pool::take_turn();
         work(&found.iter().map(Data::bytes).collect::<Vec<_>>())
     }
 }

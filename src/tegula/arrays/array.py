@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from threading import Lock
 from types import EllipsisType
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tegula import engine
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.chunking import as_shape
+from tegula.arrays.interop import as_output
 from tegula.arrays.protocols import ArrayProtocols
 from tegula.arrays.values import as_element, as_records, as_values
 from tegula.display.info import Info, array_info
@@ -26,6 +27,7 @@ from tegula.indexing import Plan, blocks, numpy_like, orthogonal, split_fields, 
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
+from tegula.targets.paths import place
 
 __all__ = ["Array", "Indexer", "change_rows"]
 
@@ -69,15 +71,19 @@ class Array(ArrayProtocols):
     (np.int32(6), 4)
     """
 
+    _unopened: tuple[Any, ...] | None = None  # what a copy was unpickled from, until it is used
+
     def __init__(self, stored: StoredArray, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
         self._stored = stored
+        self._set_up(path, read_only or stored.store.read_only, allow_pickle)
+
+    def _set_up(self, path: str, read_only: bool, allow_pickle: bool) -> None:
         self._path = path
-        self._read_only = read_only or stored.store.read_only
+        self._read_only = read_only
         self._allow_pickle = allow_pickle
         self._lock = (os.getpid(), Lock())
-        self._appended: dict[
-            int, tuple[int, ...]
-        ] = {}  # axis of the last append through this object, and shape after it
+        # axis of the last append through this object, and shape after it
+        self._appended: dict[int, tuple[int, ...]] = {}
 
     # --- attributes and reports
 
@@ -126,20 +132,22 @@ class Array(ArrayProtocols):
         """Selection by chunk: ints and slices that count chunks (shards) instead of elements."""
         return Indexer(self, blocks)
 
-    def read(self, selection: Any = ..., out: npt.NDArray[Any] | None = None) -> Future[Any]:
+    def read(self, selection: Any = ..., out: Any = None) -> Future[Any]:
         """Read in the background.
 
         Parameters
         ----------
         selection : selection, optional
             What to read, as in ``a[selection]``; everything by default.
-        out : ndarray, optional
-            Receives the elements: an array of the result's shape, with any strides. They are converted to its dtype.
+        out : ndarray, tensor or buffer, optional
+            Receives the elements: writable memory of the processor, of the result's shape, with any strides. They are
+            converted to its dtype. Besides arrays of NumPy it may be an object with DLPack, such as a tensor of
+            PyTorch, or with the buffer protocol.
 
         Returns
         -------
         Future
-            Its ``result()`` or ``await`` gives the array.
+            Its ``result()`` or ``await`` gives the array, or `out`.
 
         Examples
         --------
@@ -164,9 +172,12 @@ class Array(ArrayProtocols):
         """
         return engine.start(self._stored, self._write, selection, numpy_like, values)
 
-    def _read(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
+    def _read(self, selection: Any, make_plan: MakePlan, out: Any) -> Any:
         try:
-            return self._read_plan(selection, make_plan, out)
+            if out is None:
+                return self._read_plan(selection, make_plan, None)
+            self._read_plan(selection, make_plan, as_output(out))
+            return out
         except MemoryError as error:
             raise self._stored.out_of_memory(error) from error
 
@@ -200,12 +211,8 @@ class Array(ArrayProtocols):
         )
 
     def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if not isinstance(out, np.ndarray):
-            raise SelectionError(f"out must be an array, not {type(out).__name__}")
         if out.shape != plan.shape:
             raise SelectionError(f"out has the shape {out.shape}, the selection {plan.shape}")
-        if not out.flags.writeable:
-            raise SelectionError("out can't be written")
         work = plan.arrange(out)
         if np.may_share_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
             engine.read(stored, plan, work)
@@ -295,10 +302,16 @@ class Array(ArrayProtocols):
             change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
             return
 
+        self._reshape(lambda shape: new)
+
+    def _reshape(self, shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+        """Change the shape to a function of the stored one, which is called again after a lost race."""
+        ndim = self.ndim
+
         def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
-            if metadata.ndim != len(new):
+            if metadata.ndim != ndim:
                 raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
-            return new
+            return shape(metadata.shape)
 
         engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)
 
@@ -307,7 +320,8 @@ class Array(ArrayProtocols):
 
         The new shape is stored first, in one conditional write of the metadata, and the values are written after that:
         of several processes that append at once each gets a part of its own, which reads as the fill value until it is
-        filled. In formats that store every chunk (bcolz) the rows are written first and the length last, so that an
+        filled; in object storage it may show what an interrupted `resize` has left there until then. In formats that
+        store every chunk (bcolz) the rows are written first and the length last, so that an
         append that is killed leaves the array as it was.
 
         Parameters
@@ -430,11 +444,11 @@ class Array(ArrayProtocols):
     # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if (unopened := self._unopened) is not None:
+            return _copy, unopened
         options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
-        return _reopen, (self.store, self._path, self.format, self._read_only, options)
-
-    def __dask_tokenize__(self) -> Any:
-        return (self.store.url, self._path, sorted(self.metadata.documents.items()))
+        mark = engine.fingerprint(self.metadata)
+        return _copy, (self.store, self._path, self.format, mark, self._read_only, options)
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
@@ -452,16 +466,40 @@ def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, 
             array._stored = replace(array._stored, metadata=metadata)
 
 
-def _reopen(store: Store, path: str, format: str, read_only: bool, options: dict[str, Any]) -> Array:
-    metadata = engine.read_metadata(store, path, format, kept=True)
+def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
+    """Return a copy of an array, which is opened when it is first used.
+
+    A scheduler may pass arrays on without access to their storage, and does not expect errors of unpickling.
+    """
+    array = Array.__new__(Array)
+    array._set_up(path, read_only or store.read_only, options["allow_pickle"])
+    array._unopened = store, path, format, mark, read_only, options
+    return array
+
+
+def _opened(store: Store, path: str, format: str, mark: bytes, _: bool, options: dict[str, Any]) -> StoredArray:
+    metadata = engine.read_copied(store, path, format, mark)
     if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("the array no longer exists", path=path or store.url)
-    stored = engine.stored_array(store, path, metadata, **options)
-    return Array(stored, path, read_only=read_only, allow_pickle=options["allow_pickle"])
+        raise MetadataError("the array no longer exists", path=place(store, path))
+    return engine.stored_array(store, path, metadata, **options)
+
+
+if not TYPE_CHECKING:  # hidden from type checkers
+
+    def _getattr(self, name):
+        """Open an unpickled copy; raise the error of `Node` for attributes that do not exist."""
+        unopened = self._unopened
+        if name != "_stored" or (unopened is None and "_stored" not in self.__dict__):
+            return super(Array, self).__getattr__(name)
+        if unopened is not None:
+            self._stored, self._unopened = _opened(*unopened), None
+        return self.__dict__["_stored"]
+
+    Array.__getattr__ = _getattr
 
 
 def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if not isinstance(out, np.ndarray) or out.shape != values.shape or not out.flags.writeable:
-        raise SelectionError(f"out must be a writable array of the shape {values.shape}")
+    if out.shape != values.shape:
+        raise SelectionError(f"out has the shape {out.shape}, the selection {values.shape}")
     out[...] = values
     return out

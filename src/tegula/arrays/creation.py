@@ -54,12 +54,13 @@ def new_array(
     allow_pickle: bool = False,
     extra: Mapping[str, Any] | None = None,
     filled: bool = True,
+    reserved: bool = False,
     has_parent: bool = False,
 ) -> Array:
     """Create an array in a store.
 
     See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra`, `new_array_of` for `filled`, and
-    `tegula.engine.creating.create_node` for `has_parent`.
+    `tegula.engine.creating.create_node` for `reserved` and `has_parent`.
     """
     item = _writable_format(format, store)
     draft = array_metadata(
@@ -82,7 +83,8 @@ def new_array(
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
-    return new_array_of(store, path, item, metadata, overwrite, filled=filled, has_parent=has_parent, **options)
+    options |= {"filled": filled, "reserved": reserved, "has_parent": has_parent}
+    return new_array_of(store, path, item, metadata, overwrite, **options)
 
 
 def new_array_of(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula.arrays import interop
 from tegula.arrays.chunk_regions import Region, regions, stored_regions
 from tegula.arrays.properties import ArrayProperties
 from tegula.errors import UnsupportedError
@@ -50,6 +51,23 @@ class AsType:
     def size(self) -> int:
         """Number of elements."""
         return self._array.size
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Shape of the chunks; see `Array.chunks`."""
+        return self._array.chunks
+
+    @property
+    def shards(self) -> tuple[Any, ...] | None:
+        """Shape of the shards, if there are any; see `Array.shards`."""
+        return self._array.shards
+
+    def to_dask(self, chunks: Any = "auto", **options: Any) -> Any:
+        """Return a dask array over the view; see `Array.to_dask`."""
+        return interop.dask_array(self, self.dtype, chunks, **options)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return (*self._array.__dask_tokenize__(), repr(self.dtype))
 
     def __getitem__(self, selection: Any) -> Any:
         values = self._array[selection]
@@ -150,6 +168,54 @@ class ArrayProtocols(ArrayProperties):
         array([7., 7., 7.])
         """
         return AsType(self, dtype)
+
+    # --- other libraries
+
+    def to_dask(self, chunks: Any = "auto", *, inline_array: bool = False, name: str | bool | None = None) -> Any:
+        """Return a dask array over this array, which reads each of its blocks when it is computed.
+
+        Parameters
+        ----------
+        chunks : "auto", None, int, str or tuple
+            Blocks of the dask array. ``"auto"`` combines whole shards, or whole chunks if there are no shards, up to
+            dask's setting ``array.chunk-size``; ``None`` makes each shard or chunk one block; and whatever else
+            dask takes, such as ``"16 MiB"`` or ``(100, -1)``.
+        inline_array : bool
+            Let each task hold the array, instead of one task that all others depend on.
+        name : str or bool, optional
+            Name of the dask array; see `dask.array.from_array`.
+
+        Returns
+        -------
+        dask.array.Array
+
+        Raises
+        ------
+        MetadataError
+            If the chunks don't fit the shape.
+        UnsupportedError
+            If dask is not installed.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=(6, 4), chunks=(2, 4), dtype="i4", fill_value=1)
+        >>> d = a.to_dask(chunks=None)
+        >>> d.numblocks, int(d.sum().compute())
+        ((3, 1), 24)
+        """
+        return interop.dask_array(self, self.dtype, chunks, inline_array=inline_array, name=name)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return interop.dask_token(self._stored)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return interop.dlpack_capsule(self, copy, stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return interop.CPU
 
     # --- conversions
 

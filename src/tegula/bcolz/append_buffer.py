@@ -102,10 +102,10 @@ class BufferedRows:
                     self.array.append(self._buffer[: self._count])
                     self.discard()
 
-    def flush_at_exit(self) -> None:
-        """Store the buffered rows when the object or the process ends; a forked child leaves that to its parent."""
-        if self._count and self._owner == os.getpid():
-            self.flush()
+    @property
+    def are_pending(self) -> bool:
+        """Whether rows have to be stored when the object or the process ends; a fork leaves that to its parent."""
+        return self._count > 0 and self._owner == os.getpid()
 
     def pop(self) -> npt.NDArray[Any]:
         """Remove the buffered rows and return them."""

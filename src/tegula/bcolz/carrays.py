@@ -21,6 +21,7 @@ from tegula.bcolz.iteration import CarrayIteration, rows_where
 from tegula.bcolz.new_carrays import RowBlocks, create_rows
 from tegula.bcolz.printing import array2string, describe
 from tegula.bcolz.selecting import as_selection, assign, selected
+from tegula.engine.finalisers import call_apart
 from tegula.errors import MetadataError, SelectionError, TegulaError
 
 __all__ = ["carray"]
@@ -431,7 +432,8 @@ def _chunklen_of(array: tegula.Array) -> int:
 
 def _flush_at_exit(rows: BufferedRows, rootdir: str) -> None:
     try:
-        rows.flush_at_exit()
+        if rows.are_pending:
+            call_apart(rows.flush)
     except TegulaError:
         if os.path.isdir(rootdir):  # rows of a deleted directory need not be stored
             raise

@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "stats": _Command("stats", "stats"),
     "attrs": _Command("attrs", "app"),
     "convert": _Command("convert", "convert"),
+    "references": _Command("references", "references"),
     "compare": _Command("compare", "compare"),
     "check": _Command("check", "check"),
     "consolidate": _Command("consolidate", "consolidate"),

@@ -33,7 +33,9 @@ __all__ = [
 ]
 
 Node = Array | Group | Table
-_parts: Final = re.compile(r"((?:zip::)?.*?)(?:::((?:(?!://).)*))?", re.DOTALL).fullmatch  # the second is no URL
+_parts: Final = re.compile(
+    r"((?:(?:zip|reference)::)?.*?)(?:::((?:(?!://).)*))?", re.DOTALL
+).fullmatch  # the second is no URL
 
 
 def target_argument(metavar: str, help: str) -> Any:

@@ -22,7 +22,7 @@ from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["Transfer", "decode_alike", "transfer"]
+__all__ = ["Transfer", "decode_alike", "has_old_zstd", "transfer"]
 
 _CHEAP: Final = frozenset(
     {
@@ -42,6 +42,7 @@ _OF_ELEMENTS: Final = frozenset({"numcodecs.quantize", "numcodecs.delta", "numco
 """Filters with the same effect on the elements of an array as on those of a little-endian buffer."""
 
 _ZSTD: Final = 4  # in the flags of a Blosc frame
+_MEMCPYED: Final = 2
 _ORDERS: Final[Mapping[Any, Literal["<", ">"]]] = {"little": "<", "big": ">"}
 
 Codecs = Sequence[CodecSpec]
@@ -230,8 +231,12 @@ def _blosc_check(typesize: int | None) -> Check:
     return check
 
 
-def _is_old_zstd(data: Data) -> bool:
+def has_old_zstd(data: Data) -> bool:
     """Return whether the first block of a Blosc frame was written by zstd 0.7, which other readers can't decode."""
+    return len(data) > 20 and not data[2] & _MEMCPYED and data[2] >> 5 == _ZSTD and _is_old_zstd(data)
+
+
+def _is_old_zstd(data: Data) -> bool:
     start = int.from_bytes(data[16:20], "little") + 4
     return bytes(data[start : start + 4]) == b"\x27\xb5\x2f\xfd"
 

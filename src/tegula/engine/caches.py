@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from tegula.engine import document_cache, shard_indexes
 from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.copies import forget_copies
 from tegula.engine.stored import StoredArray
 from tegula.stores import Store
 
@@ -18,7 +19,7 @@ Where = TypeVar("Where", Store, StoredArray)
 T = TypeVar("T")
 
 
-def forget(store: Store, name: str) -> None:
+def forget(store: Store, name: str, *, documents: bool = True) -> None:
     """Forget what is kept of a key, or of all keys of a prefix, since they have been written or deleted.
 
     Operations that change a store by other means than `tegula.engine.write` call this after the change, and after an
@@ -30,10 +31,14 @@ def forget(store: Store, name: str) -> None:
         The store that has been changed.
     name : str
         A key, or a prefix that ends in ``/`` or is empty.
+    documents : bool
+        Whether to forget documents as well.
     """
     CHUNKS.forget(store, name)
     shard_indexes.forget(store, name)
-    document_cache.forget(store, name)
+    forget_copies(store, name)
+    if documents:
+        document_cache.forget(store, name)
 
 
 def forgets(act: Callable[Concatenate[Where, str, P], T]) -> Callable[Concatenate[Where, str, P], T]:

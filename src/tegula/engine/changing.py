@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tegula.engine import document_cache
-from tegula.engine.caches import forgets
+from tegula.engine.caches import forget
+from tegula.engine.copies import forget_copies
 from tegula.engine.documents import back_off
 from tegula.engine.finding import has_document, is_node
 from tegula.engine.pool import gather
@@ -26,7 +27,6 @@ __all__ = ["create_documents", "update_documents"]
 Node = TypeVar("Node", bound=NodeMetadata)
 
 
-@forgets
 def create_documents(
     store: Store,
     path: str,
@@ -58,6 +58,29 @@ def create_documents(
     """
     prefix = f"{path}/" if path else ""
     documents = item.serialize(metadata) if documents is None else documents
+    result = documents
+
+    def write() -> dict[str, tuple[bytes | None, Generation]]:
+        nonlocal result
+        result, found = _create_documents(store, path, item, metadata, overwrite, documents)
+        return {prefix + key: answer for key, answer in found.items()}
+
+    forget(store, prefix)
+    try:
+        document_cache.keep(store, write)
+    except BaseException:
+        document_cache.forget(store, prefix)
+        raise
+    finally:
+        forget(store, prefix, documents=False)
+    return result
+
+
+def _create_documents(
+    store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool, documents: dict[str, bytes]
+) -> tuple[dict[str, bytes], dict[str, tuple[bytes | None, Generation]]]:
+    """Do what `create_documents` does; return all documents by key too, with generations, as far as they are known."""
+    prefix = f"{path}/" if path else ""
     main = next(key for key in item.node_keys if key in documents)
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
@@ -69,15 +92,15 @@ def create_documents(
             delete_if(store, prefix + item.shape_key, before[item.shape_key])
             before[item.shape_key] = ABSENT
     # the document that makes the node is written first and decides the race, so that the loser changes nothing else
-    if overwrite:
-        store.set(prefix + main, documents[main])
-    else:
-        _create_main(store, path, item, main, documents)
+    made = store.set(prefix + main, documents[main]) if overwrite else _create_main(store, path, item, main, documents)
+    found: dict[str, tuple[bytes | None, Generation]] = {main: (documents[main], made)}
     try:
 
         def store_one(key: str) -> None:
+            found[key] = None, ABSENT
             if key in documents:
-                store.set(prefix + key, documents[key], if_generation=before[key])
+                raw = documents[key]
+                found[key] = raw, store.set(prefix + key, raw, if_generation=before[key])
             elif before[key] != ABSENT:
                 delete_if(store, prefix + key, before[key])  # a leftover of another node
 
@@ -88,8 +111,8 @@ def create_documents(
         current = update_documents(
             store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes}), item=item
         )
-        return {**documents, **current.documents}
-    return documents
+        return {**documents, **current.documents}, {}
+    return documents, found
 
 
 def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
@@ -97,8 +120,8 @@ def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[st
     return dict(zip(keys, gather(lambda key: store.get(prefix + key, with_generation=True), keys, store.concurrency)))
 
 
-def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> None:
-    """Write the document that makes a node, unless a node of any format is at the path.
+def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> Generation:
+    """Write the document that makes a node, unless a node of any format is at the path; return its generation.
 
     Two creators of different formats may see each other's document; then both delete their own and try again.
     """
@@ -109,7 +132,7 @@ def _create_main(store: Store, path: str, item: Format, main: str, documents: Ma
         except ConflictError:
             break
         if not _has_rival(store, path, item, documents):
-            return
+            return mine
         with suppress(ConflictError):
             delete_if(store, prefix + main, mine)
         back_off(attempt + 1)
@@ -200,6 +223,7 @@ def _replace(store: Store, key: str, old: Generation, raw: bytes) -> None:
         document_cache.forget(store, key)
         raise
     document_cache.replace(store, key, old, written)
+    forget_copies(store, key)
 
 
 def _update_known(

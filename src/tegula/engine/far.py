@@ -49,6 +49,17 @@ class InFlight:
                 self._changed.wait()
             self._held += nbytes
 
+    def acquire_if_plenty(self, nbytes: int) -> bool:
+        """Take room for so many bytes at once if that leaves half of it, and return whether it did; never wait.
+
+        An operation that has room for all its chunks need not ask for each of them.
+        """
+        with self._changed:
+            plenty = 2 * (self._held + nbytes) <= config.current().buffer_bytes
+            if plenty:
+                self._held += nbytes
+        return plenty
+
     def release(self, nbytes: int) -> None:
         """Give back what `acquire` was called with."""
         with self._changed:
@@ -118,6 +129,7 @@ class ShardReader:
         self.far = store.concurrency > 0
         self.gap, self.span, self.whole = (2**20, 2**24, 2**20) if self.far else (2**15, 2**23, 0)
         self.acquire, self.release = IN_FLIGHT.acquire, IN_FLIGHT.release
+        self.acquire_if_plenty = IN_FLIGHT.acquire_if_plenty
 
     @property
     def at_once(self) -> int:

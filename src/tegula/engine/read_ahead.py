@@ -44,7 +44,7 @@ class ReadAhead(WrappingStore):
         return super().get(key, byte_range, with_generation=with_generation)
 
 
-def foresee(array: StoredArray, plan: Plan, axis: int, start: int, found: Found) -> Callable[[], Found]:
+def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[], Found]:
     """Begin to read the chunks that an append changes, and return a function that waits for them.
 
     Parameters
@@ -54,21 +54,22 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int, found: Found)
     plan : Plan
         Covers the new part.
     axis, start : int
-        Where the new part begins.
-    found : dict
-        What is known already. Beyond it, chunks of which no element existed before are taken for absent: that saves
-        a request where it is true, and costs one where it is not. Where chunks equal to the fill value are deleted, a
-        wrong guess could go unnoticed, so they are looked up.
+        Where the new part begins. Chunks that are replaced as a whole need not be known. Others of which no element
+        existed before are taken for absent: that saves a request where it is true, and costs one where it is not. Where
+        chunks equal to the fill value are deleted, a wrong guess could go unnoticed, so they are looked up.
     """
+    found: Found = {}
     if plan.nchunks > _MANY:
         return lambda: found
-    grid = array.metadata.grid.axes[axis]
+    shape, axes = array.metadata.shape, array.metadata.grid.axes
     wanted: list[str] = []
-    for coords, _, _, _ in plan:
+    for coords, _, _, covers in plan:
+        if covers and all(each.start(n) + each.length(n) <= size for n, each, size in zip(coords, axes, shape)):
+            continue
         key = array.key(coords)
-        if key not in found and array.keeps_empty and grid.start(coords[axis]) >= start:
+        if array.keeps_empty and axes[axis].start(coords[axis]) >= start:
             found[key] = None, ABSENT
-        elif key not in found:
+        else:
             wanted.append(key)
     if not wanted or not fits(array, len(wanted)):
         return lambda: found

@@ -23,7 +23,7 @@ from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
 from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
-from tegula.stores import Generation, MemoryStore
+from tegula.stores import MemoryStore
 from tegula.stores.capabilities import delete_if
 
 __all__ = ["cut_off", "grown", "make_room", "resize"]
@@ -32,7 +32,6 @@ Coords = tuple[int, ...]
 Shape = tuple[int, ...]
 Holds = Callable[[], bool]
 Change = Callable[[ArrayMetadata], ArrayMetadata]
-Found = dict[str, tuple[bytes | None, Generation]]
 _RETRIES = 10_000
 _FEW = 64  # chunks that are always looked up one by one
 _SHARE = 4  # and up to this fraction of the grid: a lookup takes longer than an entry of a listing
@@ -95,9 +94,7 @@ def grown(grid: ChunkGrid, shape: Shape) -> ChunkGrid:
     return ChunkGrid(tuple(axes))
 
 
-def make_room(
-    array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None, found: Found | None = None
-) -> None:
+def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None) -> None:
     """Clear old chunks where an array is about to grow: leftovers of an interrupted shrink, or of another program.
 
     Call it before the new shape is stored. A few new chunks are looked up one by one, or read where they are small; for
@@ -111,9 +108,6 @@ def make_room(
         Its path in the store.
     holds : callable, optional
         Says whether the stored shape is still that of `array`; without it the metadata are read.
-    found : dict, optional
-        Takes up what was read of new chunks, and of those across the edge, if they are blank there: key, value and
-        generation.
     """
     before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
     boxes = {_chunks(grid, box): box for box in _difference(shape, before)}
@@ -123,7 +117,7 @@ def make_room(
     boxes = {part: box for part, box in boxes.items() if grown.executor.may_hold_chunks(grown, part)}
     small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
     if array.store.concurrency:
-        _make_room_far(array, grown, boxes, small, path, holds, {} if found is None else found)
+        _make_room_far(array, grown, boxes, small, path, holds)
     elif boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
         keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
         _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
@@ -136,7 +130,6 @@ def _make_room_far(
     small: bool,
     path: str,
     holds: Holds | None,
-    found: Found,
 ) -> None:
     """Do what `make_room` does in a store that is far away: look at all chunks in one wave, then clear some."""
     grid, before, shape = grown.metadata.grid, array.metadata.shape, grown.metadata.shape
@@ -149,16 +142,13 @@ def _make_room_far(
     # a chunk that holds elements of the array is read, since it will be changed; of others it is enough to know of them
     looked_up = look_up(array.store, keys, [None if small or is_across else (0, 0) for is_across in across])
     stored = {key: raw for key, (raw, _) in looked_up.items() if raw is not None}
-    found.update({key: answer for key, answer in looked_up.items() if answer[0] is None})
     if not stored:
         return
     # a copy in memory tells whether all that is stored of the new part is the fill value
     copy = replace(grown, store=MemoryStore(stored), document=None, shared={})
     edges = [*_difference(tuple(map(min, shape, _ends(grid, before))), before)]
     is_outside = any(key in stored and not is_across for key, is_across in zip(keys, across))
-    if (small or not is_outside) and all(_is_blank(copy, box) for box in (boxes.values() if small else edges)):
-        found.update(looked_up)
-    else:
+    if (is_outside and not small) or not all(_is_blank(copy, box) for box in (boxes.values() if small else edges)):
         _clear(array, path, holds, ((keys[key], key) for key in stored))
 
 

@@ -241,17 +241,22 @@ class StoredArray:
             if coords is not None:
                 yield coords, key
 
-    def amount_stored(self) -> tuple[int, int]:
-        """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""
-        count = size = 0
+    def sized_chunks(self) -> Iterator[tuple[tuple[int, ...], str, int]]:
+        """Yield what `stored_chunks` does, and the length of each value in bytes."""
         if isinstance(self.store, SizedListing):
             keys, ndim = self.metadata.keys, self.metadata.ndim
             for key, nbytes in self.store.list_sizes(self.chunk_prefix):
-                if keys.decode(key[len(self.prefix) :], ndim) is not None:
-                    count, size = count + 1, size + nbytes
-            return count, size
-        chunks = (key for _, key in self.stored_chunks())
+                if (coords := keys.decode(key[len(self.prefix) :], ndim)) is not None:
+                    yield coords, key, nbytes
+            return
+        chunks = self.stored_chunks()
         while some := [*islice(chunks, _FEW)]:
-            count += len(some)
-            size += sum(nbytes or 0 for nbytes in gather(self.store.size, some, self.store.concurrency))
+            sizes = gather(self.store.size, [key for _, key in some], self.store.concurrency)
+            yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
+
+    def amount_stored(self) -> tuple[int, int]:
+        """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""
+        count = size = 0
+        for _, _, nbytes in self.sized_chunks():
+            count, size = count + 1, size + nbytes
         return count, size

@@ -19,7 +19,7 @@ from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
 from tegula.formats.json_encoding import Style, dump, dump_members
-from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order
+from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
 from tegula.formats.members import find_members
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_keys import v2_keys
@@ -154,7 +154,10 @@ def _codecs(value: Any, field: str) -> list[CodecSpec]:
     for item in value:
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             raise MetadataError(f"{item!r:.80} is not a codec's configuration", key=".zarray", field=field)
-        specs.append(CodecSpec(f"numcodecs.{item['id']}", {k: v for k, v in item.items() if k != "id"}))
+        options = {k: v for k, v in item.items() if k != "id"}
+        if item["id"] == "blosc" and "shuffle" in options:
+            options["shuffle"] = shuffle_number(options["shuffle"])  # VirtualiZarr writes the names of Zarr v3
+        specs.append(CodecSpec(f"numcodecs.{item['id']}", options))
     return specs
 
 

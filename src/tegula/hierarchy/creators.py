@@ -208,9 +208,11 @@ def create_table(
     ----------
     target : str, path, mapping or Store
         Where to create it; see `tegula.store_of`.
-    columns : mapping, structured array, DataFrame, Arrow table, or structured dtype
+    columns : mapping, structured array, DataFrame, Arrow table or stream, or structured dtype
         The columns by name, of one length; a dtype for a table without rows. The index of a DataFrame is left out,
-        categories become their values, and in bcolz text gets the fixed width of the longest.
+        categories become their values, and in bcolz text gets the fixed width of the longest. An Arrow stream is what
+        has ``__arrow_c_stream__``, such as frames of polars, relations of DuckDB and readers of pyarrow; it is stored
+        piece by piece.
     format : {"bcolz", "zarr2", "zarr3"}, optional
         Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
         else bcolz.
@@ -227,7 +229,8 @@ def create_table(
     codecs : "auto", None, codec, sequence of codecs, or mapping
         As for `tegula.create_array`, for all columns or by name.
     fill_values : mapping, optional
-        Fill values by name; zero for the others.
+        Fill values by name; zero for the others. They also take the place of missing values of Arrow, which are NaN or
+        NaT otherwise, and an error in other types.
     allow_pickle : bool
         Allow codecs that pickle, which columns of Python objects need in bcolz.
     storage_options : mapping, optional
@@ -239,7 +242,7 @@ def create_table(
         If a node exists and `overwrite` is false.
     MetadataError, UnsupportedError
         If the columns differ in length, a value is missing, or the format does not support something. Nothing is
-        written then.
+        written then; of a stream that fails later, nothing is left.
 
     Examples
     --------

@@ -487,7 +487,8 @@ class Group(Members):
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = (self._read_only, self._allow_pickle, self._known, self._copy)
-        return _reopen, (self._store, self._path, self.format, *options)
+        mark = engine.fingerprint(self._metadata)
+        return _reopen, (self._store, self._path, self.format, mark, *options)
 
     def __repr__(self) -> str:
         return f"<tegula.Group {self.format} {self._place!r}>"
@@ -500,12 +501,13 @@ def _reopen(
     store: Store,
     path: str,
     format: str,
+    mark: bytes,
     read_only: bool,
     allow_pickle: bool,
     known: Documents | None,
     copy: str | None,
 ) -> Group:
-    metadata = engine.read_metadata(store, path, format, kept=True)
+    metadata = engine.read_copied(store, path, format, mark)
     metadata = metadata or engine.implicit_group(store, path, format, deep=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the group no longer exists", path=path or store.url)

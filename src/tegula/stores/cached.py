@@ -17,14 +17,13 @@ from tegula.errors import ConflictError, MetadataError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, clip_range
 from tegula.stores.capabilities import Revalidating, unchanged
 from tegula.stores.disk_cache import DiskCache
-from tegula.stores.identity import location
+from tegula.stores.identity import lasting_text, location
 from tegula.stores.interface import Store
 from tegula.stores.wrapping import WrappingStore
 
 __all__ = ["CachedStore"]
 
 _MOST: Final = 2**16  # keys whose generation one store remembers
-_PLAIN: Final = (str, bytes, int, float, bool, type(None))
 
 
 class CachedStore(WrappingStore):
@@ -165,7 +164,7 @@ class CachedStore(WrappingStore):
                 return self.get_ranges(key, ranges)
             raise
         self._note(name, now)
-        text = _text_of(now)
+        text = lasting_text(now)
         for number, value in zip(missing, found or []):
             kept[number] = value
             if text is not None:
@@ -203,7 +202,7 @@ class CachedStore(WrappingStore):
     ) -> tuple[bytes | None, Generation]:
         """Keep what the store has answered."""
         value, generation = found
-        text = _text_of(generation)
+        text = lasting_text(generation)
         if value is not None and text is not None and byte_range != (0, 0):
             self._disk.put(self._name(key, text, byte_range), bytes(value))
         self._note(key, generation)
@@ -212,7 +211,7 @@ class CachedStore(WrappingStore):
     # --- values on disk
 
     def _kept(self, key: str, byte_range: ByteRange | None, generation: Generation) -> bytes | None:
-        text = _text_of(generation)
+        text = lasting_text(generation)
         if text is None:
             return None
         kept = self._disk.get(self._name(key, text, byte_range))
@@ -262,7 +261,7 @@ class CachedStore(WrappingStore):
 
     def _note(self, key: str, generation: Generation) -> None:
         """Note that a key has a generation now; other processes are told, too, where that is of use to them."""
-        text = _text_of(generation)
+        text = lasting_text(generation)
         if text is None:
             return
         moment = time.time()
@@ -329,16 +328,6 @@ class CachedStore(WrappingStore):
 
 def _reopen(store: Store, directory: str, max_bytes: int, recheck: str | float) -> CachedStore:
     return CachedStore(store, directory, max_bytes, recheck=recheck)
-
-
-def _text_of(generation: Generation) -> str | None:
-    """Return a generation as text that stands for it in every process, or ``None`` if it is of some other type."""
-    plain = getattr(generation, "plain", generation)
-    return repr(plain) if _is_plain(plain) else None
-
-
-def _is_plain(value: object) -> bool:
-    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
 
 
 _stores: weakref.WeakSet[CachedStore] = weakref.WeakSet()

@@ -6,10 +6,13 @@ import itertools
 import os
 import threading
 import weakref
+from typing import Any
 
-__all__ = ["Shared", "location", "shared"]
+__all__ = ["Shared", "lasting_text", "location", "process_name", "shared", "unique_location"]
 
+_PLAIN = (str, int, float, bytes, bool, type(None))
 _numbers = itertools.count(1)
+_process = ""  # text that no other process has, made when it is first asked for
 _known: dict[int, tuple[weakref.ref[object], str]] = {}
 _lock = threading.Lock()
 
@@ -77,6 +80,52 @@ def location(identity: object, key: str) -> str:
     return f"{name}/{key}"
 
 
+def unique_location(identity: object, key: str) -> str:
+    """Return the `location` as text that no other process uses for other storage.
+
+    Examples
+    --------
+    >>> unique_location("s3://bucket/a", "b") == location("s3://bucket/a", "b")
+    True
+    >>> from tegula.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> unique_location(store.identity, "b").endswith(location(store.identity, "b"))
+    True
+    """
+    place = location(identity, key)
+    return place if isinstance(identity, str) else f"process:{process_name()}/{place}"
+
+
+def process_name() -> str:
+    """Return text that no other process has, on no machine.
+
+    Examples
+    --------
+    >>> process_name() == process_name()
+    True
+    """
+    global _process
+    with _lock:
+        _process = _process or os.urandom(16).hex()
+        return _process
+
+
+def lasting_text(generation: Any) -> str | None:
+    """Return a generation as text that stands for it in every process, or ``None`` if it is of some other type.
+
+    Examples
+    --------
+    >>> lasting_text((7, "etag")), lasting_text(object())
+    ("(7, 'etag')", None)
+    """
+    plain = getattr(generation, "plain", generation)
+    return repr(plain) if _is_plain(plain) else None
+
+
+def _is_plain(value: object) -> bool:
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
 def _name(identity: object) -> str:
     """Return a name that no other object of this process gets, not even a later one at the same address."""
     known = _known.get(id(identity))
@@ -95,9 +144,9 @@ def _name(identity: object) -> str:
 
 
 def _renew_lock() -> None:
-    """In a forked child, free the lock that a thread of the parent may have held."""
-    global _lock
-    _lock = threading.Lock()
+    """In a forked child, which has copies of all objects, free the lock that a thread of the parent may have held."""
+    global _lock, _process
+    _lock, _process = threading.Lock(), ""
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 from tegula.errors import ConflictError, StoreError, UnsupportedError
-from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, clip_range, is_key
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    check_key,
+    check_prefix,
+    clip_range,
+    is_key,
+)
 from tegula.stores.capabilities import Ranged, Revalidating, SizedListing
 from tegula.stores.interface import Store
 from tegula.stores.object_failures import Failure, ShortBody
@@ -54,6 +63,15 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         if isinstance(answer, Failure):
             self.fail("read", key, answer)
         return answer if with_generation else answer[0]
+
+    def view(self, key: str) -> BytesLike | None:
+        """Return the value of `key` as the buffer into which obstore has received it, or ``None`` if there is none."""
+        if type(self).get is not ObjectReader.get:
+            return self.get(key)
+        answer = self._of(self.requests.send(self._reading(self.path_of(key), None, _NONE, state=False, copied=False)))
+        if isinstance(answer, Failure):
+            self.fail("read", key, answer)
+        return answer[0]
 
     def read(
         self, key: str, byte_range: ByteRange | None, conditions: Mapping[str, Any] = _NONE, *, state: bool = True
@@ -108,9 +126,15 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return self._read_part(path, byte_range, conditions) if changed else self._of(wanted)
 
     def _reading(
-        self, path: str, byte_range: ByteRange | None, conditions: Mapping[str, Any], *, state: bool = True
+        self,
+        path: str,
+        byte_range: ByteRange | None,
+        conditions: Mapping[str, Any],
+        *,
+        state: bool = True,
+        copied: bool = True,
     ) -> Callable[[Any, Any], _Answer]:
-        """Return the request that reads an object, for `Requests.send`."""
+        """Return the request that reads an object, for `Requests.send`; unless `copied`, the value is any buffer."""
         options, cut = range_options(byte_range)
         head = "head" in options
         if conditions:
@@ -118,12 +142,14 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
         def read(library: Any, store: Any) -> _Answer:
             result = library.get(store, path, options=options)
-            value = b""
+            value: Any = b""
             if not head:
                 start, stop = result.range
-                value = bytes(result.bytes())
+                value = result.bytes()
                 if len(value) != stop - start:
                     raise ShortBody
+                if copied:
+                    value = bytes(value)
                 if cut is not None:
                     begin, end = clip_range(cut, result.meta["size"])
                     value = value[begin - start : end - start]

@@ -54,6 +54,10 @@ class Readable(ABC):
         """Return the answers of `get` for each ``(key, byte_range)``, in order."""
         return [self.get(key, byte_range) for key, byte_range in requests]
 
+    def view(self, key: str) -> BytesLike | None:
+        """Return the value of `key` or ``None``, as `get` does, but as any read-only buffer: that may save a copy."""
+        return self.get(key)
+
     @abstractmethod
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
-from tegula.arrays.array import Array
+from tegula.arrays.array import Array, change_rows
 from tegula.arrays.creation import completing, new_array, usual_chunks
 from tegula.engine.creating import create_node
 from tegula.engine.deleting import delete_node
@@ -22,7 +23,8 @@ from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import MemoryStore, Store
 from tegula.stores.interface import is_key
-from tegula.tables.row_input import as_column, as_columns, fitted
+from tegula.tables.arrow_input import ArrowRows, is_arrow
+from tegula.tables.row_input import as_column, as_columns, fitted, fitted_rows, pieces_to_append
 
 __all__ = ["ORDER", "arrays_of_one_length", "check_name", "column_names", "new_column", "new_table", "with_names"]
 
@@ -169,13 +171,15 @@ def new_table(
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
     members = () if item.has_tables else None
     metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
-    data = _new_data(columns, format)
+    source = ArrowRows(columns, fill_values) if is_arrow(columns) else None
+    widths = _text_widths(source, format) if source else {}
+    data = _new_data(source.take() if source else columns, format)
     unknown = [name for name in fill_values or {} if name not in data]
     if unknown:
         raise MetadataError(f"there is no column {unknown[0]!r:.80}", field="fill_values")
     described: dict[str, dict[str, Any]] = {}
     for name, values in data.items():
-        dtype = _type_of(values, format)
+        dtype = widths[name] if name in widths else _type_of(values, format)
         given = {key: _of_column(value, name) for key, value in options.items()}
         fill = {} if fill_values is None or name not in fill_values else {"fill_value": fill_values[name]}
         described[name] = {
@@ -186,13 +190,18 @@ def new_table(
     create_node(store, path, item, metadata, overwrite)
     created = []
 
-    def create(name: str) -> None:
+    def create(name: str) -> Array:
         below = f"{path}/{name}" if path else name
-        new_column(store, below, data[name], has_parent=True, **described[name])
+        array = new_column(store, below, data[name], has_parent=True, **described[name])
         created.append(below)
+        return array
 
     try:
-        gather(create, data, store.concurrency)
+        arrays = dict(zip(data, gather(create, data, store.concurrency)))
+        if source and arrays:
+            for piece in pieces_to_append(source, arrays):
+                values = [*fitted_rows(piece, arrays).values()]
+                change_rows([*arrays.values()], partial(engine.append_rows, values=values))
         return engine.update_documents(store, path, metadata, lambda now: with_names(now, [*data]))
     except BaseException:
         for below in created:
@@ -201,6 +210,18 @@ def new_table(
             store.delete(f"{path}/{key}" if path else key)
         engine.forget(store, f"{path}/" if path else "")
         raise
+
+
+def _text_widths(source: ArrowRows, format: str) -> dict[str, np.dtype[Any]]:
+    """Return the types of columns of a stream that hold text of fixed width, which is as wide as the longest one."""
+    kinds = {name: values.dtype for name, values in source.empty().items()}
+    names = [name for name, dtype in kinds.items() if dtype.names or (dtype.kind == "O" and format == "bcolz")]
+    widths: dict[str, np.dtype[Any]] = {}
+    for piece in source.kept() if names and source.is_stream else ():
+        for name in names:
+            dtype = np.dtype(_type_of(piece[name], format))
+            widths[name] = np.promote_types(widths.get(name, dtype), dtype)
+    return widths
 
 
 def _new_data(columns: Any, format: str) -> dict[str, Any]:

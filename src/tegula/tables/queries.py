@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
+from tegula.engine.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
-from tegula.tables.expressions import Expression, compile_expression
 
 __all__ = [
     "BlockMatches",
     "LazyColumns",
+    "Predicate",
     "chosen_rows",
     "is_number",
     "is_sparse",
@@ -34,6 +35,18 @@ _SMALL_BYTES = 2**18  # less than this is read without threads
 _DENSE = 16  # if at least one in 16 rows is selected, the rows between are read, too
 
 
+class Predicate(Protocol):
+    """A condition that is evaluated on one block of rows after the other, such as an `Expression`."""
+
+    names: tuple[str, ...]
+    """The columns and variables it needs."""
+    reduces: bool
+    """Whether it contains a reduction, so that it can't be evaluated block by block."""
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """Return for each row whether it is true."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockMatches:
     """The matching rows of one block: the first row of the block, their numbers in it, and the columns already read."""
@@ -43,12 +56,21 @@ class BlockMatches:
     read: Mapping[str, npt.NDArray[Any]]
 
     def rows(self, columns: Mapping[str, Array]) -> npt.NDArray[Any]:
-        """Return some columns of the rows."""
+        """Return some columns of the rows, as records."""
         out = np.empty(len(self.inside), row_dtype(columns))
-        numbers = self.inside + self.start
-        for name, column in columns.items():
-            out[name] = self.read[name][self.inside] if name in self.read else rows_at(column, numbers)
+        for name, values in self.columns(columns).items():
+            out[name] = values
         return out
+
+    def columns(self, columns: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
+        """Return some columns of the rows."""
+        numbers = self.inside + self.start
+
+        def values(name: str) -> npt.NDArray[Any]:
+            return self.read[name][self.inside] if name in self.read else _stored_rows(columns[name], numbers)
+
+        requests = max((column.store.concurrency for column in columns.values()), default=0)
+        return dict(zip(columns, gather(values, columns, requests)))
 
 
 def is_sparse(numbers: npt.NDArray[np.intp]) -> bool:
@@ -69,6 +91,14 @@ def rows_at(column: Any, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     first = int(numbers[0])
     found = np.asarray(column[first : int(numbers[-1]) + 1])
     return found if len(found) == len(numbers) else found[numbers - first]
+
+
+def _stored_rows(column: Array, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """Read rows as `rows_at` does, without the chunks between them that hold none."""
+    gaps = np.flatnonzero(np.diff(numbers) > column.metadata.grid.axes[0].longest())
+    if is_sparse(numbers) or not len(gaps):
+        return rows_at(column, numbers)
+    return np.concatenate([rows_at(column, part) for part in np.split(numbers, gaps + 1)])
 
 
 class LazyColumns(Mapping[str, Array]):
@@ -187,13 +217,15 @@ def read_rows(columns: Mapping[str, Array], chosen: slice | npt.NDArray[np.intp]
 def rows_that_match(
     columns: Mapping[str, Array],
     length: int,
-    expression: str | Expression,
+    predicate: Predicate,
     variables: Mapping[str, Any],
     *,
+    start: int = 0,
+    stop: int | None = None,
     limit: int | None = None,
     skip: int = 0,
 ) -> Iterator[BlockMatches]:
-    """Yield the rows where an expression is true, for each block that has any.
+    """Yield the rows from `start` to `stop` where a predicate is true, for each block that has any.
 
     Raises
     ------
@@ -203,22 +235,21 @@ def rows_that_match(
         If it is not a valid expression, or does not give true or false for each row.
     """
     limit, skip = _row_count(limit, "limit"), _row_count(skip, "skip") or 0
-    if not isinstance(expression, Expression):
-        expression = compile_expression(expression)
-    if expression.reduces:
+    if predicate.reduces:
         raise UnsupportedError("an expression for rows can't contain reductions such as sum", field="expression")
-    given = {name: _variable(name, variables[name], length) for name in expression.names if name in variables}
-    used = {name: _column(columns, name) for name in expression.names if name not in given}
+    given = {name: _variable(name, variables[name], length) for name in predicate.names if name in variables}
+    used = {name: _column(columns, name) for name in predicate.names if name not in given}
     step = _block_rows(used)
     buffers = {name: np.empty((min(step, length), *column.shape[1:]), column.dtype) for name, column in used.items()}
-    for start in range(0, length, step):
+    last = length if stop is None else stop
+    for block in range(start // step * step, last, step):
         if limit == 0:
             return
-        stop = min(start + step, length)
+        start, stop = max(start, block), min(block + step, last)
         read = {name: buffer[: stop - start] for name, buffer in buffers.items()}
         read_into(used, slice(start, stop), read)
         parts = {name: value[start:stop] if _is_long(value) else value for name, value in given.items()}
-        inside = np.flatnonzero(_mask(expression.evaluate({**read, **parts}), stop - start))
+        inside = np.flatnonzero(_mask(predicate.evaluate({**read, **parts}), stop - start))
         if skip:
             skip, inside = max(0, skip - len(inside)), inside[skip:]
         if limit is not None:

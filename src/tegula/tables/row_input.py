@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tegula.arrays.chunking import whole_chunks
 from tegula.arrays.values import as_data, as_values
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import DataType
-from tegula.tables.interop import columns_of_arrow, columns_of_pandas, is_pandas
+from tegula.tables.arrow_input import PIECE_BYTES, ArrowRows, columns_of_arrow, is_arrow
+from tegula.tables.frames import columns_of_pandas, is_pandas
 
-__all__ = ["as_column", "as_columns", "as_rows", "fitted", "fitted_rows"]
+__all__ = ["as_column", "as_columns", "as_rows", "fitted", "fitted_rows", "pieces_to_append"]
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +45,7 @@ def as_columns(rows: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
         columns = dict(rows)
     elif is_pandas(rows):
         columns = columns_of_pandas(rows)
-    elif hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+    elif is_arrow(rows):
         columns = columns_of_arrow(rows)
     elif isinstance(rows, (np.ndarray, np.void)) and rows.dtype.names is not None:
         records = np.atleast_1d(np.asarray(rows))
@@ -77,6 +80,28 @@ def as_rows(values: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
     if isinstance(values, (np.ndarray, np.void)) and values.shape == () and values.dtype.names is not None:
         return {name: values[name] for name in values.dtype.names}
     return as_columns(values)
+
+
+def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield rows for appending to columns: a stream in pieces that end where chunks do, anything else as it is.
+
+    Parameters
+    ----------
+    rows : object
+        As for `as_columns`, or an `ArrowRows` of which some are taken already.
+    columns : mapping of str to tegula.Array
+        The table's columns, at least one; each piece is appended before the next one is asked for.
+    """
+    if is_arrow(rows):
+        rows = ArrowRows(rows)
+    if not isinstance(rows, ArrowRows):
+        yield rows
+        return
+    longest = max(column.metadata.grid.axes[0].longest() for column in columns.values())
+    width = sum(column.dtype.itemsize * prod(column.shape[1:]) for column in columns.values())
+    step = whole_chunks(longest, width, PIECE_BYTES // 2)
+    while (piece := rows.take(step - next(iter(columns.values())).shape[0] % step)) is not None:
+        yield piece
 
 
 def fitted_rows(rows: Any, columns: Mapping[str, Any]) -> dict[str, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import EllipsisType
 from typing import Any, overload
 
@@ -33,7 +34,8 @@ from tegula.tables.columns import (
     with_names,
 )
 from tegula.tables.expressions import Expression
-from tegula.tables.interop import to_arrow, to_pandas
+from tegula.tables.frames import to_pandas
+from tegula.tables.predicates import as_predicate
 from tegula.tables.properties import TableProperties
 from tegula.tables.queries import (
     LazyColumns,
@@ -44,7 +46,8 @@ from tegula.tables.queries import (
     rows_that_match,
     split_names,
 )
-from tegula.tables.row_input import as_rows, fitted, fitted_rows
+from tegula.tables.row_input import as_rows, fitted, fitted_rows, pieces_to_append
+from tegula.tables.scan import Scan
 from tegula.targets.paths import clean
 from tegula.targets.stores import creating
 from tegula.targets.suffixes import new_format
@@ -130,7 +133,7 @@ class Table(TableProperties):
 
     def where(
         self,
-        expression: str | Expression,
+        expression: str | Expression | Any,
         columns: Sequence[str] | None = None,
         *,
         variables: Mapping[str, Any] | None = None,
@@ -143,8 +146,9 @@ class Table(TableProperties):
 
         Parameters
         ----------
-        expression : str or Expression
-            An expression over the columns; see `tegula.tables.expressions`. No other code is ever evaluated.
+        expression : str, Expression, pyarrow.compute.Expression or polars.Expr
+            An expression over the columns; see `tegula.tables.expressions`. No other code is ever evaluated. Conditions
+            of pyarrow and polars are evaluated by these.
         columns : sequence of str, optional
             The columns to return; all by default.
         variables : mapping, optional
@@ -177,7 +181,7 @@ class Table(TableProperties):
 
     def where_blocks(
         self,
-        expression: str | Expression,
+        expression: str | Expression | Any,
         columns: Sequence[str] | None = None,
         *,
         variables: Mapping[str, Any] | None = None,
@@ -196,7 +200,8 @@ class Table(TableProperties):
         wanted = self._columns(columns)
         with self._locating():
             known = LazyColumns(self._names, self._column)
-            for matches in rows_that_match(known, len(self), expression, variables or {}, limit=limit, skip=skip):
+            predicate = as_predicate(expression, known)
+            for matches in rows_that_match(known, len(self), predicate, variables or {}, limit=limit, skip=skip):
                 yield matches.rows(wanted)
 
     def __iter__(self) -> Iterator[Any]:
@@ -231,15 +236,76 @@ class Table(TableProperties):
             return to_pandas(self.read(columns))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Read columns, all by default, into a ``pyarrow.Table``.
+        """Read columns, all by default, into a ``pyarrow.Table``; `scan` reads them block by block.
 
         Raises
         ------
         UnsupportedError
-            If pyarrow is not installed, or can't represent a column, such as one of complex numbers.
+            If pyarrow is not installed, or can't represent a column, such as one of ``bfloat16``.
+        """
+        return self.scan(columns).to_arrow()
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Expression | Any = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        batch_rows: int | None = None,
+    ) -> Scan:
+        """Return rows as record batches of Arrow, which are read block by block while they are taken.
+
+        What it returns is read by iterating, or by any library that knows Arrow's PyCapsule interface: pyarrow, polars,
+        DuckDB, pandas. So is the table itself, which stands for ``scan()``. With a condition, only its columns are read
+        in full; of others, the chunks with matching rows.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to return; all by default.
+        where : str, Expression, pyarrow.compute.Expression or polars.Expr, optional
+            The rows to return: an expression as for `where`, or a condition of pyarrow or polars, which these evaluate.
+        variables : mapping, optional
+            Values of other names in the expression, as for `where`.
+        start, stop : int, optional
+            The rows to search, as in a slice.
+        batch_rows : int, optional
+            Rows of a batch, at most. By default a batch has whole chunks, of some 8 MiB or one chunk.
+
+        Returns
+        -------
+        Scan
+            The rows; ``schema`` is their schema, ``reader()`` a ``pyarrow.RecordBatchReader``.
+
+        Raises
+        ------
+        NotFoundError, MetadataError, UnsupportedError
+            If a name is unknown, the condition is invalid, or Arrow has no type for a column.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 3], "b": ["x", "y", "z"]})
+        >>> [batch.to_pydict() for batch in t.scan(["b"], "a > 1", batch_rows=1)]
+        [{'b': ['y']}, {'b': ['z']}]
         """
         with self._locating():
-            return to_arrow(self.read(columns))
+            rows = range(len(self))[self._chosen(slice(start, stop))]
+            known = LazyColumns(self._names, self._column)
+            return Scan(
+                self._columns(columns), known, rows, len(self),
+                where=where, variables=variables, batch_rows=batch_rows, place=self._place,
+            )  # fmt: skip
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export all rows as a stream of Arrow, read block by block; see `scan`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the types of the columns in Arrow."""
+        return self.scan().__arrow_c_schema__()
 
     @staticmethod
     def from_pandas(
@@ -282,8 +348,9 @@ class Table(TableProperties):
 
         Parameters
         ----------
-        rows : mapping, structured array, list of arrays, DataFrame or Arrow table
-            Values for all columns: by name, or in their order. One value for each is one row.
+        rows : mapping, structured array, list of arrays, DataFrame, Arrow table or stream
+            Values for all columns: by name, or in their order. One value for each is one row. An Arrow stream, which
+            has ``__arrow_c_stream__``, is added in pieces of some 64 MiB; all of the above is true of each piece.
 
         Raises
         ------
@@ -303,9 +370,10 @@ class Table(TableProperties):
             columns = self._columns()
             if not columns:
                 raise MetadataError("the table has no columns")
-            parts = fitted_rows(rows, columns)
-            if len(parts[self._names[0]]):
-                self._change_rows(lambda stored: engine.append_rows(stored, [*parts.values()]))
+            for piece in pieces_to_append(rows, columns):
+                values = [*fitted_rows(piece, columns).values()]
+                if len(values[0]):
+                    self._change_rows(partial(engine.append_rows, values=values))
         return len(self)
 
     def _change_rows(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
@@ -456,7 +524,8 @@ class Table(TableProperties):
     # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self._path, self.format, self._read_only, self._allow_pickle)
+        mark = engine.fingerprint(self._metadata)
+        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self._allow_pickle)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
@@ -473,8 +542,8 @@ class Table(TableProperties):
         return table_html(self)
 
 
-def _reopen(store: Store, path: str, format: str, read_only: bool, allow_pickle: bool) -> Table:
-    metadata = engine.read_metadata(store, path, format, kept=True)
+def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, allow_pickle: bool) -> Table:
+    metadata = engine.read_copied(store, path, format, mark)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the table no longer exists", path=path or store.url)
     return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)

@@ -44,7 +44,6 @@ _GRIB: Final = Foreign("a GRIB file", "open it with xarray and cfgrib, and store
 _BLOSC2: Final = Foreign("a Blosc2 file", "open it with blosc2.open, and store it with tegula.save")
 _BLOSCPACK: Final = Foreign("a bloscpack file", "read it with bloscpack; a bcolz array is the directory above it")
 _SQLITE: Final = Foreign("an SQLite database", "if it is a zarr.SQLiteStore, copy it into a directory with zarr 2")
-_REFERENCES: Final = Foreign("a file of kerchunk references", "open it with fsspec's reference file system")
 
 _MAGIC: Final = (
     (b"\x89HDF\r\n\x1a\n", _HDF5),
@@ -87,8 +86,6 @@ def recognise(path: str) -> Foreign | None:
             return _NETCDF4
         if found is None and head[:2] == b"PK":
             return _archive(path)
-        if found is None and head.lstrip()[:1] == b"{" and b'"refs"' in head:
-            return _REFERENCES
         return found
     return None
 

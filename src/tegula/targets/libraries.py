@@ -65,6 +65,14 @@ def _of_mapper(target: Any, read_only: bool) -> Store:
 # --- zarr-python 3
 
 
+def _of_tegula(target: Any, read_only: bool) -> Store | None:
+    """Return the store that a store of zarr-python is made of, if it is one of `tegula.zarr`."""
+    store: Store = target.store
+    if target.path or (target.read_only and not store.read_only):
+        return _of_zarr(target, read_only)
+    return store
+
+
 def _of_zarr(target: Any, read_only: bool, path: str = "") -> Store | None:
     if isinstance(target, MutableMapping):  # a store of zarr-python 2
         return None
@@ -104,6 +112,7 @@ def _of_fs_store(target: Any, read_only: bool) -> Store | None:
 
 
 _ADAPTERS: Final[Mapping[tuple[str, str], Callable[[Any, bool], Store | None]]] = {
+    ("tegula", "TegulaStore"): _of_tegula,
     ("fsspec", "AbstractFileSystem"): _of_file_system,
     ("fsspec", "FSMap"): _of_mapper,
     ("zarr", "StorePath"): _of_store_path,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from tegula.errors import MetadataError, StoreError
 from tegula.stores import LocalStore, MappingStore, Store, ZipStore
@@ -14,7 +14,7 @@ from tegula.stores.names import path_of_url
 from tegula.stores.zip import zip_store
 from tegula.targets.foreign import refuse_foreign
 from tegula.targets.libraries import store_of_library
-from tegula.targets.paths import is_remote, local_path, path_text, scheme_of
+from tegula.targets.paths import is_remote, local_path, path_text, scheme_of, url_path
 from tegula.targets.urls import store_of_url
 
 __all__ = ["abandon", "check_options", "creating", "options_of_both", "store_of"]
@@ -29,7 +29,8 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
         A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
         In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. A store of
         obstore or zarr-python, a file system or mapper of fsspec, is used through a store of tegula over the same
-        storage.
+        storage. References of kerchunk are a JSON file, a directory of Parquet files, or a URL of either; they can only
+        be read.
     read_only : bool
         Whether to open the store for reading only.
     storage_options : mapping, optional
@@ -64,13 +65,29 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
         return _store_of_url(path, scheme[1].lower(), read_only, storage_options or {})
     if path.endswith(".zip"):
         return zip_store(path, read_only=read_only)
+    if storage_options or (read_only and os.path.exists(f"{path}/{_INDEX}") and _references().local_references(path)):
+        return _open_references(path, storage_options or {}, read_only)
     try:
         return LocalStore(path, read_only=read_only)
     except StoreError:
         if os.path.isfile(path) and import_module("zipfile").is_zipfile(path):
             return zip_store(path, read_only=read_only)
+        if os.path.isfile(path) and _references().local_references(path):
+            return _open_references(path, {}, read_only)
         refuse_foreign(path)
         raise
+
+
+_INDEX: Final = ".zmetadata"  # references in Parquet have it, and groups with consolidated metadata
+
+
+def _references() -> Any:
+    return import_module("tegula.targets.references")  # few programs read references
+
+
+def _open_references(target: str, options: Mapping[str, Any], read_only: bool) -> Store:
+    store: Store = _references().open_references(target, options, read_only=read_only)
+    return store
 
 
 def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
@@ -79,6 +96,8 @@ def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, 
     archive = local_path(url)
     if archive is not None:
         return zip_store(archive, read_only=read_only)
+    if scheme == "reference" or url_path(url).rstrip("/").endswith((".json", ".parq", ".parquet")):
+        return _open_references(url, options, read_only)
     return store_of_url(url, options, read_only=read_only)
 
 
@@ -112,6 +131,8 @@ def check_options(target: Any, options: Any, field: str = "storage_options") -> 
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
         raise MetadataError("storage options are a mapping of names to values", field=field)
     if options and not is_remote(target):
+        if isinstance(target, str | os.PathLike) and _references().has_reference_options(options):
+            return  # of files of references
         what = "a path on this machine" if local_path(target) is not None else f"a {type(target).__name__}"
         raise MetadataError(f"{what} takes no storage options", field=field)
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from tegula.errors import UnsupportedError
 from tegula.stores import Store
 from tegula.stores.secrets import plain_url
 from tegula.targets.paths import scheme_of, url_path
 
-__all__ = ["store_of_url"]
+__all__ = ["WEB", "split_url", "store_of_url"]
 
 _OBJECT_STORAGE: Final = "tegula.stores.object_urls"
 _FSSPEC: Final = "tegula.stores.fsspec_urls"
 _ARCHIVES: Final = "tegula.stores.zip_remote"
-_WEB: Final = ("http", "https")
+WEB: Final = ("http", "https")
+"""The schemes of web servers."""
+
 _OPENERS: Final[Mapping[str, str]] = dict.fromkeys(
-    ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", *_WEB), _OBJECT_STORAGE
+    ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", *WEB), _OBJECT_STORAGE
 )
 """The module whose `open_url` opens URLs of a scheme; fsspec opens all others, and chains."""
 
 
-def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool) -> Store:
+def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archives: bool = True) -> Store:
     """Open a URL of storage that is not on this machine, or a chain of such URLs.
 
     Parameters
@@ -35,6 +37,8 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         Settings of the storage; for a chain they may be in mappings by scheme, as in fsspec.
     read_only : bool
         Whether to open the store for reading only.
+    archives : bool
+        Whether a URL may be that of an archive.
 
     Raises
     ------
@@ -48,6 +52,8 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
     >>> store_of_url("memory://x", {}, read_only=True)
     FsspecStore('memory://x')
     """
+    if not archives:
+        return _open(url, options, read_only)
     outer, _, inner = url.partition("::")
     if inner and outer.lower() in ("zip", "zip://"):
         scheme = inner.partition(":")[0].lower()
@@ -71,7 +77,7 @@ def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
             f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=plain_url(url)
         )
     # fsspec also where a query, such as a signature, belongs to each address
-    opener = _FSSPEC if "::" in url or (scheme in _WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)
+    opener = _FSSPEC if "::" in url or (scheme in WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)
     # imported when it is used: most programs need neither
     store: Store = import_module(opener).open_url(url, options, read_only)
     return store
@@ -85,14 +91,27 @@ def _archive(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
             "archive and copy the file",
             path=plain_url(url),
         )
-    address, mark, query = url.partition("?") if urlsplit(url).scheme in _WEB else (url, "", "")
-    place, _, name = address.rpartition("/")
-    if not name or place.endswith(("/", ":")):
-        raise UnsupportedError("the URL names no archive in a bucket or on a server", path=plain_url(url))
-    store: Store = import_module(_ARCHIVES).RemoteZipStore(_open(place + mark + query, options, True), _name(url, name))
+    folder, name = split_url(url)
+    store: Store = import_module(_ARCHIVES).RemoteZipStore(_open(folder, options, True), name)
     return store
 
 
-def _name(url: str, name: str) -> str:
-    """Return the last name of a URL as a key; on the web characters of it are escaped."""
-    return unquote(name) if url.rpartition("::")[2].partition(":")[0].lower() in _WEB else name
+def split_url(url: str) -> tuple[str, str]:
+    """Split the URL of a file into that of the directory it is in, and its name there as a key.
+
+    Raises
+    ------
+    UnsupportedError
+        If it names no file.
+
+    Examples
+    --------
+    >>> split_url("s3://bucket/a%20b/x.zip"), split_url("https://host/a/x%20y.zip?token=1")
+    (('s3://bucket/a%20b', 'x.zip'), ('https://host/a?token=1', 'x y.zip'))
+    """
+    web = url.rpartition("::")[2].partition(":")[0].lower() in WEB
+    address, mark, query = url.partition("?") if web and "::" not in url else (url, "", "")
+    folder, _, name = address.rpartition("/")
+    if not name or folder.endswith(("/", ":")):
+        raise UnsupportedError("the URL names no file in a bucket or on a server", path=plain_url(url))
+    return folder + mark + query, unquote(name) if web else name  # on the web characters are escaped

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
+from tegula.engine.finalisers import call_apart
 from tegula.engine.pool import for_each
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.future import Future, background, deferred, immediate
@@ -73,8 +73,8 @@ class Batch:
         self.submit()
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # `__init__` has failed
-            self.submit()
+        if getattr(self, "_work", None):  # it has none if `__init__` has failed
+            call_apart(self.submit)
 
 
 def _begun() -> Batch:

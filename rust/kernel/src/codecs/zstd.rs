@@ -11,6 +11,7 @@ use zstd_sys::{ZSTD_CCtx, ZSTD_DCtx, ZSTD_cParameter};
 
 use super::Codec;
 use super::output_buffer::{OutputBuffer, append};
+use crate::pool::Spare;
 use crate::{Error, Result};
 
 const NAME: &str = "zstd";
@@ -112,6 +113,11 @@ struct Decoder(NonNull<ZSTD_DCtx>);
 /// An encoding context, freed with the thread.
 struct Encoder(NonNull<ZSTD_CCtx>);
 
+// SAFETY: a context is owned, and not tied to a thread.
+unsafe impl Send for Decoder {}
+// SAFETY: as above.
+unsafe impl Send for Encoder {}
+
 impl Drop for Decoder {
     fn drop(&mut self) {
         // SAFETY: the context came from the library, and is owned.
@@ -126,13 +132,17 @@ impl Drop for Encoder {
     }
 }
 
+/// Contexts that threads leave to each other where only few of them work at once.
+static DECODERS: Spare<Decoder> = Spare::new();
+static ENCODERS: Spare<Encoder> = Spare::new();
+
 thread_local! {
     static DECODER: Cell<Option<Decoder>> = const { Cell::new(None) };
     static ENCODER: Cell<Option<Encoder>> = const { Cell::new(None) };
 }
 
 fn decoder() -> Result<Decoder> {
-    if let Some(decoder) = DECODER.take() {
+    if let Some(decoder) = DECODERS.take().or_else(|| DECODER.take()) {
         return Ok(decoder);
     }
     // SAFETY: the function only allocates; it returns null if that fails.
@@ -141,7 +151,7 @@ fn decoder() -> Result<Decoder> {
 }
 
 fn encoder() -> Result<Encoder> {
-    if let Some(encoder) = ENCODER.take() {
+    if let Some(encoder) = ENCODERS.take().or_else(|| ENCODER.take()) {
         return Ok(encoder);
     }
     // SAFETY: the function only allocates; it returns null if that fails.
@@ -211,7 +221,7 @@ impl Codec for Zstd {
                 done += decode_frame(&mut decoder, &frame, buffer.skip(done))?;
             }
         }
-        DECODER.set(Some(decoder));
+        DECODER.set(DECODERS.give(decoder));
         if done == size { Ok(()) } else { Err(Error::wrong_size(NAME, done, size)) }
     }
 
@@ -225,7 +235,7 @@ impl Codec for Zstd {
                 unsafe { append(out, size, |buffer| decode_frame(&mut decoder, &frame, buffer))? };
             }
         }
-        DECODER.set(Some(decoder));
+        DECODER.set(DECODERS.give(decoder));
         Ok(())
     }
 
@@ -245,7 +255,7 @@ impl Codec for Zstd {
         }
         // SAFETY: the context is owned.
         if unsafe { zstd_sys::ZSTD_sizeof_CCtx(encoder.0.as_ptr()) } <= KEPT {
-            ENCODER.set(Some(encoder));
+            ENCODER.set(ENCODERS.give(encoder));
         }
         Ok(())
     }

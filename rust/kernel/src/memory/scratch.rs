@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::raw;
 use crate::Result;
+use crate::pool::Spare;
 
 /// Upper limit of what a thread caches, in bytes.
 const KEPT_AT_MOST: usize = 64 << 20;
@@ -16,15 +17,24 @@ thread_local! {
     static KEPT: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Buffers that threads leave to each other where only few of them work at once.
+static SPARE: Spare<Buffer> = Spare::new();
+
 /// A buffer whose bytes are all initialised.
 struct Buffer {
     start: *mut u8,
     capacity: usize,
 }
 
+// SAFETY: the memory is owned, and not tied to a thread.
+unsafe impl Send for Buffer {}
+
 impl Buffer {
     /// Take the smallest cached buffer that is large enough, or allocate one.
     fn take(size: usize) -> Result<Buffer> {
+        if let Some(buffer) = SPARE.take().filter(|buffer| buffer.capacity >= size) {
+            return Ok(buffer);
+        }
         let kept = KEPT.try_with(|kept| {
             let mut kept = kept.try_borrow_mut().ok()?;
             let fitting = kept.iter().enumerate().rev().filter(|(_, buffer)| buffer.capacity >= size);
@@ -44,10 +54,11 @@ impl Buffer {
         if self.capacity > KEPT_AT_MOST {
             return;
         }
+        let Some(this) = SPARE.give(self) else { return };
         // A thread that is about to end caches nothing.
         let _ = KEPT.try_with(|kept| {
             let Ok(mut kept) = kept.try_borrow_mut() else { return };
-            kept.push(self);
+            kept.push(this);
             while kept.len() > BUFFERS || kept.iter().map(|buffer| buffer.capacity).sum::<usize>() > KEPT_AT_MOST {
                 let oldest = kept.remove(0);
                 drop(oldest);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::job::{IN_TASK, Job, count_fork};
+use super::turns::Turns;
 
 /// How long an idle worker spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);
@@ -20,6 +21,7 @@ pub(super) struct Pool {
     wakeup: Condvar,
     /// Number of workers wanted by all jobs together; a hint for spinning workers.
     wanted: AtomicUsize,
+    pub turns: Turns,
 }
 
 #[derive(Default)]
@@ -47,6 +49,7 @@ impl Pool {
                 state: Mutex::default(),
                 wakeup: Condvar::new(),
                 wanted: AtomicUsize::new(0),
+                turns: Turns::default(),
             }));
             match POOL.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => found = new,

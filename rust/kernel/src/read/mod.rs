@@ -60,13 +60,16 @@ pub(crate) fn each_chunk(
     let far = store.concurrency() > 0;
     let shared = count > 1 && (far || array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
-    let task = |index: usize| work(&plan.item(index), threads);
+    let content = content(array);
+    // threads that wait for a store are many more than there are cores
+    let turns = if far && content >= LARGE as u64 / 2 { call.threads } else { 0 };
+    let task = |index: usize| pool::in_turns(turns, || work(&plan.item(index), threads));
     if !shared {
         (0..count).try_for_each(|index| {
             (call.poll)()?;
             task(index)
         })
-    } else if is_small(array, plan) && !far {
+    } else if is_small(array, plan, content) && !far {
         (0..count).try_for_each(task)
     } else {
         pool::run(call.threads.max(store.concurrency()), count, &task, call.poll)
@@ -74,13 +77,15 @@ pub(crate) fn each_chunk(
 }
 
 /// Return whether the work takes less time than to wake another thread.
-fn is_small(array: &Array, plan: &Plan) -> bool {
-    let content = array
-        .chunk_axes
-        .iter()
-        .fold(array.fill.len() as u64, |bytes, chunk_axis| bytes.saturating_mul(chunk_axis.length(0)));
+fn is_small(array: &Array, plan: &Plan, content: u64) -> bool {
     let weight = if array.chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
     (plan.len() as u64).saturating_mul(8192 + content.saturating_mul(weight)) < 120_000
+}
+
+/// Return the number of bytes of the first chunk.
+fn content(array: &Array) -> u64 {
+    let size = array.fill.len() as u64;
+    array.chunk_axes.iter().fold(size, |bytes, chunk_axis| bytes.saturating_mul(chunk_axis.length(0)))
 }
 
 /// Call `work` for a key: again after a conflict, and with the store's general implementation where the key needs it.

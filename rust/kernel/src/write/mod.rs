@@ -16,7 +16,7 @@ use crate::plan::{Item, Plan};
 use crate::read::{Call, MISSING, at_key, decode_shard, each_chunk, least_rows, stored_rows};
 use crate::stores::{Expected, Held, Store};
 use crate::strided_copy::{StridedCopy, WorkBuffer, content_size};
-use crate::{Error, Result, strided};
+use crate::{Error, Result, pool, strided};
 
 /// Write the elements in `work` to the elements of `array` that `plan` selects.
 ///
@@ -43,6 +43,7 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
     // a chunk that is replaced as a whole
     let covers = item.covers() && writing.work.size == array.fill.len();
     if covers && !array.overhangs(&item.coords) {
+        pool::take_turn();
         return writing.encode(&array.chain, &shape, item, true, None, &mut |parts| match parts {
             Some(parts) => store.set(key, parts, None),
             None => store.delete(key, None),
@@ -65,6 +66,7 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
     }
     // a chunk that is not stored yet
     let Some(old) = old else {
+        pool::take_turn();
         return writing.encode(&array.chain, &stored, item, false, None, &mut |parts| match parts {
             Some(parts) => store.set(key, parts, Some(&Expected::Absent)),
             None => Ok(()),

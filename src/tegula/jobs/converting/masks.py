@@ -23,7 +23,7 @@ from tegula.formats import Format, find_format
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["keep_mask", "mask_of"]
+__all__ = ["as_attribute", "keep_mask", "mask_of"]
 
 _KEY: Final = "_FillValue"
 _MOST_CHUNKS: Final = 2**20  # absent chunks that are written because the fill value changes
@@ -55,7 +55,7 @@ def keep_mask(source: Array, draft: ArrayMetadata, item: Format, notes: list[str
     if draft.dimension_names is None or ways[0] == ways[1] or "" in ways:
         return draft, False
     if ways[1] == "attribute":
-        return _as_attribute(draft, notes), False
+        return as_attribute(draft, notes), False
     new = _as_fill_value(draft)
     if new is None or _same_value(new.fill_value, draft.fill_value):
         return new or draft, False
@@ -106,7 +106,7 @@ def _text(metadata: ArrayMetadata) -> str:
     return "undefined" if metadata.fill_value is None else f"{metadata.fill_value.item()!r:.80}"
 
 
-def _as_attribute(draft: ArrayMetadata, notes: list[str]) -> ArrayMetadata:
+def as_attribute(draft: ArrayMetadata, notes: list[str]) -> ArrayMetadata:
     """Write the mask, the fill value or else an attribute in plain JSON, into the attribute as Zarr v3 has it."""
     fill, attributes = draft.fill_value, dict(draft.attributes)
     plain = attributes.pop(_KEY, None)

@@ -1,0 +1,141 @@
+"""Interop with other array libraries: dask arrays over an array, DLPack, and buffers that receive what is read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.node import Node
+from tegula.engine import StoredArray
+from tegula.errors import MetadataError, SelectionError, UnsupportedError
+from tegula.optional import library
+from tegula.stores.identity import lasting_text, unique_location
+
+__all__ = ["CPU", "ExportError", "as_output", "dask_array", "dask_token", "dlpack_capsule"]
+
+CPU: Final = (1, 0)
+"""Memory of the processor, as DLPack numbers devices."""
+_HOST: Final = (1, 3, 11)
+"""Kinds of memory that the processor can write: its own, and what is pinned for CUDA or ROCm."""
+
+
+class ExportError(UnsupportedError, BufferError):
+    """An array whose elements can't be handed over by DLPack as they were asked for."""
+
+
+# --- dask
+
+
+def dask_token(stored: StoredArray) -> tuple[object, ...]:
+    """Return what dask names an array by: its place, its documents, and the present generation of its main document.
+
+    All of it has one text in every process, except for the place in storage that only this process has.
+
+    Raises
+    ------
+    StoreError
+        If the document can't be looked up.
+    """
+    store, document = stored.store, stored.document
+    generation = None
+    if document is not None:  # it also tells an array from another one that has replaced it with equal documents
+        generation = lasting_text(store.get(document, (0, 1), with_generation=True)[1])
+    place = unique_location(store.identity, stored.prefix)
+    return "tegula.Array", place, generation, tuple(sorted(stored.metadata.documents.items()))
+
+
+def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) -> Any:
+    """Return a dask array over an array; parameters and errors are those of `tegula.Array.to_dask`."""
+    da = library("dask.array")
+    stored = array.chunks if array.shards is None else array.shards
+    if chunks is None or (isinstance(chunks, str) and chunks == "auto" and (dtype.hasobject or not dtype.itemsize)):
+        chunks = stored  # dask does not know how many bytes an object takes
+    try:
+        return da.from_array(array, chunks=chunks, **options)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise MetadataError(f"dask can't divide the shape {array.shape}: {error}", field="chunks") from error
+
+
+# --- memory of other libraries
+
+
+def dlpack_capsule(array: Any, copy: bool | None, **options: Any) -> Any:
+    """Read an array and return its elements as a capsule of DLPack; parameters are those of ``__dlpack__``.
+
+    Raises
+    ------
+    ExportError
+        If no copy may be made, or DLPack has no such type.
+    """
+    if copy is False:
+        raise ExportError("a stored array is read into memory, which is always a copy")
+    wanted = {name: value for name, value in options.items() if value is not None}
+    values = np.asarray(array[...])
+    try:
+        return values.__dlpack__(**wanted)
+    except BufferError as error:
+        raise ExportError(f"elements of the type {values.dtype} can't be handed over: {error}") from error
+
+
+def as_output(out: Any) -> npt.NDArray[Any]:
+    """Return a NumPy array over the memory of `out`, which is to receive elements.
+
+    Parameters
+    ----------
+    out : ndarray, object with ``__dlpack__``, or buffer
+        Writable memory of the processor.
+
+    Raises
+    ------
+    SelectionError
+        If it is something else, or can't be written.
+
+    Examples
+    --------
+    >>> memory = bytearray(3)
+    >>> as_output(memory)[:] = 7
+    >>> memory
+    bytearray(b'\\x07\\x07\\x07')
+    """
+    name = type(out).__name__
+    if isinstance(out, np.ndarray):
+        found = out
+    elif hasattr(out, "__dlpack__") and hasattr(out, "__dlpack_device__") and not isinstance(out, Node):
+        found = _imported(out, name)
+    else:
+        try:
+            found = np.asarray(memoryview(out))
+        except (TypeError, ValueError) as error:
+            raise SelectionError(
+                f"out must be an array of NumPy, or an object with DLPack or the buffer protocol, not {name}"
+            ) from error
+    if not found.flags.writeable:
+        raise SelectionError(f"out, of type {name}, can't be written")
+    return found
+
+
+def _imported(out: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        device = int(out.__dlpack_device__()[0])
+        found = None if device not in _HOST else _from_dlpack(out)
+    except Exception as error:  # the other library may raise anything
+        raise SelectionError(f"out, of type {name}, does not give its memory to NumPy by DLPack: {error}") from error
+    if found is None:
+        raise SelectionError(
+            f"out, of type {name}, is on the device {device} of DLPack and not in the processor's memory: read into an "
+            "array of NumPy, and copy that to the device"
+        )
+    if found.flags.writeable:
+        return found
+    # before its version 1.0 DLPack could not say that memory may be written
+    same = np.asarray(out)
+    return same if same.__array_interface__["data"][0] == found.__array_interface__["data"][0] else found
+
+
+def _from_dlpack(out: Any) -> npt.NDArray[Any]:
+    try:
+        return np.from_dlpack(out, copy=False)
+    except TypeError:  # NumPy before 2.1, or DLPack before 1.0, which never copies
+        return np.from_dlpack(out)

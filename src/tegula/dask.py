@@ -1,0 +1,234 @@
+"""Writing of dask arrays to arrays of any format; reading is `tegula.Array.to_dask`.
+
+Each task writes one block. Blocks need not match chunks or shards: where two tasks write parts of one chunk, both parts
+are kept, between threads, processes and machines, as far as the store compares and replaces in one step.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array
+from tegula.arrays.filling import CREATION
+from tegula.arrays.keywords import check_keywords
+from tegula.engine.deleting import remove_array
+from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
+from tegula.hierarchy.creators import create_array
+from tegula.hierarchy.opening import open_array
+from tegula.indexing.normalise import itemise
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.optional import library
+from tegula.stores import MappingStore, MemoryStore, ObjectStore, Store
+from tegula.stores.identity import process_name
+from tegula.stores.wrapping import WrappingStore
+
+__all__ = ["store"]
+
+_OPTIONS = frozenset(CREATION) | {"dtype", "format", "overwrite", "allow_pickle"}
+Place: TypeAlias = tuple[int | range, ...]
+"""The elements that are written: along each axis of the target one index or several."""
+
+
+def store(
+    array: Any,
+    target: Any,
+    *,
+    region: Any = None,
+    path: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    compute: bool = True,
+    **creation: Any,
+) -> Any:
+    """Write a dask array to a new array, or into an existing one.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+        What to write. Its blocks need not match the chunks of the target.
+    target : str, path, mapping, Store or Array
+        Where to create the array, as for `tegula.create_array`; or an array that is open for writing.
+    region : int, slice, or tuple of them, optional
+        The part of an existing array to write, of the shape that ``target[region]`` has. Without it the whole of it is
+        written if `target` is an `Array`, and otherwise a new array is created.
+    path : str
+        Path of the array in the store.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
+    compute : bool
+        ``True`` writes now, with dask's current scheduler. Otherwise a new array is created without elements, and the
+        result is a `dask.delayed.Delayed` that writes when it is computed.
+    **creation
+        Options of a new array, as for `tegula.create_array`; ``dtype`` is that of the dask array by default.
+
+    Returns
+    -------
+    Array or dask.delayed.Delayed
+        The array that was written, or what computes to it.
+
+    Raises
+    ------
+    MetadataError
+        If `array` is not a dask array or has blocks of unknown shape, or an option does not fit.
+    AlreadyExistsError
+        If a new array is to be created where something exists, and ``overwrite`` is not given.
+    SelectionError
+        If the shapes do not fit.
+    StoreError
+        If a task runs in another process, and the store can't be written from there without losing elements.
+    UnsupportedError
+        If dask is not installed.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import tegula.dask
+    >>> d = da.ones((6, 4), chunks=(4, 4), dtype="i4")
+    >>> a = tegula.dask.store(d, {}, chunks=(3, 2))
+    >>> tegula.dask.store(d[:1] * 7, a, region=slice(2, 3))[1:3]
+    array([[1, 1, 1, 1],
+           [7, 7, 7, 7]], dtype=int32)
+    """
+    da = library("dask.array")
+    _check_source(da, array)
+    created = not isinstance(target, Array) and region is None
+    if created:
+        check_keywords("tegula.dask.store", creation, _OPTIONS)
+        options = {"dtype": array.dtype, "path": path, "storage_options": storage_options, **creation}
+        target = create_array(target, shape=array.shape, **options)
+    else:
+        target = _existing(target, path, storage_options, creation)
+    try:
+        written = _write_blocks(da, array, target, _placed(region, target.shape, array.shape))
+        if not compute:
+            return library("dask").delayed(_second, pure=False)(written, target)
+        written.compute()
+    except BaseException:  # Ctrl-C, too
+        if created:
+            with suppress(TegulaError):
+                remove_array(target._stored, target.path)
+        raise
+    return target
+
+
+def _check_source(da: Any, array: Any) -> None:
+    if not isinstance(array, da.Array):
+        raise MetadataError(f"a dask array is needed, not {type(array).__name__}; dask.array.asarray makes one")
+    if any(np.isnan(size) for size in array.shape):
+        raise MetadataError("the dask array has blocks of unknown shape; call its compute_chunk_sizes() first")
+
+
+def _existing(target: Any, path: str, storage_options: Any, creation: Mapping[str, Any]) -> Array:
+    """Return the array to write into, and refuse options that only a new one can have."""
+    if creation:
+        raise MetadataError("an array that exists already has no options", field=min(creation))
+    if isinstance(target, Array):
+        if path or storage_options:
+            raise MetadataError("an open array takes neither a path nor storage_options", field="target")
+        target._check_writable()
+        return target
+    return open_array(target, mode="r+", path=path, storage_options=storage_options)
+
+
+def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Place:
+    """Return the elements of a region; their numbers along its axes must be those of the shape that is given."""
+    items = [item for item in itemise(... if region is None else region, shape) if item is not ...]
+    if not all(isinstance(item, (int, slice)) for item in items):
+        raise SelectionError(f"a region is made of ints and slices, not {region!r:.80}")
+    try:
+        place = tuple(
+            range(size)[item] if isinstance(item, slice) else int(item)  # type: ignore[arg-type]
+            for item, size in zip(items, shape)
+        )
+    except (TypeError, ValueError) as error:
+        raise SelectionError(f"{region!r:.80} is not a region: {error}") from error
+    there = tuple(len(item) for item in place if isinstance(item, range))
+    if there != tuple(given):
+        raise SelectionError(f"the dask array has the shape {tuple(given)}, the place to write it to {there}")
+    return place
+
+
+# --- in the graph
+
+
+def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
+    """Return a dask array with one element for each block, which is true once the block is written."""
+    return array.map_blocks(
+        _write_block,
+        target=target,
+        place=place,
+        home=process_name(),
+        storage=_storage(target.store),
+        # a name of its own: what dask has computed under another one must not stand for a write
+        name=f"tegula-store-{uuid.uuid4().hex}",
+        chunks=tuple((1,) * number for number in array.numblocks),
+        dtype=bool,
+        meta=np.empty((0,) * array.ndim, bool),
+    )
+
+
+def _write_block(
+    block: Any, target: Array, place: Place, home: str, storage: str, block_info: Any = None
+) -> npt.NDArray[np.bool_]:
+    """Write one block to its part of the place."""
+    bounds = iter(block_info[0]["array-location"])
+    part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)
+    if process_name() != home:
+        _check_shared(target, part, storage)
+    if np.size(block):
+        target[tuple(_as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
+    return np.ones((1,) * np.ndim(block), bool)
+
+
+def _second(_: Any, target: Array) -> Array:
+    return target
+
+
+def _as_slice(numbers: range) -> slice:
+    return slice(numbers.start, None if numbers.stop < 0 else numbers.stop, numbers.step)
+
+
+def _check_shared(target: Array, part: Place, storage: str) -> None:
+    """Refuse to write from another process than the one that stores the array, where elements would be lost."""
+    how = "compute with scheduler='threads', or store the array in a directory or a bucket"
+    if storage == "memory":
+        raise StoreError(f"the values are in the memory of another process: {how}", path=target.path or None)
+    if target.read_only:
+        raise StoreError(f"only one process at a time can write to it: {how}", path=target._place)
+    if storage == "single writer" and not _is_whole(target.metadata.grid, part, target.shape):
+        raise StoreError(
+            "the storage has no conditional writes, so that processes which write parts of one chunk undo each other's "
+            f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
+            path=target._place,
+        )
+
+
+def _storage(store: Store) -> Literal["memory", "single writer", "shared"]:
+    """Return what processes share of a store: nothing, its values, or conditional writes, too."""
+    while isinstance(store, WrappingStore):
+        store = store.store
+    if isinstance(store, ObjectStore):
+        store.probe()
+    in_memory = isinstance(store, MemoryStore) or type(getattr(store, "fs", None)).__name__ == "MemoryFileSystem"
+    if in_memory or (isinstance(store, MappingStore) and type(store.mapping) is dict):
+        return "memory"
+    return "single writer" if store.single_writer else "shared"
+
+
+def _is_whole(grid: ChunkGrid, part: Place, shape: tuple[int, ...]) -> bool:
+    """Return whether elements are all those of some chunks (shards)."""
+    for item, axis, size in zip(part, grid.axes, shape):
+        numbers = item if isinstance(item, range) else range(item, item + 1)
+        if not numbers:
+            continue
+        first, last = sorted((numbers[0], numbers[-1]))
+        end = int(axis.locate(last))
+        edges = int(axis.start(int(axis.locate(first)))), min(size, int(axis.start(end)) + int(axis.length(end)))
+        if abs(numbers.step) != 1 or (first, last + 1) != edges:
+            return False
+    return True

@@ -1,0 +1,26 @@
+"""Virtual references: chunks that stay where they are, read by other libraries without a copy.
+
+`write` writes references to the chunks of any format of tegula, for kerchunk (JSON and Parquet) and icechunk, and
+`Parser` is a parser of VirtualiZarr for them. References of kerchunk, by whomever they were written, are opened by
+`tegula.open`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tegula.references.icechunk import container
+from tegula.references.report import ReferenceReport
+from tegula.references.writing import write
+
+if TYPE_CHECKING:
+    from tegula.references.virtualizarr import Parser
+
+__all__ = ["Parser", "ReferenceReport", "container", "write"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Import the parser when it is first asked for."""
+        if name != "Parser":
+            raise AttributeError(f"module 'tegula.references' has no attribute {name!r}")
+        return import_module("tegula.references.virtualizarr").Parser

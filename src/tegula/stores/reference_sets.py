@@ -1,0 +1,181 @@
+"""References of kerchunk in JSON: keys to parts of files elsewhere, or to values that stand among the references."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from tegula.errors import StoreError
+from tegula.stores.arguments import is_key
+from tegula.stores.key_tree import KeyTree
+from tegula.stores.reference_templates import generated, render
+from tegula.stores.secrets import redacted
+
+__all__ = ["MOST_BYTES", "JsonReferences", "Reference", "ReferenceSet", "inlined", "reference_from"]
+
+MOST_BYTES: Final = 2**30
+"""The largest document of references that is read."""
+
+
+class Reference(NamedTuple):
+    """A part of a file elsewhere.
+
+    Attributes
+    ----------
+    url : str
+        The file.
+    offset : int
+        Where the part begins.
+    length : int or None
+        How long it is; ``None`` up to the end.
+    """
+
+    url: str
+    offset: int = 0
+    length: int | None = None
+
+
+class ReferenceSet(ABC):
+    """What a `tegula.stores.references.ReferenceStore` looks up its keys in."""
+
+    @abstractmethod
+    def find(self, key: str) -> Reference | bytes | None:
+        """Return the reference of a key, or its value, or ``None`` if there is neither.
+
+        Raises
+        ------
+        StoreError
+            If what is stored for the key is no reference.
+        """
+
+    @abstractmethod
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Yield the keys below a prefix."""
+
+    @abstractmethod
+    def children(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes that stand directly below a prefix, each sorted."""
+
+    @abstractmethod
+    def some_url(self) -> str | None:
+        """Return the URL of one of the files; ``None`` if there is none."""
+
+
+class JsonReferences(ReferenceSet):
+    """References of one JSON document, of version 0 or 1 of kerchunk's specification.
+
+    Parameters
+    ----------
+    document : mapping
+        The document.
+    templates : mapping, optional
+        Templates that replace those of the document.
+
+    Raises
+    ------
+    StoreError
+        If it is no such document.
+
+    Examples
+    --------
+    >>> found = JsonReferences({"version": 1, "templates": {"u": "s3://b"}, "refs": {"x/0": ["{{u}}/f.nc", 8, 4]}})
+    >>> found.find("x/0")
+    Reference(url='s3://b/f.nc', offset=8, length=4)
+    """
+
+    def __init__(self, document: Any, templates: Mapping[str, str] | None = None) -> None:
+        if not isinstance(document, Mapping):
+            raise StoreError("the document is not a JSON object, and so no references of kerchunk")
+        if document.get("version") is None and "refs" not in document:
+            self._refs: Mapping[str, Any] = document
+            self._templates: Mapping[str, str] = {}
+            return
+        if document.get("version", 1) != 1:
+            raise StoreError(f"references of kerchunk have the version 0 or 1, not {document['version']!r:.40}")
+        refs, own = document.get("refs", {}), document.get("templates", {})
+        if not isinstance(refs, Mapping) or not isinstance(own, Mapping) or not isinstance(templates, Mapping | None):
+            raise StoreError("refs and templates of references are JSON objects")
+        self._templates = {**own, **(templates or {})}
+        entries = document.get("gen", [])
+        if not isinstance(entries, list):
+            raise StoreError("gen of references is a JSON list")
+        made = {key: value for entry in entries for key, value in generated(entry, self._templates)}
+        self._refs = {**refs, **made} if made else refs
+
+    @classmethod
+    def parse(cls, raw: bytes, templates: Mapping[str, str] | None = None) -> JsonReferences:
+        """Read the references from the bytes of a document."""
+        try:
+            document = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"the document is not valid JSON: {error}") from error
+        return cls(document, templates)
+
+    @cached_property
+    def _tree(self) -> KeyTree:
+        return KeyTree(filter(is_key, self._refs))
+
+    def find(self, key: str) -> Reference | bytes | None:
+        value = self._refs.get(key)
+        return None if value is None else reference_from(value, self._templates)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        return iter(self._tree.keys(prefix))
+
+    def children(self, prefix: str) -> tuple[list[str], list[str]]:
+        return self._tree.children(prefix)
+
+    def some_url(self) -> str | None:
+        for value in self._refs.values():
+            if isinstance(value, (list, tuple)):
+                found = reference_from(value, self._templates)
+                return found.url if isinstance(found, Reference) else None
+        return None
+
+
+def reference_from(value: Any, templates: Mapping[str, str]) -> Reference | bytes:
+    """Read one entry of references.
+
+    Raises
+    ------
+    StoreError
+        If it is none.
+
+    Examples
+    --------
+    >>> reference_from("base64:YWJj", {}), reference_from({"zarr_format": 2}, {}), reference_from(["x.nc"], {})
+    (b'abc', b'{"zarr_format": 2}', Reference(url='x.nc', offset=0, length=None))
+    """
+    if isinstance(value, str):
+        return inlined(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, (bytes, bytearray)):
+        return inlined(bytes(value))
+    if isinstance(value, Mapping):
+        return json.dumps(value).encode()
+    if not isinstance(value, (list, tuple)) or len(value) not in (1, 3):
+        raise StoreError(redacted(f"{value!r:.80} is not a reference"))
+    url, *part = value
+    if not isinstance(url, str) or not url or "\0" in url:
+        raise StoreError(redacted(f"a reference names no file: {value!r:.80}"))
+    if "{{" in url and templates:
+        url = render(url, templates)
+    if not part:
+        return Reference(url)
+    if any(type(number) is not int or not 0 <= number < 2**63 for number in part):
+        raise StoreError(f"offset and length of a reference are whole numbers of at least 0, not {part!r:.60}")
+    return Reference(url, *part)
+
+
+def inlined(value: bytes) -> bytes:
+    """Return a value that stands among the references, which may be encoded as base64."""
+    if not value.startswith(b"base64:"):
+        return value
+    try:
+        return base64.b64decode(b"".join(value[7:].split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise StoreError(f"a value among the references is not valid base64: {error}") from error

@@ -1,0 +1,143 @@
+"""Predicates of other libraries: expressions of pyarrow and polars, evaluated by these on the columns they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array as Column
+from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.optional import library
+from tegula.tables.arrow_types import arrow_array, arrow_field
+from tegula.tables.expressions import Expression, compile_expression
+from tegula.tables.queries import Predicate
+
+__all__ = ["ForeignPredicate", "as_predicate", "fields_used"]
+
+
+class ForeignPredicate:
+    """A condition that another library evaluates, on blocks of the columns that it needs.
+
+    Parameters
+    ----------
+    fields : mapping
+        The fields of these columns in Arrow, by name; at least one.
+    kept : callable
+        Returns which numbers of rows remain of a table of pyarrow, given the name of the column that holds them.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], kept: Callable[[Any, str], npt.NDArray[Any]]) -> None:
+        self._fields = fields
+        self._kept = kept
+        self.names: tuple[str, ...] = (*fields,)
+        """The columns that it needs."""
+        self.reduces = False
+        """Whether it contains a reduction, so that it can't be evaluated block by block."""
+
+    def evaluate(self, variables: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        """Return for each row whether the condition is true; it is not where it is null.
+
+        Raises
+        ------
+        MetadataError
+            If the condition can't be computed.
+        """
+        parts = {name: arrow_array(name, variables[name], field.type) for name, field in self._fields.items()}
+        length = len(next(iter(parts.values())))
+        number = next(name for name in (f"row{'_' * count}" for count in range(len(parts) + 1)) if name not in parts)
+        rows = library("pyarrow").table({**parts, number: np.arange(length)})
+        try:
+            kept = self._kept(rows, number)
+        except Exception as error:  # other libraries raise anything, also errors of their own
+            raise MetadataError(f"the condition can't be computed: {error}", field="where") from error
+        mask = np.zeros(length, bool)
+        mask[kept] = True
+        return mask
+
+
+def as_predicate(where: Any, columns: Mapping[str, Column]) -> Predicate:
+    """Return a condition on the rows of a table as an object that evaluates it block by block.
+
+    Parameters
+    ----------
+    where : str, Expression, pyarrow.compute.Expression or polars.Expr
+        The condition.
+    columns : mapping of str to tegula.Array
+        The columns of the table.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError, NotFoundError
+        If it is not a condition, or uses columns that do not exist.
+    """
+    if isinstance(where, Expression):
+        return where
+    owner = type(where).__module__.partition(".")[0]
+    if owner == "pyarrow" and isinstance(where, library("pyarrow.compute").Expression):
+        return _of_pyarrow(where, columns)
+    if owner == "polars" and isinstance(where, library("polars").Expr):
+        return _of_polars(where, columns)
+    return compile_expression(where)
+
+
+def _of_pyarrow(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
+    fields = {}
+    for name, column in columns.items():
+        with suppress(UnsupportedError):  # no condition can use such a column
+            fields[name] = arrow_field(name, column)
+    used = fields_used(where, fields) or dict([*fields.items()][:1])
+    return ForeignPredicate(used, lambda rows, number: np.asarray(rows.filter(where)[number]))
+
+
+def fields_used(expression: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that an expression of pyarrow uses; pyarrow does not tell.
+
+    Raises
+    ------
+    MetadataError
+        If it can't be computed from the fields.
+
+    Examples
+    --------
+    >>> import pyarrow.compute
+    >>> fields = {name: pyarrow.field(name, pyarrow.int8()) for name in "abc"}
+    >>> [*fields_used(pyarrow.compute.field("a") + 1 > pyarrow.compute.field("c"), fields)]
+    ['a', 'c']
+    """
+    arrow = library("pyarrow")
+    dataset = library("pyarrow.dataset")
+
+    def reason_against(chosen: Mapping[str, Any]) -> Exception | None:
+        rows = arrow.schema(chosen.values()).empty_table()
+        try:
+            dataset.Scanner.from_batches(rows.to_batches(), schema=rows.schema, columns={"": expression})
+        except (arrow.ArrowException, TypeError, ValueError) as error:
+            return error
+        return None
+
+    error = reason_against(fields)
+    if error is not None:
+        raise MetadataError(f"the condition can't be computed: {error}", field="where") from error
+    used = dict(fields)
+    for name in fields:
+        others = {other: item for other, item in used.items() if other != name}
+        if reason_against(others) is None:
+            used = others
+    return used
+
+
+def _of_polars(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
+    polars = library("polars")
+    used = dict.fromkeys(where.meta.root_names()) or [*columns][:1]
+    unknown = [name for name in used if name not in columns]
+    if unknown:
+        raise NotFoundError(f"there is no column {unknown[0]!r:.80}; the columns are {', '.join(columns)}"[:400])
+
+    def kept(rows: Any, number: str) -> npt.NDArray[Any]:
+        return np.asarray(polars.from_arrow(rows).filter(where)[number].to_numpy())
+
+    return ForeignPredicate({name: arrow_field(name, columns[name]) for name in used}, kept)

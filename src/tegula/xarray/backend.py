@@ -1,0 +1,185 @@
+"""The engine ``"tegula"`` of xarray. xarray imports this module for every data set it opens, so it imports little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xarray.backends import BackendEntrypoint
+
+from tegula.xarray.guessing import can_open
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["TegulaBackendEntrypoint"]
+
+Dims = Mapping[str, Sequence[str]] | Sequence[str] | None
+
+
+class TegulaBackendEntrypoint(BackendEntrypoint):
+    """The engine ``"tegula"``: Zarr v1, v2 and v3 and bcolz as data sets of xarray.
+
+    The functions of xarray pass these options on, besides those for decoding: ``xr.open_dataset(x, engine="tegula",
+    group="model")``.
+
+    Parameters
+    ----------
+    filename_or_obj : str, path, mapping, Store, Array, Group or Table
+        What to open; a table is a data set along the dimension ``row``, an array alone the variable ``data``.
+    group : str, optional
+        Path of a group, array or table in it.
+    dims : mapping of str to sequence of str, or sequence of str, optional
+        Names of the dimensions of some variables; or one list of names for all arrays that have none of their own and
+        as many axes. Other axes without a name are called ``dim_0``, ``dim_1``, …; ``<variable>_dim_0`` where arrays of
+        different lengths would share the name.
+    consolidated : bool, optional
+        ``True`` takes the metadata from the consolidated copy, ``False`` from the documents themselves; by default from
+        the documents, unless the storage can't be listed.
+    format : str, optional
+        Opens nodes of this format only; see `tegula.open`.
+    storage_options : mapping, optional
+        Settings of the storage, if a URL is given; see `tegula.store_of`.
+    use_zarr_fill_value_as_mask : bool, optional
+        Whether elements equal to the fill value are missing; by default in Zarr v2 only. In v3 the attribute
+        ``_FillValue`` marks them.
+    allow_pickle : bool
+        Allow unpickling of chunks, which can run any code.
+    """
+
+    description = "Open Zarr v1, v2, v3 and bcolz, local or in object storage, with tegula"
+    supports_groups = True
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Return whether to open something for which no engine is named: only what the engine ``zarr`` can't."""
+        return can_open(filename_or_obj)
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Any = None,
+        group: str | None = None,
+        dims: Dims = None,
+        consolidated: bool | None = None,
+        format: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+        allow_pickle: bool = False,
+    ) -> xr.Dataset:
+        """Open one group, table or array as a data set; see `xarray.open_dataset`."""
+        from tegula.xarray.opening import Opener  # noqa: PLC0415
+
+        opener = Opener(
+            dims, consolidated, format, storage_options, use_zarr_fill_value_as_mask, allow_pickle, drop_variables
+        )
+        return _decoded(
+            opener.open(filename_or_obj, group),
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            drop_variables=drop_variables,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+        )
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Any = None,
+        group: str | None = None,
+        dims: Dims = None,
+        consolidated: bool | None = None,
+        format: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+        allow_pickle: bool = False,
+    ) -> dict[str, xr.Dataset]:
+        """Open a group and all groups and tables below it, by path; see `xarray.open_groups`."""
+        from tegula.xarray.opening import Opener  # noqa: PLC0415
+
+        opener = Opener(
+            dims, consolidated, format, storage_options, use_zarr_fill_value_as_mask, allow_pickle, drop_variables
+        )
+        return {
+            path: _decoded(
+                store,
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                concat_characters=concat_characters,
+                decode_coords=decode_coords,
+                drop_variables=drop_variables,
+                use_cftime=use_cftime,
+                decode_timedelta=decode_timedelta,
+            )
+            for path, store in opener.open_all(filename_or_obj, group).items()
+        }
+
+    def open_datatree(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Any = None,
+        group: str | None = None,
+        dims: Dims = None,
+        consolidated: bool | None = None,
+        format: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+        allow_pickle: bool = False,
+    ) -> xr.DataTree:
+        """Open a group and all groups and tables below it as a tree; see `xarray.open_datatree`."""
+        from xarray import DataTree  # noqa: PLC0415
+
+        found = self.open_groups_as_dict(
+            filename_or_obj,
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            drop_variables=drop_variables,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+            group=group,
+            dims=dims,
+            consolidated=consolidated,
+            format=format,
+            storage_options=storage_options,
+            use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
+            allow_pickle=allow_pickle,
+        )
+        tree = DataTree.from_dict(found)
+        for path, dataset in found.items():
+            tree[path].set_close(dataset._close)
+        return tree
+
+
+def _decoded(store: Any, **options: Any) -> xr.Dataset:
+    """Decode a data store by xarray's own conventions, and close it after an error."""
+    from xarray.backends import StoreBackendEntrypoint  # noqa: PLC0415
+
+    try:
+        return StoreBackendEntrypoint().open_dataset(store, **options)
+    except BaseException:
+        store.close()
+        raise

@@ -1,0 +1,172 @@
+"""Variables encoded for storage: values by the CF conventions of xarray, and the options of new arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from xarray import Variable
+from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value, encode_zarr_variable
+from xarray.coding.strings import check_vlen_dtype
+
+from tegula.codecs import codec_specs
+from tegula.errors import MetadataError
+from tegula.formats import find_format
+from tegula.formats.json_encoding import Style, dump
+from tegula.metadata.nodes import CodecSpec
+from tegula.xarray.variables import HAS_STRING_DTYPE
+
+__all__ = ["EncodingTypeError", "encode_attributes", "encode_variable", "options_of"]
+
+_MASK: Final = "_FillValue"
+_KNOWN: Final = frozenset(
+    "chunks shards compressors filters serializer cache_metadata write_empty_chunks chunk_key_encoding".split()
+)
+_DROPPED: Final = frozenset({"source", "original_shape", "preferred_chunks"})
+"""Encoding that says where a variable comes from, and nothing of how to store it."""
+
+
+class EncodingTypeError(MetadataError, TypeError):
+    """A value of a wrong type in an encoding, a region or an attribute; a ``TypeError`` in ``Dataset.to_zarr``."""
+
+
+def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable:
+    """Encode a variable by the CF conventions, as ``Dataset.to_zarr`` does."""
+    options: dict[str, Any] = {"zarr_format": 3 if format == "zarr3" else 2} if HAS_STRING_DTYPE else {}
+    try:
+        encoded: Variable = encode_zarr_variable(variable, name=name, **options)
+    except Exception as error:
+        error.add_note(f"while the variable {name!r} was encoded")
+        raise
+    return encoded
+
+
+def encode_attributes(attributes: Mapping[Any, Any], place: str) -> dict[str, Any]:
+    """Return attributes with arrays and numbers of NumPy as lists and numbers of Python.
+
+    Raises
+    ------
+    EncodingTypeError
+        If one has no form in JSON.
+    """
+    encoded = {name: encode_zarr_attr_value(value) for name, value in attributes.items()}
+    for name, value in encoded.items():
+        try:
+            dump({name: value}, "attributes", Style())
+        except MetadataError as error:
+            raise EncodingTypeError(
+                f"Invalid attribute in Dataset.attrs. {name!r:.80}: {error.message}", path=place
+            ) from error
+    return encoded
+
+
+def options_of(
+    variable: Variable, name: Hashable, format: str, *, checked: bool, write_empty_chunks: bool | None
+) -> dict[str, Any]:
+    """Return the options of ``Group.create_array`` for an encoded variable, without its elements.
+
+    Parameters
+    ----------
+    variable : Variable
+        The variable, encoded by `encode_variable`.
+    name : str
+        Its name, for errors.
+    format : str
+        ``"zarr2"`` or ``"zarr3"``.
+    checked : bool
+        Whether encoding that has no meaning here is an error; the encoding that a variable has from another file is
+        not.
+    write_empty_chunks : bool, optional
+        As for ``Group.create_array``, unless the encoding says the same.
+
+    Examples
+    --------
+    >>> variable = Variable("x", np.zeros(4, "f4"), {"units": "K"}, {"chunks": (2,), "compressors": None})
+    >>> options = options_of(variable, "t", "zarr3", checked=True, write_empty_chunks=None)
+    >>> options["chunks"], options["codecs"], options["fill_value"], options["attributes"]
+    ((2,), [], nan, {'units': 'K'})
+    """
+    encoding = {key: value for key, value in variable.encoding.items() if key not in _DROPPED}
+    known = _KNOWN | ({"fill_value"} if format == "zarr3" else set())
+    attributes = dict(variable.attrs)
+    if encoding.get(_MASK, 0) is None:  # says that nothing marks missing elements
+        del encoding[_MASK]
+    elif _MASK in encoding:
+        raise MetadataError(f"the encoding of {name!r} has a {_MASK} that could not be applied", field=_MASK)
+    if checked and (unknown := [key for key in encoding if key not in known]):
+        hint = f"; {_MASK} sets the fill value of Zarr v2" if "fill_value" in unknown else ""
+        raise MetadataError(f"unexpected encoding parameters for the variable {name!r}: {unknown!r}{hint}")
+    empty = encoding.get("write_empty_chunks", write_empty_chunks)
+    if write_empty_chunks is not None and empty != write_empty_chunks:
+        raise MetadataError(
+            f'Differing "write_empty_chunks" values in encoding and parameters for {name!r}', field="write_empty_chunks"
+        )
+    dtype: Any = str if check_vlen_dtype(variable.dtype) is str else variable.dtype
+    return {
+        "shape": variable.shape,
+        "dtype": dtype,
+        "chunks": _chunks(variable, name, encoding.get("chunks")),
+        "shards": encoding.get("shards"),
+        "codecs": _codecs(encoding, format, is_text=dtype is str),
+        "chunk_key_encoding": encoding.get("chunk_key_encoding"),
+        "write_empty_chunks": empty,
+        "fill_value": _fill_value(variable, attributes, encoding, format),
+        "attributes": encode_attributes(attributes, str(name)),
+        "dimension_names": [str(dim) for dim in variable.dims],
+    }
+
+
+def _fill_value(variable: Variable, attributes: dict[str, Any], encoding: Mapping[str, Any], format: str) -> Any:
+    """Return the fill value; the value that marks missing elements is that in Zarr v2, and an attribute in v3."""
+    mask = attributes.pop(_MASK, None)
+    if format == "zarr2":
+        return mask
+    if mask is not None:
+        try:
+            attributes[_MASK] = FillValueCoder.encode(mask, variable.dtype)
+        except (TypeError, ValueError) as error:
+            raise EncodingTypeError(str(error), field=_MASK) from error
+    fill = encoding.get("fill_value")
+    if fill is None:  # NaN, so that parts that were never written are missing
+        fill = np.nan if variable.dtype.kind == "f" else 0
+    return fill
+
+
+def _chunks(variable: Variable, name: Hashable, wanted: Any) -> Any:
+    """Return the chunks of a new array: those of the encoding, else those of dask, else automatic ones."""
+    if hasattr(wanted, "__index__"):
+        return (int(wanted),) * variable.ndim
+    if wanted is not None and not isinstance(wanted, str) and len(wanted) == variable.ndim:
+        if not all(isinstance(item, (list, tuple)) or hasattr(item, "__index__") for item in wanted):
+            raise EncodingTypeError(
+                f"chunks are integers, one for each dimension; those of {name!r} are {wanted!r:.80}", field="chunks"
+            )
+        return tuple(wanted)
+    if not variable.chunks:
+        return "auto"
+    # the parts that tasks write need not be whole chunks, so uneven parts are no reason to refuse
+    return tuple(max(1, *lengths) if _uneven(lengths) else max(1, lengths[0]) for lengths in variable.chunks)
+
+
+def _uneven(lengths: tuple[int, ...]) -> bool:
+    return len({*lengths[:-1]}) > 1 or lengths[-1] > lengths[0]
+
+
+def _codecs(encoding: Mapping[str, Any], format: str, *, is_text: bool) -> Any:
+    """Join filters, serializer and compressors; what is not given is automatic."""
+    parts = {key: _given(encoding.get(key, "auto")) for key in ("filters", "serializer", "compressors")}
+    if all(part == "auto" for part in parts.values()):
+        return "auto"
+    specs: list[CodecSpec] = []
+    for key, part in parts.items():
+        if part != "auto":
+            specs += codec_specs(part)
+        elif key == "compressors":
+            specs += find_format(format).compressors
+    # a variable may have become one of fixed length since it was read
+    return [spec for spec in specs if is_text or spec.name.removeprefix("numcodecs.") != "vlen-utf8"]
+
+
+def _given(part: Any) -> Any:
+    return part if part is None or isinstance(part, str) or not isinstance(part, tuple) else list(part)

@@ -1,0 +1,71 @@
+"""Room for appended data: every variable grows by the same part, however many processes append at once.
+
+The first variable, the coordinate of the dimension if there is one, decides: it grows by a conditional write of its
+document, so that each of several processes gets a part of its own. The other variables grow to hold that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from functools import partial
+
+from tegula.arrays.array import Array
+from tegula.engine.pool import gather
+from tegula.errors import MetadataError
+
+__all__ = ["reserve"]
+
+
+def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) -> int:
+    """Make arrays longer along a dimension and return where the new part begins.
+
+    Parameters
+    ----------
+    arrays : mapping of str to (Array, int)
+        The arrays with the axis that grows, by name.
+    dim : str
+        Name of the dimension.
+    count : int
+        By how much it grows.
+
+    Raises
+    ------
+    MetadataError
+        If another array is longer than the first, so that a part at the end is not free in all.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> time = tegula.create_array({}, shape=3, dtype="i8")
+    >>> wind = tegula.create_array({}, shape=(2, 3), dtype="f4")
+    >>> reserve({"time": (time, 0), "wind": (wind, 1)}, "time", 5), time.shape, wind.shape
+    (3, (8,), (2, 8))
+    """
+    first = str(dim) if dim in arrays else min(arrays)
+    leader, axis = arrays[first]
+    others = [(name, *pair) for name, pair in arrays.items() if name != first]
+    # the first is read last: no other is longer, unless a writer without this rule made it so
+    requests = leader.store.concurrency
+    gather(lambda other: other[1].refresh(), others, requests)
+    leader.refresh()
+    for name, array, at in others:
+        if array.shape[at] > leader.shape[axis]:
+            raise MetadataError(
+                f"{name!r} is longer than {first!r} along {dim!r}: {array.shape[at]} and {leader.shape[axis]}; resize "
+                "one of them before you append",
+                path=array.path,
+            )
+    start = 0
+
+    def grown(shape: tuple[int, ...]) -> tuple[int, ...]:
+        nonlocal start
+        start = shape[axis]
+        return (*shape[:axis], start + count, *shape[axis + 1 :])
+
+    leader._reshape(grown)
+    gather(lambda other: other[1]._reshape(partial(_at_least, other[2], start + count)), others, requests)
+    return start
+
+
+def _at_least(axis: int, length: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:axis], max(shape[axis], length), *shape[axis + 1 :])

@@ -1,0 +1,226 @@
+"""One data set stored into one group: new arrays, existing arrays that grow, and regions of these."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from xarray import Variable, conventions
+from xarray.backends.common import ArrayWriter
+
+from tegula.arrays.array import Array
+from tegula.arrays.creation import new_array
+from tegula.engine.pool import gather
+from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.hierarchy.group import Group
+from tegula.xarray.dimensions import dimensions_of
+from tegula.xarray.encoding import EncodingTypeError, encode_attributes, encode_variable, options_of
+from tegula.xarray.growing import reserve
+from tegula.xarray.regions import region_of
+from tegula.xarray.variables import variable_of
+
+__all__ = ["GroupWriter"]
+
+_NAMELESS: Final = "__values__"  # as xarray stores and reads a variable called None
+
+
+@dataclass(frozen=True)
+class GroupWriter:
+    """A group, and how to store a data set into it; the members are arguments of `tegula.xarray.write`."""
+
+    group: Group
+    mode: str
+    append_dim: Hashable | None = None
+    region: Any = None
+    write_empty_chunks: bool | None = None
+
+    def add(self, dataset: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]], writer: ArrayWriter) -> None:
+        """Store metadata, attributes and elements in memory; leave chunked elements to `writer`.
+
+        Everything that the data set itself can have wrong is found before anything is stored.
+        """
+        names = {name: _stored_name(name) for name in dataset.variables}
+        self._check_encoding(dataset, encoding)
+        region = {}
+        if self.region is not None:
+            region = region_of(dataset, self.region, self._stored, self.append_dim)
+            dataset = dataset.drop_vars(dataset.indexes)  # which a region can't change
+        self._check_dimension()
+
+        # encode: variables that exist as they are stored, others as they say themselves
+        variables, attributes = conventions.encode_dataset_coordinates(dataset)
+        for name, wanted in encoding.items():
+            variables[name].encoding = dict(wanted)
+        new = [name for name in variables if names[name] not in self._arrays]
+        if self.mode == "r+" and new:
+            raise MetadataError(
+                f"dataset contains non-pre-existing variables {new!r}; mode='r+' writes those that exist, mode='a' "
+                "creates others",
+                path=self.group._place,
+            )
+        encoded = {name: encode_variable(variables[name], name, self.group.format) for name in new}
+        options = {
+            name: options_of(
+                variable,
+                name,
+                self.group.format,
+                checked=name in encoding,
+                write_empty_chunks=self.write_empty_chunks,
+            )
+            for name, variable in encoded.items()
+        }
+        existing = {names[name]: variables[name] for name in variables if name not in encoded}
+        changed = {name: self._fitted(name, variable, region) for name, variable in self._like_stored(existing).items()}
+
+        # store: attributes, new arrays, room for what is appended, elements
+        if self.mode != "r+":
+            self._put_attributes(encode_attributes(attributes, self.group._place))
+        requests = self.group.store.concurrency
+        created = gather(lambda name: self._create(names[name], options[name]), encoded, requests)
+        for variable, array in zip(encoded.values(), created):
+            writer.add(variable.data, array)
+        if self.mode == "a-" and self.append_dim is not None:
+            changed = {name: variable for name, variable in changed.items() if self.append_dim in variable.dims}
+        parts = {**region, **self._reserved(changed)}
+        for name, variable in changed.items():
+            array = self._arrays[name]
+            if self.write_empty_chunks is not None:
+                array = _with_empty_chunks(array, self.write_empty_chunks)
+            writer.add(variable.data, array, tuple(parts.get(dim, slice(None)) for dim in variable.dims))
+
+    # --- what is stored
+
+    @cached_property
+    def _arrays(self) -> dict[str, Array]:
+        return dict(self.group.arrays())
+
+    @cached_property
+    def _stored(self) -> dict[str, Variable]:
+        """The stored variables, still encoded."""
+        dims = dimensions_of(self._arrays)
+        return {name: variable_of(array, dims[name]) for name, array in self._arrays.items()}
+
+    # --- checks
+
+    def _check_encoding(self, dataset: xr.Dataset, encoding: Mapping[Any, Any]) -> None:
+        for name, wanted in encoding.items():
+            if not isinstance(wanted, Mapping):
+                raise EncodingTypeError(f"the encoding of {name!r:.80} must be castable to a dict, not {wanted!r:.80}")
+            if name not in dataset.variables:
+                raise NotFoundError(f"encoding was given for {name!r:.80}, and there is no such variable")
+            if name in self._arrays:
+                raise MetadataError(
+                    f"variable {name!r} already exists, but encoding was provided; it keeps its own",
+                    path=self.group._place,
+                )
+
+    def _check_dimension(self) -> None:
+        """Check that the dimension to append along is stored."""
+        if self.append_dim is None or self.append_dim in self._arrays:
+            return
+        sizes = {dim: size for variable in self._stored.values() for dim, size in variable.sizes.items()}
+        if self.append_dim not in sizes:
+            raise MetadataError(
+                f"append_dim={self.append_dim!r} does not match any existing dataset dimensions: {sizes!r:.200}",
+                path=self.group._place,
+            )
+
+    def _fitted(self, name: str, variable: Variable, region: Mapping[Hashable, slice]) -> Variable:
+        """Return a variable with its dimensions in the stored order, or raise if it does not fit the stored one."""
+        stored = self._stored[name]
+        if {*stored.dims} != {*variable.dims}:
+            raise MetadataError(
+                f"variable {name!r} already exists with different dimension names {stored.dims} != {variable.dims}",
+                path=self.group._place,
+            )
+        variable = variable.transpose(*stored.dims)
+        room = {dim: len(range(size)[region.get(dim, slice(None))]) for dim, size in stored.sizes.items()}
+        sizes = {dim: size for dim, size in variable.sizes.items() if dim != self.append_dim}
+        room.pop(self.append_dim, None)
+        if room != sizes:
+            raise MetadataError(
+                f"variable {name!r} already exists with different dimension sizes: {room} != {sizes}; append_dim= "
+                "makes a dimension longer, region= writes a part of it",
+                path=self.group._place,
+            )
+        return variable
+
+    def _like_stored(self, variables: Mapping[str, Variable]) -> dict[str, Variable]:
+        """Encode variables as those that are stored."""
+        if not variables:
+            return {}
+        decoded, _, _ = conventions.decode_cf_variables({name: self._stored[name] for name in variables}, {})
+        for name, variable in variables.items():
+            if not _can_hold(decoded[name].dtype, variable.dtype):
+                raise MetadataError(
+                    f"Mismatched dtypes for variable {name}: {decoded[name].dtype} is stored, and elements of "
+                    f"{variable.dtype} can't be added to it",
+                    path=self.group._place,
+                )
+        encoded = {}
+        for name, variable in variables.items():
+            like = variable.copy(deep=False)
+            like.encoding = decoded[name].encoding
+            encoded[name] = encode_variable(like, name, self.group.format)
+        return encoded
+
+    # --- changes of what is stored
+
+    def _put_attributes(self, attributes: Mapping[str, Any]) -> None:
+        if attributes != self.group.attrs.asdict():
+            self.group.attrs.put(attributes)
+
+    def _create(self, name: str, options: dict[str, Any]) -> Array:
+        """Create an array, under any name that xarray uses."""
+        path = self.group._full(name)
+        try:
+            return new_array(
+                self.group.store, path, format=self.group.format, reserved=True, has_parent=True, **options
+            )
+        except UnsupportedError as error:
+            raise _UnsupportedVariable(error.message, path=path, field=error.field, codec=error.codec) from error
+        except MetadataError as error:
+            raise error.within(path=path) from None
+
+    def _reserved(self, variables: Mapping[str, Variable]) -> dict[Hashable, slice]:
+        """Make existing arrays longer and return the part of the dimension that is new; nothing without one."""
+        growing = {
+            name: (self._arrays[name], variable.dims.index(self.append_dim))
+            for name, variable in variables.items()
+            if self.append_dim in variable.dims
+        }
+        if self.append_dim is None or not growing:
+            return {}
+        count = next(variables[name].sizes[self.append_dim] for name in growing)
+        start = reserve(growing, self.append_dim, count)
+        return {self.append_dim: slice(start, start + count)}
+
+
+class _UnsupportedVariable(UnsupportedError, ValueError):
+    """A variable that the format can't hold; a ``ValueError`` in ``Dataset.to_zarr``."""
+
+
+def _stored_name(name: Hashable) -> str:
+    if name is None:
+        return _NAMELESS
+    if not isinstance(name, str):
+        raise EncodingTypeError(f"Invalid name {name!r:.80} for a variable: a name must be a string or None")
+    if not name:
+        raise MetadataError("Invalid name '' for a variable: a string must be length 1 or longer")
+    return name
+
+
+def _can_hold(stored: np.dtype[Any], new: np.dtype[Any]) -> bool:
+    """Return whether elements can be added without cutting them: text and bytes of a fixed length must agree."""
+    if new.kind in "biufcmMOT" or new == stored:
+        return True
+    return new.kind in "SU" and stored.kind in "OT"
+
+
+def _with_empty_chunks(array: Array, write_empty: bool) -> Array:
+    stored = replace(array._stored, write_empty=write_empty)
+    return Array(stored, array.path, read_only=False, allow_pickle=array._allow_pickle)

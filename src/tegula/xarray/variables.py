@@ -1,0 +1,209 @@
+"""Arrays as lazy variables of xarray, with attributes and encoding as the engine ``zarr`` has them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from inspect import signature
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from xarray import Variable
+from xarray.backends import BackendArray
+from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
+from xarray.coding.strings import create_vlen_dtype
+from xarray.core import indexing
+
+from tegula.arrays.array import Array
+from tegula.codecs import serializer_position
+from tegula.errors import UnsupportedError
+from tegula.formats import find_format
+from tegula.metadata.nodes import inner_codecs
+from tegula.optional import library
+
+__all__ = ["HAS_STRING_DTYPE", "LazyArray", "variable_of"]
+
+HAS_STRING_DTYPE: Final = "zarr_format" in signature(encode_zarr_variable).parameters
+"""Whether this version of xarray stores NumPy's ``StringDType``; earlier ones take strings as objects."""
+
+_DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
+_MASK: Final = "_FillValue"
+
+
+class LazyArray(BackendArray):
+    """An array that xarray reads when its elements are needed.
+
+    Its shape is that of the time it was opened: where other processes have made the array longer, the new part is not
+    seen.
+
+    Parameters
+    ----------
+    array : Array
+        The stored array.
+    """
+
+    __slots__ = ("_array", "dtype", "shape")
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.shape = array.shape
+        self.dtype = _dtype(array)
+
+    def get_array(self) -> Array:
+        """Return the stored array."""
+        return self._array
+
+    def __getitem__(self, key: Any) -> Any:
+        array = self._array
+        if isinstance(key, indexing.VectorizedIndexer):
+            read = self._points
+        elif isinstance(key, indexing.OuterIndexer):
+            read = self._product
+        else:
+            read = self._part
+        found = read(key.tuple)  # as NumPy reads it, steps backwards included
+        if array.metadata.data_type.variable or np.ndim(found) == 0 or self.dtype != array.dtype:
+            return _converted(found, self.dtype)
+        return found
+
+    async def async_getitem(self, key: Any) -> Any:
+        """Read in a thread."""
+        return await asyncio.to_thread(self.__getitem__, key)
+
+    def _part(self, key: tuple[Any, ...]) -> Any:
+        return self._array[self._within(key)]
+
+    def _product(self, key: tuple[Any, ...]) -> Any:
+        return self._array.oindex[self._within(key)]
+
+    def _points(self, key: tuple[Any, ...]) -> Any:
+        return self._array.vindex[self._within(key)]
+
+    def _within(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Count from the beginning, since the stored array may have become longer."""
+        return tuple(_from_the_start(item, size) for item, size in zip(key, self.shape))
+
+
+def _from_the_start(item: Any, size: int) -> Any:
+    if isinstance(item, slice):
+        start, stop, step = item.indices(size)
+        if not range(start, stop, step):
+            return slice(0, 0)
+        return slice(start, None if stop < 0 else stop, step)
+    if isinstance(item, np.ndarray):
+        return np.where(item < 0, item + size, item) if item.dtype.kind == "i" else item
+    return item + size if item < 0 else item
+
+
+def _dtype(array: Array) -> np.dtype[Any]:
+    if array.metadata.data_type.variable == "string":
+        text = getattr(np.dtypes, "StringDType", None) if HAS_STRING_DTYPE else None
+        made: np.dtype[Any] = create_vlen_dtype(str) if text is None else text()
+        return made
+    if array.dtype.names is not None or array.dtype.kind == "U":  # of which xarray can't change the order of bytes
+        return array.dtype.newbyteorder("=")
+    return array.dtype
+
+
+def _converted(found: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return elements of variable length, and single elements, as an array."""
+    if dtype.kind == "O" and not isinstance(found, np.ndarray):
+        boxed = np.empty((), dtype)
+        boxed[()] = found
+        return boxed
+    return np.asarray(found).astype(dtype, copy=False)
+
+
+def variable_of(array: Array, dims: tuple[str, ...], mask: bool | None = None) -> Variable:
+    """Return a lazy variable for an array, still encoded.
+
+    Parameters
+    ----------
+    array : Array
+        The stored array.
+    dims : tuple of str
+        Names of its dimensions.
+    mask : bool, optional
+        Whether the fill value marks missing elements; by default as in the array's format.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> variable = variable_of(tegula.create_array({}, shape=4, chunks=3, dtype="i2"), ("x",))
+    >>> variable.dims, variable.encoding["chunks"], variable.encoding["preferred_chunks"]
+    (('x',), (3,), {'x': 3})
+    """
+    lazy = LazyArray(array)
+    masked = find_format(array.format).mask == "fill_value" if mask is None else mask
+    attributes = _attributes(array)
+    encoding = _encoding(array, lazy.dtype, dims)
+    if masked:
+        if array.fill_value is not None:
+            attributes[_MASK] = array.fill_value
+    elif array.format == "zarr3":
+        encoding["fill_value"] = array.fill_value
+        if _MASK in attributes:
+            with suppress(ValueError, TypeError, KeyError, OverflowError):  # another program's plain number
+                attributes[_MASK] = FillValueCoder.decode(attributes[_MASK], lazy.dtype)
+    return Variable(dims, indexing.LazilyIndexedArray(lazy), attributes, encoding)
+
+
+def _attributes(array: Array) -> dict[str, Any]:
+    """Return the attributes without those that stand for dimensions, in the formats where they do."""
+    if array.format == "zarr3":
+        return array.attrs.asdict()
+    return {
+        name: value
+        for name, value in array.attrs.asdict().items()
+        if not (name == _DIMENSIONS and array.dimension_names is not None) and not name.lower().startswith("_nc")
+    }
+
+
+def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict[str, Any]:
+    stored = array.chunks if array.shards is None else array.shards
+    encoding: dict[str, Any] = {
+        "chunks": tuple(_length(item, size) for item, size in zip(array.chunks, array.shape)),
+        # whole stored values: a shard that two tasks need is read twice
+        "preferred_chunks": dict(zip(dims, (_length(item, size) for item, size in zip(stored, array.shape)))),
+    }
+    if array.format == "zarr3":
+        encoding |= {"compressors": array.compressors, "filters": array.filters, "serializer": _serializer(array)}
+    elif array.format == "zarr2":
+        encoding |= {"compressors": _numcodecs(array.compressors), "filters": _numcodecs(array.filters)}
+    if array.format in ("zarr3", "zarr2"):  # others have no codecs that a new array could take as they are
+        encoding["shards"] = array.shards
+    if dtype.kind == "T":
+        encoding["dtype"] = dtype
+    return encoding
+
+
+def _length(item: Any, size: int) -> Any:
+    """Return the length of chunks along an axis; a tuple of those within `size` where they differ."""
+    if not isinstance(item, tuple):
+        return item
+    inside: list[int] = []
+    for edge in item:
+        inside.append(min(edge, size - sum(inside)))
+        if sum(inside) == size:
+            break
+    if len({*inside[:-1]}) <= 1 and inside[-1] <= inside[0]:
+        return inside[0]
+    return tuple(inside)
+
+
+def _numcodecs(codecs: tuple[dict[str, Any], ...]) -> tuple[Any, ...]:
+    """Return codecs of Zarr v2 as objects of numcodecs, which zarr-python requires; as they are if it lacks one."""
+    made = []
+    for codec in codecs:
+        try:
+            made.append(library("numcodecs.registry").get_codec(codec))
+        except (ValueError, TypeError, UnsupportedError):
+            made.append(codec)
+    return tuple(made)
+
+
+def _serializer(array: Array) -> dict[str, Any]:
+    """Return the codec that turns the elements into bytes, those of the inner chunks if there are shards."""
+    specs = inner_codecs(array.metadata.codecs)
+    return array._codec(specs[serializer_position(specs, array.metadata.data_type)])

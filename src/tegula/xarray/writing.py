@@ -1,0 +1,243 @@
+"""`write`: data sets stored as ``Dataset.to_zarr`` stores them, but no region has to match the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from importlib import import_module
+from typing import Any, Final, Literal
+
+import xarray as xr
+from xarray.backends.common import ArrayWriter
+
+from tegula.arrays.node import Node, opened_by_name
+from tegula.engine import read_metadata
+from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
+from tegula.formats import find_format
+from tegula.hierarchy import opening
+from tegula.hierarchy.group import Group
+from tegula.metadata.nodes import GroupMetadata
+from tegula.targets.paths import clean
+from tegula.targets.stores import creating
+from tegula.xarray.encoding import EncodingTypeError
+from tegula.xarray.storing import GroupWriter
+
+__all__ = ["write"]
+
+_FORMATS: Final = {2: "zarr2", 3: "zarr3"}
+_MODES: Final = ("w", "w-", "a", "a-", "r+")
+# how xarray stores the name of an array that a variable can't have
+_ARRAY: Final = "__xarray_dataarray_variable__"
+_ARRAY_NAME: Final = "__xarray_dataarray_name__"
+
+
+def write(
+    data: xr.Dataset | xr.DataArray | xr.DataTree,
+    target: Any,
+    *,
+    group: str | None = None,
+    mode: Literal["w", "w-", "a", "a-", "r+"] | None = None,
+    append_dim: Hashable | None = None,
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = None,
+    encoding: Mapping[Any, Mapping[str, Any]] | None = None,
+    consolidated: bool | None = None,
+    format: str | None = None,
+    zarr_format: Literal[2, 3] | None = None,
+    write_empty_chunks: bool | None = None,
+    compute: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    write_inherited_coords: bool = False,
+    chunkmanager_store_kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Store a data set as Zarr v3 or v2, in the form of ``Dataset.to_zarr``.
+
+    Any number of threads, processes and dask workers can write regions and append at once: a chunk or shard that
+    several of them change keeps what each has written, and each append gets a part of its own, the same in all
+    variables.
+
+    Parameters
+    ----------
+    data : Dataset, DataArray or DataTree
+        The data, in memory or as arrays of dask.
+    target : str, path, mapping, Store or Group
+        Where to store them; see `tegula.store_of`.
+    group : str, optional
+        Path of the group in the target.
+    mode : {"w", "w-", "a", "a-", "r+"}, optional
+        ``w`` deletes what is there; ``w-`` fails if something is; ``a`` adds variables and replaces the elements of
+        existing ones; ``a-`` does so, but with `append_dim` leaves existing variables without this dimension as they
+        are; ``r+`` replaces elements only. The default is ``a`` with `append_dim`, ``r+`` with `region`, else ``w-``.
+    append_dim : str, optional
+        The dimension along which stored variables become longer.
+    region : "auto" or mapping of dimension to slice or "auto", optional
+        The part of stored variables to write; ``"auto"`` finds it by the values of the coordinates.
+    encoding : mapping of variable to mapping, optional
+        Encoding of new variables, as in xarray: ``dtype``, ``scale_factor``, ``units``, …; ``chunks``, ``shards``,
+        ``filters``, ``serializer``, ``compressors``, ``chunk_key_encoding``, ``write_empty_chunks`` and, in Zarr v3,
+        ``fill_value``. Codecs are given as in `tegula.create_array`. For a tree: by path of the group.
+    consolidated : bool, optional
+        Whether to write consolidated metadata; by default unless the mode is ``r+``, which changes no metadata.
+    format : {"zarr3", "zarr2"}, optional
+        Format of a new group; by default Zarr v3.
+    zarr_format : {2, 3}, optional
+        The same, as in ``Dataset.to_zarr``.
+    write_empty_chunks : bool, optional
+        Store chunks that are equal to the fill value.
+    compute : bool
+        With ``False`` arrays of dask are not stored yet.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
+    write_inherited_coords : bool
+        For a tree: also store inherited coordinates with each group.
+    chunkmanager_store_kwargs : mapping, optional
+        Options of ``dask.array.store``.
+
+    Returns
+    -------
+    None or dask.delayed.Delayed
+        With ``compute=False`` what stores the elements of arrays of dask.
+
+    Raises
+    ------
+    MetadataError
+        If an argument is invalid, or the data do not fit those that are stored: other dimensions, sizes or text of
+        another length. It is a ``ValueError``, and where ``to_zarr`` raises a ``TypeError`` that as well.
+    AlreadyExistsError, NotFoundError
+        If the mode does not allow what is there, or something is missing.
+    UnsupportedError
+        If the format can't hold the data.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula, tegula.xarray, xarray as xr
+    >>> store = tegula.MemoryStore()
+    >>> ds = xr.Dataset({"t": ("time", np.arange(5.0))}, {"time": np.arange(5)})
+    >>> tegula.xarray.write(ds, store, encoding={"t": {"chunks": (4,)}})
+    >>> tegula.xarray.write(ds.assign_coords(time=ds.time + 5), store, append_dim="time")
+    >>> late = xr.Dataset({"t": ("time", [70.0, 80.0])}, {"time": [7, 8]})
+    >>> tegula.xarray.write(late, store, region="auto")
+    >>> xr.open_dataset(store, engine="tegula")["t"].values
+    array([ 0.,  1.,  2.,  3.,  4.,  0.,  1., 70., 80.,  4.])
+    """
+    chosen = _mode(mode, append_dim, region)
+    if isinstance(data, xr.DataTree) and (group is not None or append_dim is not None):
+        raise UnsupportedError("a DataTree is stored at the root, and can't be appended; write its groups one by one")
+    if not isinstance(data, (xr.Dataset, xr.DataArray, xr.DataTree)):
+        raise EncodingTypeError(f"the data must be a Dataset, DataArray or DataTree, not {type(data).__name__}")
+
+    # metadata, and elements in memory
+    opened = _open(target, group, chosen, _format(format, zarr_format), storage_options)
+    writer = ArrayWriter()
+    try:
+        how: dict[str, Any] = {"append_dim": append_dim, "region": region, "write_empty_chunks": write_empty_chunks}
+        if isinstance(data, xr.DataTree):
+            _add_tree(data, opened, chosen, encoding or {}, writer, write_inherited_coords, how)
+        else:
+            dataset = _as_dataset(data) if isinstance(data, xr.DataArray) else data
+            GroupWriter(opened, chosen, **how).add(dataset, encoding or {}, writer)
+        if consolidated or (consolidated is None and chosen != "r+"):
+            _consolidate(opened)
+    except BaseException:
+        opened.close()
+        raise
+
+    # chunked elements
+    if not compute:
+        writes = writer.sync(compute=False, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
+        return import_module("dask").delayed(_finish)(writes, opened)
+    try:
+        writer.sync(compute=True, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
+    finally:
+        opened.close()
+    return None
+
+
+def _mode(mode: Any, append_dim: Any, region: Any) -> str:
+    if mode is None:
+        return "a" if append_dim is not None else "w-" if region is None else "r+"
+    if mode not in _MODES:
+        raise MetadataError(f"The only supported options for mode are {', '.join(_MODES)}, not {mode!r}", field="mode")
+    if append_dim is not None and mode not in ("a", "a-"):
+        raise MetadataError(f"cannot set append_dim unless mode='a', mode='a-' or mode=None; it is {mode!r}")
+    if region is not None and mode not in ("a", "a-", "r+"):
+        raise MetadataError(
+            f"cannot set region unless mode='a', mode='a-', mode='r+' or mode=None; it is {mode!r}", field="region"
+        )
+    return str(mode)
+
+
+def _format(format: str | None, number: Any) -> str | None:
+    """Return the format of a new group, given by name, by number or not at all."""
+    if number is not None:
+        if number not in _FORMATS or format not in (None, _FORMATS[number]):
+            raise MetadataError(f"zarr_format={number!r} is neither 2 nor 3, or contradicts format={format!r}")
+        return _FORMATS[number]
+    if format is not None and find_format(format).name not in _FORMATS.values():
+        raise UnsupportedError(f"data sets of xarray are stored as zarr3 or zarr2, not {format}", field="format")
+    return format
+
+
+def _open(
+    target: Any, group: str | None, mode: str, format: str | None, storage_options: Mapping[str, Any] | None
+) -> Group:
+    """Open or create the group to write to."""
+    path = clean(group or "")
+    if isinstance(target, Node):
+        path = "/".join(part for part in (target.path, path) if part)
+        format = target.format if format is None and isinstance(target, Group) else format
+        target = target.store
+    with creating(target, storage_options) as store:
+        if format is None and path:  # members have the format of the groups above them
+            root = read_metadata(store, "")
+            format = root.format if isinstance(root, GroupMetadata) and root.format in _FORMATS.values() else None
+        try:
+            opened = opening.open_group(store, "a" if mode == "a-" else mode, path=path, format=format)
+        except AlreadyExistsError as error:
+            raise AlreadyExistsError(
+                "something exists there; choose mode='w' to replace it, or mode='a' and its own format to add to it",
+                path=error.path,
+            ) from error
+        if opened.format not in _FORMATS.values():
+            raise UnsupportedError(f"a data set can't be written to a group of the format {opened.format}", path=path)
+    return opened_by_name(opened, target)
+
+
+def _as_dataset(array: xr.DataArray) -> xr.Dataset:
+    if array.name is not None and array.name not in array.coords and array.name not in array.dims:
+        return array.to_dataset()
+    dataset = array.to_dataset(name=_ARRAY)
+    return dataset if array.name is None else dataset.assign_attrs({_ARRAY_NAME: array.name})
+
+
+def _add_tree(
+    tree: xr.DataTree,
+    root: Group,
+    mode: str,
+    encoding: Mapping[Any, Any],
+    writer: ArrayWriter,
+    inherited: bool,
+    how: dict[str, Any],
+) -> None:
+    """Write each group of a tree."""
+    if unknown := {*encoding} - {*tree.groups}:
+        raise MetadataError(f"unexpected encoding group name(s) provided: {sorted(unknown, key=str)!r:.200}")
+    for node in tree.subtree:
+        is_root = node is tree
+        group = root if is_root else root.require_group(node.relative_to(tree))
+        dataset = node.to_dataset(inherit=inherited or is_root)
+        GroupWriter(group, mode, **how).add(dataset, encoding.get(node.path) or {}, writer)
+
+
+def _consolidate(group: Group) -> None:
+    """Write consolidated metadata at the root of the store, or in the group itself if the root is no group."""
+    root = Group(group.store, "", group.metadata, read_only=False) if not group.path else _root(group)
+    root.consolidate()
+
+
+def _root(group: Group) -> Group:
+    found = opening.open(group.store, "r+")
+    return found if isinstance(found, Group) and found.metadata.documents and found.format == group.format else group
+
+
+def _finish(writes: Any, group: Group) -> None:
+    """Close a store after everything has been written to it."""
+    group.close()

@@ -1,0 +1,253 @@
+"""Arrays of zarr-python for the engine: their metadata as tegula reads it, and a store of tegula over their storage."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import LocalStore, MemoryStore
+
+from tegula import engine, executors, stores
+from tegula.config import current
+from tegula.engine import StoredArray
+from tegula.errors import TegulaError
+from tegula.formats import parse
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.showing.view import Zarr3View
+from tegula.zarr.batches import Selected, place_of
+from tegula.zarr.memory_buffers import MemoryBuffers
+from tegula.zarr.zarr_store import TegulaStore
+
+__all__ = ["EngineArray", "engine_array", "metadata_of", "metadata_of_codecs", "stack"]
+
+_OWN: Final = ("zarr.codecs.", "numcodecs.")
+_ORDERS: Final = frozenset({"morton", "lexicographic", "unordered"})  # any order will do, except one asked for
+_MOST: Final = 8  # shapes of an array that are kept
+_Memory = stores.MemoryStore | stores.MappingStore | MemoryBuffers
+
+
+class EngineArray:
+    """An array that the engine reads and writes in place of zarr-python.
+
+    Parameters
+    ----------
+    stored : StoredArray
+        The array, in whatever format it is stored.
+    keys, grid : ChunkKeyEncoding, ChunkGrid
+        Keys and chunks as zarr-python sees them.
+    prefix : str
+        The prefix of these keys.
+
+    Attributes
+    ----------
+    is_quick : bool
+        Whether operations wait for nothing but the memory and the files of this machine.
+    """
+
+    def __init__(self, stored: StoredArray, keys: ChunkKeyEncoding, grid: ChunkGrid, prefix: str) -> None:
+        self.keys = keys
+        self.grid = grid
+        self.prefix = prefix
+        self.dtype = stored.dtype
+        self.is_quick = isinstance(stored.store, (_Memory, stores.LocalStore))
+        self._stored = stored
+        self._known: dict[tuple[tuple[int, ...], bool | None], StoredArray] = {
+            (stored.metadata.shape, stored.write_empty): stored
+        }
+
+    def of(self, chosen: Selected, write_empty: bool | None = None) -> StoredArray | None:
+        """Return the array for a selection, ``None`` if it ends before that.
+
+        zarr-python may have resized the array since its pipeline was made. What a write does not select of the last
+        chunk stays as it is, wherever the array ends.
+
+        Parameters
+        ----------
+        chosen : Selected
+            The selection.
+        write_empty : bool, optional
+            Whether a write stores chunks that equal the fill value.
+        """
+        sizes = zip(self._stored.metadata.shape, chosen.ends, chosen.limits)
+        shape = tuple([size if end <= size else limit for size, end, limit in sizes])
+        stored = self._stored
+        metadata, path = stored.metadata, stored.prefix[:-1]
+        if shape != metadata.shape and (metadata.dense or not metadata.grid.is_regular):
+            return None
+        known = self._known.get((shape, write_empty))
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = engine.stored_array(stored.store, path, replace(metadata, shape=shape), write_empty=write_empty)
+            self._known[shape, write_empty] = known
+        return known
+
+
+def metadata_of(zarr_metadata: Any) -> ArrayMetadata | None:
+    """Return the metadata of an array of zarr-python, ``None`` if tegula can't read it, or its codecs are not its own.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> a = zarr.create_array({}, shape=3, dtype="i2", chunks=2)
+    >>> metadata_of(a.metadata).grid.chunk_shape((0,))
+    (2,)
+    """
+    codecs = getattr(zarr_metadata, "codecs", None)
+    if codecs is None:
+        codecs = [*(zarr_metadata.filters or ()), *([zarr_metadata.compressor] if zarr_metadata.compressor else [])]
+    if not _are_own(codecs):
+        return None
+    try:
+        documents = zarr_metadata.to_buffer_dict(default_buffer_prototype())
+        found = parse({key: buffer.to_bytes() for key, buffer in documents.items() if key != ".zattrs"})
+    except Exception:  # noqa: BLE001 - whatever can't be written down, or is not known here
+        return None
+    if not isinstance(found, ArrayMetadata):
+        return None
+    fill = found.fill_value
+    if fill is not None and fill.dtype.kind in "fc":  # with all bits of a NaN, which a document may not have
+        fill = np.asarray(zarr_metadata.fill_value).astype(fill.dtype)
+    return replace(found, documents={}, fill_value=fill)
+
+
+@lru_cache(256)
+def metadata_of_codecs(codecs: tuple[Any, ...], data_type: Any, fill: Any) -> ArrayMetadata | None:
+    """Return metadata of an array with these codecs, data type and fill value, ``None`` if tegula can't read it.
+
+    Raises
+    ------
+    TypeError
+        If one of them is not hashable.
+    """
+    if not _are_own(codecs):
+        return None
+    try:
+        document = {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": [1],
+            "attributes": {},
+            "data_type": data_type.to_json(zarr_format=3),
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": data_type.to_json_scalar(fill, zarr_format=3),
+            "codecs": [codec.to_dict() for codec in codecs],
+        }
+        found = parse({"zarr.json": json.dumps(document).encode()})
+    except Exception:  # noqa: BLE001 - whatever has no such description is not for tegula
+        return None
+    return replace(found, documents={}) if isinstance(found, ArrayMetadata) else None
+
+
+def _are_own(codecs: Any) -> bool:
+    """Return whether codecs are those of zarr-python and numcodecs themselves: what others mean, only they know."""
+    for codec in codecs:
+        if not f"{type(codec).__module__}.".startswith(_OWN):
+            return False
+        if getattr(codec, "subchunk_write_order", "morton") not in _ORDERS:
+            return False
+        inner = [*getattr(codec, "codecs", ()), *getattr(codec, "index_codecs", ())]
+        if not _are_own(inner):
+            return False
+    return True
+
+
+def engine_array(metadata: ArrayMetadata, store: Any, key: str, *, writing: bool) -> EngineArray | None:
+    """Return the array that a chunk belongs to, ``None`` if zarr-python has to read or write it.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        The array.
+    store : zarr.abc.store.Store
+        Its store.
+    key : str
+        The key of any of its chunks.
+    writing : bool
+        Whether it is opened for writing.
+    """
+    place = place_of(key, metadata.keys, metadata.ndim)
+    if place is None:
+        return None
+    path = place[0].rstrip("/")
+    keys, grid = metadata.keys, metadata.grid
+    try:
+        if type(store) is TegulaStore and isinstance(store.store, Zarr3View):
+            shown = store.store.array_at("/".join(part for part in (store.path, path) if part))
+            if shown is None or writing:
+                return None
+            stored = shown.stored
+        else:
+            inner, above = _store_of(store, writing=writing)
+            if inner is None:
+                return None
+            path = "/".join(part for part in (above, path) if part)
+            stored = engine.stored_array(inner, path, metadata)
+    except TegulaError:
+        return None
+    return EngineArray(stored, keys, grid, place[0]) if _is_native(stored) else None
+
+
+def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:
+    """Return the store of tegula over the storage of one of zarr-python, if there is one that is as good."""
+    kind = type(store)
+    if kind is LocalStore:
+        return stores.LocalStore(os.fspath(store.root)), ""
+    if kind is MemoryStore:
+        return MemoryBuffers(store._store_dict), ""
+    if kind is TegulaStore:
+        return store.store, store.path
+    if kind.__name__ == "ObjectStore" and kind.__module__.startswith("zarr.storage.") and not writing:
+        return stores.ObjectStore(store.store, read_only=True), ""
+    return None, ""
+
+
+def _is_native(stored: StoredArray) -> bool:
+    """Return whether the kernel reads and writes an array; what it can't do, zarr-python does about as fast."""
+    if executors.choose(current().executor) is None or stored.metadata.data_type.variable:
+        return False
+    return stored.dtype.itemsize > 0 and stored.chain.native is not None
+
+
+def stack(metadata: ArrayMetadata, values: dict[str, Any], count: int, shape: tuple[int, ...]) -> StoredArray | None:
+    """Return an array of a number of chunks along its first axis, to decode or encode chunks together.
+
+    Parameters
+    ----------
+    metadata : ArrayMetadata
+        An array with these codecs.
+    values : dict
+        The encoded chunks, by keys ``c/0/0``, ``c/1/0`` and so on.
+    count : int
+        Their number.
+    shape : tuple of int
+        The shape of each.
+
+    Returns
+    -------
+    StoredArray or None
+        ``None`` if the kernel can't read it.
+
+    Examples
+    --------
+    >>> from tegula.hierarchy.creators import create_array
+    >>> a = create_array({}, shape=4, dtype="u1", chunks=2, codecs=[])
+    >>> made = stack(a.metadata, {"c/0": b"ab", "c/1": b"cd"}, 2, (2,))
+    >>> made.metadata.shape, made.store.get("c/1")
+    ((4,), b'cd')
+    """
+    whole = (count * shape[0], *shape[1:]) if shape else ()
+    if 0 in shape or (count > 1 and not shape):
+        return None
+    grid = metadata.grid if metadata.grid.largest_chunk() == shape and metadata.grid.is_regular else regular_grid(shape)
+    described = replace(metadata, shape=whole, grid=grid, keys=default_keys(), documents={}, format="zarr3")
+    made = engine.stored_array(stores.MappingStore(values), "", described, write_empty=True)
+    return made if _is_native(made) else None

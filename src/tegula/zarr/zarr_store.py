@@ -1,0 +1,305 @@
+"""A store of tegula as a store of zarr-python 3."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, default_buffer_prototype
+
+from tegula import stores
+from tegula.engine.pool import gather, in_background
+from tegula.errors import ConflictError
+from tegula.showing.view import Zarr3View
+from tegula.stores import ABSENT, MappingStore, MemoryStore
+from tegula.stores.arguments import ByteRange
+from tegula.stores.capabilities import Ranged
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import BufferPrototype
+
+__all__ = ["TegulaStore"]
+
+T = TypeVar("T")
+
+
+class TegulaStore(Store):
+    """Any store of tegula, with the interface of zarr-python's stores; made by `tegula.zarr.store`.
+
+    Values are read and written by tegula, with its guarantees: a value is replaced in one step, ``set_if_not_exists``
+    decides races between processes, and a failed read is never taken for a missing chunk. Operations on stores that
+    are not in memory run in threads.
+
+    Parameters
+    ----------
+    store : tegula.Store
+        The store.
+    path : str
+        Path in it that keys are relative to.
+    read_only : bool
+        Whether to refuse writing.
+
+    Attributes
+    ----------
+    store : tegula.Store
+        The store.
+    path : str
+        Path in it that keys are relative to.
+
+    Examples
+    --------
+    >>> import asyncio, tegula
+    >>> from zarr.core.buffer import default_buffer_prototype
+    >>> inner = tegula.MemoryStore({"t/c/0": b"abc"})
+    >>> value = asyncio.run(TegulaStore(inner, "t").get("c/0", default_buffer_prototype()))
+    >>> value.to_bytes()
+    b'abc'
+    """
+
+    supports_writes = True
+    supports_deletes = True
+    supports_partial_writes = False
+
+    def __init__(self, store: stores.Store, path: str = "", *, read_only: bool = False) -> None:
+        super().__init__(read_only=read_only or store.read_only)
+        self.store = store
+        self.path = path
+        self._prefix = f"{path}/" if path else ""
+        self._in_memory = isinstance(store, (MemoryStore, MappingStore)) or (
+            isinstance(store, Zarr3View) and isinstance(store.store, (MemoryStore, MappingStore))
+        )
+
+    @property
+    def supports_listing(self) -> bool:
+        """Whether keys can be listed, as on a web server they can not."""
+        return self.store.listable
+
+    @property
+    def supports_consolidated_metadata(self) -> bool:
+        """Whether consolidated metadata can be written: in Zarr v3 they can."""
+        return not isinstance(self.store, Zarr3View)
+
+    @property
+    def _supports_sync_io(self) -> bool:
+        """Whether zarr-python should call the methods that are no coroutines: not where each of them has to wait."""
+        return not self.store.concurrency
+
+    def with_read_only(self, read_only: bool = False) -> TegulaStore:
+        """Return the store for reading only, or for writing, too, if that is possible."""
+        return type(self)(self.store, self.path, read_only=read_only)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Call a function that uses the store: here if the store is in memory, otherwise in a thread."""
+        if self._in_memory:
+            return work()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+        def run() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as raised:  # noqa: BLE001 - raised again by the coroutine
+                error = raised
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, result, error)
+
+        in_background(run, self.store.concurrency)
+        return await done
+
+    # --- values
+
+    def get_sync(
+        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return a value or a part of it, ``None`` if there is none."""
+        prototype = prototype or default_buffer_prototype()
+        raw = self.store.get(self._prefix + key, _range(byte_range))
+        return None if raw is None else prototype.buffer.from_bytes(raw)
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return a value or a part of it, ``None`` if there is none."""
+        await self._ensure_open()
+        return await self._run(lambda: self.get_sync(key, prototype=prototype, byte_range=byte_range))
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Return several values or parts of values, which are read together where the store is far away."""
+        await self._ensure_open()
+        wanted = [(self._prefix + key, _range(byte_range)) for key, byte_range in key_ranges]
+        found = await self._run(lambda: self.store.get_many(wanted))
+        return [None if raw is None else prototype.buffer.from_bytes(raw) for raw in found]
+
+    async def get_ranges(
+        self, key: str, byte_ranges: Sequence[ByteRequest | None], *, prototype: BufferPrototype, **limits: Any
+    ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
+        """Yield parts of one value, with their positions in `byte_ranges`; of one state where the store can do that."""
+        spans = [(item.start, item.end - item.start) for item in byte_ranges if isinstance(item, RangeByteRequest)]
+        if not isinstance(self.store, Ranged) or len(spans) != len(byte_ranges):
+            base: Any = super()  # zarr-python 3.1 has no such method, and does not call it
+            async for batch in base.get_ranges(key, byte_ranges, prototype=prototype, **limits):
+                yield batch
+            return
+        await self._ensure_open()
+        store = self.store
+        found, _ = await self._run(lambda: store.get_ranges(self._prefix + key, spans))
+        if found is None:
+            raise BaseExceptionGroup("chunk read failed", [FileNotFoundError(key)])
+        yield [(number, prototype.buffer.from_bytes(raw)) for number, raw in enumerate(found)]
+
+    async def exists(self, key: str) -> bool:
+        """Return whether `key` has a value."""
+        await self._ensure_open()
+        return await self._run(lambda: self.store.exists(self._prefix + key))
+
+    async def getsize(self, key: str) -> int:
+        """Return the length of a value in bytes."""
+        await self._ensure_open()
+        size = await self._run(lambda: self.store.size(self._prefix + key))
+        if size is None:
+            raise FileNotFoundError(key)
+        return size
+
+    async def getsize_prefix(self, prefix: str) -> int:
+        """Return the bytes of all values whose key starts with `prefix` and ``/``."""
+        await self._ensure_open()
+        below = self._listing(prefix)
+
+        def add() -> int:
+            sizes = gather(self.store.size, [*self.store.list_prefix(below)], self.store.concurrency)
+            return sum(size or 0 for size in sizes)
+
+        return await self._run(add)
+
+    # --- writing
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """Store a value, in one step."""
+        self._check_writable()
+        self.store.set(self._prefix + key, _raw(value))
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Store a value, in one step."""
+        await self._ensure_open()
+        self._check_writable()
+        _raw(value)  # a wrong type is refused before a thread is asked
+        await self._run(lambda: self.set_sync(key, value))
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Store a value unless there is one; of several writers at once one wins."""
+        await self._ensure_open()
+        self._check_writable()
+        raw = _raw(value)
+
+        def create() -> None:
+            try:
+                self.store.set(self._prefix + key, raw, if_generation=ABSENT)
+            except ConflictError:
+                return
+
+        await self._run(create)
+
+    def delete_sync(self, key: str) -> None:
+        """Remove a value if there is one."""
+        self._check_writable()
+        self.store.delete(self._prefix + key)
+
+    async def delete(self, key: str) -> None:
+        """Remove a value if there is one."""
+        await self._ensure_open()
+        self._check_writable()
+        await self._run(lambda: self.delete_sync(key))
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Remove all values whose key starts with `prefix` and ``/``."""
+        await self._ensure_open()
+        self._check_writable()
+        await self._run(lambda: self.store.delete_prefix(self._listing(prefix)))
+
+    # --- listings
+
+    async def list(self) -> AsyncIterator[str]:
+        """Yield all keys."""
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Yield all keys that start with `prefix`, which may end anywhere."""
+        await self._ensure_open()
+        inner = self._prefix + prefix
+        above = inner[: inner.rfind("/") + 1]
+        for key in await self._run(lambda: [*self.store.list_prefix(above)]):
+            if key.startswith(inner):
+                yield key[len(self._prefix) :]
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Yield the names directly below `prefix`, of keys and of what has keys below it."""
+        await self._ensure_open()
+        below = self._listing(prefix)
+        keys, prefixes = await self._run(lambda: self.store.list_dir(below))
+        for name in dict.fromkeys([*keys, *(item[:-1] for item in prefixes)]):
+            yield name[len(below) :]
+
+    def _listing(self, prefix: str) -> str:
+        """Return the prefix in the store for one of zarr-python, which may lack the slash at its end."""
+        inner = (self._prefix + prefix).strip("/")
+        return f"{inner}/" if inner else ""
+
+    # --- what makes two stores equal
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TegulaStore):
+            return NotImplemented
+        if (self.path, self.read_only) != (other.path, other.read_only):
+            return False
+        return self.store == other.store or self.store.identity == other.store.identity
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.read_only))
+
+    def __str__(self) -> str:
+        return f"{self.store.url}/{self.path}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"TegulaStore({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self.store, self.path, self.read_only)
+
+
+def _reopen(kind: type[TegulaStore], store: stores.Store, path: str, read_only: bool) -> TegulaStore:
+    return kind(store, path, read_only=read_only)
+
+
+def _range(request: ByteRequest | None) -> ByteRange | None:
+    """Return the byte range of tegula for one of zarr-python."""
+    if request is None:
+        return None
+    if isinstance(request, RangeByteRequest):
+        return request.start, max(0, request.end - request.start)
+    if isinstance(request, OffsetByteRequest):
+        return request.offset, None
+    if isinstance(request, SuffixByteRequest):
+        return (-request.suffix, None) if request.suffix else (0, 0)
+    raise TypeError(f"Unexpected byte_range, got {request!r:.80}")
+
+
+def _raw(value: Any) -> Any:
+    """Return the bytes of a buffer of zarr-python."""
+    if not isinstance(value, Buffer):
+        raise TypeError(f"a value must be a Buffer of zarr-python, not {type(value).__name__}")
+    return value.as_numpy_array()

@@ -1,0 +1,185 @@
+"""icechunk and VirtualiZarr, which need a newer Python, read every array of the fixtures by references."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula import references
+from tegula.errors import AlreadyExistsError, StoreError, UnsupportedError
+
+zarr = pytest.importorskip("zarr", minversion="3.4", reason="needs zarr-python of Python 3.12")
+icechunk = pytest.importorskip("icechunk", reason="needs Python 3.12")
+virtualizarr = pytest.importorskip("virtualizarr", reason="needs Python 3.12")
+registries = pytest.importorskip("obspec_utils.registry")
+obstore_stores = pytest.importorskip("obstore.store")
+
+# whose chunks no description in Zarr v3 stands for; `test_written.py` says why
+REFUSED = {
+    "bcolz-zipline-1.13.0": "ct_objects hand_record_aligned hand_record_nested hand_snappy",
+    "zarr-1.1.0": "blosc_snappy dtype_struct lzma_raw",
+    "zarr-2.18.7": "dtype_struct obj_categorize obj_json2 obj_msgpack2 obj_vlen_array filters_astype filters_bitround "
+    "filters_packbits",
+}
+# what zarr-python, or icechunk, has no data type, codec or grid for
+FOREIGN = {
+    "bcolz-zipline-1.13.0": "dt_M8",
+    "tensorstore-0.1.86": "dtype_bfloat16 dtype_float8_e4m3b11fnuz dtype_float8_e4m3fn dtype_float8_e5m2 dtype_int2 "
+    "dtype_int4 v2_bfloat16",
+    "zarr-2.18.7": "filters_categorize filters_quantize",
+    "zarr-3.4.2": "rectilinear rectilinear_mixed cast_wrap scale_cast",
+}
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of other libraries about data types without a specification
+
+
+def granted(prefix: str) -> Any:
+    return icechunk.containers_credentials({prefix: icechunk.credentials.Credentials.LocalFileSystemAccess()})
+
+
+def repository(path: Path, source: Path) -> Any:
+    storage = icechunk.local_filesystem_storage(str(path))
+    return icechunk.Repository.open(storage, authorize_virtual_chunk_access=granted(f"file://{source}/"))
+
+
+def compare(archive: str, node: Any, unread: dict[str, Exception], same: Any, root: Any) -> int:
+    number = 0
+    for path, values in node.arrays.items():
+        try:
+            found = root()[path][...]
+        except Exception as error:  # whatever the libraries raise for what they do not have
+            unread[node.name] = error
+            continue
+        assert same(found, values), f"{node.name} {path}"
+        number += 1
+    return number
+
+
+def test_icechunk(archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
+    refused, number = set(), 0
+    unread: dict[str, Exception] = {}
+    nodes = corpus.nodes(archive)
+    for place, node in enumerate(nodes):
+        target = tmp_path / str(place)
+        try:
+            references.write(node.node, target, "icechunk", path="x")
+        except UnsupportedError:
+            refused.add(node.name)
+            continue
+        except StoreError as error:  # icechunk reads the documents
+            unread[node.name] = error
+            continue
+        session = repository(target, Path(node.node.store.root)).readonly_session("main")
+        number += compare(archive, node, unread, same, partial(zarr.open_group, session.store, mode="r"))
+    assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
+    assert refused == {*REFUSED.get(archive, "").split()} & {node.name for node in nodes}
+    assert number > 5 or archive == "zarr-3.4.2"
+
+
+def test_virtualizarr(archive: str, corpus: Any, same: Any) -> None:
+    registry = registries.ObjectStoreRegistry({"file://": obstore_stores.LocalStore()})
+    refused, number = set(), 0
+    unread: dict[str, Exception] = {}
+    nodes = corpus.nodes(archive)
+    for node in nodes:
+        parser = references.Parser(group=node.node.path)
+        url = f"file://{node.node.store.root}"
+        try:
+            store = parser(url, registry)
+        except UnsupportedError:
+            refused.add(node.name)
+            continue
+        except Exception as error:  # zarr-python reads the documents
+            unread[node.name] = error
+            continue
+        single = isinstance(node.node, tegula.Array)
+        arrays = {next(iter(store._group)) if single else path[2:]: values for path, values in node.arrays.items()}
+        number += compare(
+            archive,
+            node._replace(arrays=arrays),
+            unread,
+            same,
+            partial(zarr.open_group, store, mode="r", zarr_format=3),
+        )
+    assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
+    grids = {"rectilinear", "rectilinear_mixed"}
+    assert refused - grids == {*REFUSED.get(archive, "").split()} & {node.name for node in nodes}
+    assert number > 5 or archive == "zarr-3.4.2"
+
+
+def source(folder: Path) -> Path:
+    place = folder / "source.zarr"
+    group = tegula.create_group(place, format="zarr2", attributes={"title": "test"})
+    v = group.create_array("v", shape=(7, 5), chunks=(3, 2), dtype=">f4", dimension_names=["y", "x"])
+    v[...] = np.arange(35).reshape(7, 5)
+    group.create_array("s/w", shape=4, chunks=3, dtype="i2")[...] = 5
+    return place
+
+
+def test_a_chunk_that_has_changed_is_not_read(tmp_path: Path) -> None:
+    place = source(tmp_path)
+    references.write(place, tmp_path / "ice", "icechunk")
+    store = repository(tmp_path / "ice", place).readonly_session("main").store
+    assert zarr.open_array(store, path="v", mode="r")[0, 1] == 1
+    os.utime(place / "v" / "0.0", (time.time() + 60,) * 2)
+    with pytest.raises(Exception, match=r"(?i)modified|checksum|changed"):
+        zarr.open_array(store, path="v", mode="r")[0, 1]
+    with pytest.raises(AlreadyExistsError, match="repository already"):
+        references.write(place, tmp_path / "ice", "icechunk")
+
+
+def test_a_session_of_ones_own(tmp_path: Path) -> None:
+    place = source(tmp_path)
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "ice"))
+    without = icechunk.Repository.create(storage)
+    with pytest.raises(StoreError, match="no virtual chunk container for file://"):
+        references.write(place, without.writable_session("main"), "icechunk")
+
+    container, _ = references.container(f"file://{place}/", {})
+    config = icechunk.RepositoryConfig.default()
+    config.set_virtual_chunk_container(container)
+    other = icechunk.Repository.create(
+        icechunk.local_filesystem_storage(str(tmp_path / "other")), config,
+        authorize_virtual_chunk_access=granted(container.url_prefix),
+    )  # fmt: skip
+    session = other.writable_session("main")
+    report = references.write(place, session.store, "icechunk", path="a", inline_threshold=40)
+    assert report.arrays == 2
+    assert report.inlined > 0
+    session.commit("references")
+    group = zarr.open_group(other.readonly_session("main").store, path="a", mode="r")
+    assert group.attrs["title"] == "test"
+    assert group["v"][...].tolist() == np.arange(35).reshape(7, 5).tolist()
+
+
+def test_virtual_datasets(tmp_path: Path) -> None:
+    """The dataset goes through VirtualiZarr to kerchunk and back into tegula."""
+    place = source(tmp_path)
+    registry = registries.ObjectStoreRegistry({"file://": obstore_stores.LocalStore()})
+    parser = references.Parser(inline_threshold=30)
+    assert repr(parser) == "Parser(group='', unsupported='error', inline_threshold=30)"
+    dataset = virtualizarr.open_virtual_dataset(f"file://{place}", registry=registry, parser=parser)
+    assert dataset["v"].dims == ("y", "x")
+    assert dataset.attrs == {"title": "test"}
+    dataset.vz.to_kerchunk(str(tmp_path / "v.json"), format="json")
+    dataset.vz.to_kerchunk(str(tmp_path / "v.parq"), format="parquet", record_size=4)
+    for name in ("v.json", "v.parq"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = tegula.open(tmp_path / name)["v"]
+            assert found[...].tolist() == np.arange(35).reshape(7, 5).tolist()
+
+    columns = {"z": np.arange(25), "a": np.arange(25) / 4}
+    tegula.create_table(tmp_path / "t.bcolz", columns, format="bcolz", chunks=10)
+    table = virtualizarr.open_virtual_dataset(
+        f"file://{tmp_path}/t.bcolz", registry=registry, parser=references.Parser(), loadable_variables=["a"]
+    )
+    assert table.sizes == {"dim_0": 25}
+    assert table["a"].values.tolist() == columns["a"].tolist()

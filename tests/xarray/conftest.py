@@ -1,0 +1,19 @@
+"""What the tests of xarray's own wheel need to run here: their markers."""
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in ("asyncio", "flaky", "network", "skip_if_param", "skip_with_dask_array", "slow"):
+        config.addinivalue_line("markers", f"{name}: of xarray's tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what xarray's tests ask to skip for one value of a parameter, as xarray's own plug-in does."""
+    for item in items:
+        params = getattr(item, "callspec", None) and item.callspec.params  # type: ignore[attr-defined]
+        for mark in item.iter_markers("skip_if_param"):
+            options = dict(mark.kwargs)
+            reason, condition = options.pop("reason"), options.pop("condition", True)
+            if condition and any((params or {}).get(name) == value for name, value in options.items()):
+                item.add_marker(pytest.mark.skip(reason=reason))

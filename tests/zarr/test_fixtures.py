@@ -1,0 +1,96 @@
+"""Arrays that other libraries have written, in every format, are the same through zarr-python and tegula's store."""
+
+import json
+import shutil
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+
+zarr = pytest.importorskip("zarr", minversion="3")
+import tegula.zarr  # noqa: E402
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+pytestmark = pytest.mark.filterwarnings("ignore")  # zarr-python warns of data types that it does not find stable
+
+
+def load_cases() -> list[tuple[str, dict[str, Any]]]:
+    cases = []
+    for archive in sorted(FIXTURES.glob("*.zip")):
+        if archive.stem.startswith("anndata"):
+            continue
+        with zipfile.ZipFile(archive) as opened:
+            index = json.loads(opened.read("index.json"))
+        cases += [(archive.stem, case) for case in index["cases"] if case["kind"] in ("array", "table")]
+    return cases
+
+
+CASES = load_cases()
+# what zarr-python says of data types, grids and codecs that it does not have
+LACKS = ("No Zarr data type", "Unknown chunk grid", "Unknown codec", "Invalid fill_value", "cast-value-rs")
+PIPELINES = ("tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline")
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("shown")
+    for archive in FIXTURES.glob("*.zip"):
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(root / archive.stem)
+            copies = json.loads(opened.read("index.json")).get("copies", {})
+        for name, original in copies.items():
+            (root / archive.stem / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / archive.stem / original, root / archive.stem / name)
+    return root
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Compare elements with all their bits, as far as the types of both libraries allow it."""
+    one, two = np.asarray(found), np.asarray(expected)
+    if one.dtype.kind in "OT" or two.dtype.kind in "OT":
+        return [*map(str, one.ravel())] == [*map(str, two.ravel())]
+    return one.shape == two.shape and one.tobytes() == two.astype(one.dtype).tobytes()
+
+
+def columns_of(table: tegula.Table) -> dict[str, tegula.Array]:
+    """Return the columns that can be read without unpickling."""
+    found = {}
+    for name in table.names:
+        with suppress(tegula.UnsupportedError):
+            found[name] = table[name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("archive", "case"), [pytest.param(*case, id=f"{case[0]}-{case[1]['case']}") for case in CASES]
+)
+def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path) -> None:
+    node = tegula.open(unpacked / archive / case["case"] / "store" / case.get("store", ""), path=case["path"])
+    store = tegula.zarr.store(node)
+    for name, array in (columns_of(node) if isinstance(node, tegula.Table) else {"": node}).items():
+        try:
+            expected = array[...]
+            store.store.get(f"{store.path}/{name}/zarr.json".replace("//", "/").lstrip("/"))
+        except tegula.UnsupportedError:
+            with pytest.raises(Exception):  # noqa: B017 - zarr-python is told so
+                zarr.open_array(store, path=name, mode="r")[...]
+            continue
+        for pipeline in PIPELINES:
+            with zarr.config.set({"codec_pipeline.path": pipeline}):
+                try:
+                    shown = zarr.open_array(store, path=name, mode="r")
+                    found = shown[...]
+                except (ValueError, TypeError, KeyError, ImportError) as error:
+                    if not any(lack in str(error) for lack in LACKS):
+                        raise
+                    pytest.skip(f"zarr-python can't open {array.dtype}: {error!r:.120}")
+                assert same(found, expected)
+        assert shown.shape == array.shape
+        attributes = {**array.attrs}
+        attributes.pop("_ARRAY_DIMENSIONS", None)
+        assert {key: shown.attrs[key] for key in attributes} == attributes
