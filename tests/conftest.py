@@ -45,7 +45,10 @@ codecs/test_rounding.py codecs/test_hostile.py codecs/test_chain.py codecs/test_
 codecs/test_scale_offset.py codecs/test_sharding.py codecs/test_cast_value.py codecs/test_native.py
 codecs/test_checksums.py codecs/test_objects.py codecs/test_packbits.py codecs/test_vlen.py
 codecs/test_numcodecs_bridge.py
-stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py stores/test_references.py
+stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py stores/test_forks.py stores/test_local.py
+stores/test_fsspec_conformance.py stores/test_local_faults.py stores/test_object_store.py stores/test_zip_keys.py
+stores/test_object_store_conditions.py stores/test_object_store_processes.py stores/test_object_store_servers.py
+stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py
 tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
 jobs/measuring/test_moments.py jobs/measuring/test_histograms.py
 tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py
