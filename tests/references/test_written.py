@@ -22,6 +22,7 @@ fsspec = pytest.importorskip("fsspec")
 zarr = pytest.importorskip("zarr", minversion="3")
 pytest.importorskip("fastparquet", reason="fsspec reads references in Parquet with fastparquet")
 
+pytestmark = pytest.mark.filterwarnings("ignore:The 'fastparquet' engine is deprecated")  # which fsspec uses
 FORMS = {"JSON, Zarr v2": 2, "JSON, Zarr v3": 3, "Parquet": None}
 # what zarr-python has no data type, codec or grid for, wherever the chunks are
 FOREIGN = {
@@ -63,7 +64,8 @@ def test_every_array_reads_the_same(form: str, archive: str, corpus: Any, same: 
     refused: set[str] = set()
     unread: dict[str, Exception] = {}
     number = 0
-    for place, (name, node, arrays) in enumerate(corpus.nodes(archive)):
+    nodes = corpus.nodes(archive)
+    for place, (name, node, arrays) in enumerate(nodes):
         refs: Any = {}
         try:
             if form == "Parquet":
@@ -86,7 +88,8 @@ def test_every_array_reads_the_same(form: str, archive: str, corpus: Any, same: 
             number += 1
     assert unread.keys() <= {*FOREIGN[archive].split()}, unread
     other = (TO_V3 if form == "JSON, Zarr v3" else TO_V2).get(archive, "")
-    assert refused == {*MISSING.get(archive, "").split(), *other.split()}
+    known = {node.name for node in nodes}  # without msgpack some can't be read
+    assert refused == {*MISSING.get(archive, "").split(), *other.split()} & known
     assert number > 5 or archive == "zarr-3.4.2"
 
 
