@@ -44,17 +44,15 @@ def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
         known = _amounts_of(nodes)
         line.total(sum(known.values()))
         finished = 0
-        current: tuple[str, int] | None = None
+        parts: dict[str, int] = {}  # several arrays may be under way
 
         def show(path: str, done: int, total: int) -> None:
-            nonlocal finished, current
-            # arrays come one after the other: a new path means that the one before is complete
+            nonlocal finished
             weight = known.get(path, total)
-            if current is not None and current[0] != path:
-                finished += current[1]
-            current = path, weight
             part = weight if done >= total else weight * done // max(1, total)
-            line.show(path, finished + part)
+            finished += part - parts.get(path, 0)
+            parts[path] = part
+            line.show(path, finished)
 
         yield show
 

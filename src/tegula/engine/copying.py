@@ -14,6 +14,7 @@ from tegula import config
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.engine.caches import forget
 from tegula.engine.executors import read, write
+from tegula.engine.far import UNITS
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells, check_number, is_inside
@@ -67,15 +68,15 @@ class Moved(NamedTuple):
 
     Parameters
     ----------
-    nbytes : int
-        Bytes of their elements.
+    size : int
+        Number of their elements.
     copied, stored : int
         How many were copied without decoding, and how many the target stores.
     before, after : int
         Bytes that the source and the target store for them.
     """
 
-    nbytes: int
+    size: int
     copied: int
     stored: int
     before: int
@@ -98,7 +99,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
     """
     mover = _Mover(source, target)
     visited = _visited(source, target)
-    total = prod(source.metadata.shape) * source.dtype.itemsize
+    total = prod(source.metadata.shape)
     # far away all chunks that there is room for are under way at once
     requests = max(source.store.concurrency, target.store.concurrency)
     nbytes = config.current().buffer_bytes if requests else _BATCH_BYTES
@@ -117,9 +118,9 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         stored = sum(after > 0 for _, _, after in mover.moved)
         before, after = sum(old for _, old, _ in mover.moved), sum(new for _, _, new in mover.moved)
         mover.moved.clear()
-        nbytes = _nbytes(source, batch)
-        total -= nbytes
-        yield Moved(nbytes, copied, stored, before, after)
+        elements = _size(source, batch)
+        total -= elements
+        yield Moved(elements, copied, stored, before, after)
     source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
     if total:  # the elements of chunks that were not visited
         yield Moved(total, 0, 0, 0, 0)
@@ -136,9 +137,8 @@ def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:
     return cells([(0, count) for count in counts])
 
 
-def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
-    size = sum(prod(len(range(part.start, part.stop)) for part in part_of(array, coords)) for coords in cells)
-    return size * array.dtype.itemsize
+def _size(array: StoredArray, cells: Iterable[Coords]) -> int:
+    return sum(prod(len(range(part.start, part.stop)) for part in part_of(array, coords)) for coords in cells)
 
 
 def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
@@ -155,10 +155,16 @@ class _Mover:
         self.transfer: Transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
         self.pads = source.metadata.dense and not target.metadata.dense
         self.blank: Any = None
+        # far away the chunks of several arrays are under way at once
+        self.room = source.chunk_nbytes if source.store.concurrency or target.store.concurrency else 0
         # whether a chunk was kept as it is, its bytes before and after: threads can append, but not add
         self.moved: list[tuple[bool, int, int]] = []
 
     def __call__(self, coords: Coords) -> None:
+        with UNITS.hold(self.room):
+            self._move(coords)
+
+    def _move(self, coords: Coords) -> None:
         source = self.source
         if self.pads and self._overhangs(coords):
             self._decode(coords)

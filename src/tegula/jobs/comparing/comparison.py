@@ -8,8 +8,8 @@ from typing import Any, Literal
 __all__ = ["Comparison", "Difference"]
 
 What = Literal[
-    "only in the first", "only in the second", "kind", "shape", "data type", "dimension names", "columns", "attributes",
-    "values",
+    "only in the first", "only in the second", "kind", "shape", "data type", "fill value", "dimension names", "columns",
+    "attributes", "values",
 ]  # fmt: skip
 
 
@@ -23,7 +23,7 @@ class Difference:
         Path of the node below the compared ones; ``""`` for these.
     what : str
         The kind: ``"only in the first"``, ``"only in the second"``, ``"kind"``, ``"shape"``, ``"data type"``,
-        ``"dimension names"``, ``"columns"`` (their order), ``"attributes"`` or ``"values"``.
+        ``"fill value"``, ``"dimension names"``, ``"columns"`` (their order), ``"attributes"`` or ``"values"``.
     one, other : object
         What each side has: the differing attributes, or the values at `index`.
     count, size : int
@@ -124,6 +124,15 @@ class Comparison:
     counts: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def add(self, part: Comparison, most: int) -> None:
+        """Add the results for other nodes; at most `most` differences are kept."""
+        self.differences += part.differences[: max(0, most - len(self.differences))]
+        for what, number in part.counts.items():
+            self.counts[what] = self.counts.get(what, 0) + number
+        self.failed.update(part.failed)
+        for name in ("arrays", "groups", "tables", "elements", "chunks_skipped"):
+            setattr(self, name, getattr(self, name) + getattr(part, name))
 
     @property
     def equal(self) -> bool:
