@@ -68,15 +68,15 @@ class Moved(NamedTuple):
 
     Parameters
     ----------
-    size : int
-        Number of their elements.
+    nbytes : int
+        Bytes of their elements.
     copied, stored : int
         How many were copied without decoding, and how many the target stores.
     before, after : int
         Bytes that the source and the target store for them.
     """
 
-    size: int
+    nbytes: int
     copied: int
     stored: int
     before: int
@@ -99,7 +99,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
     """
     mover = _Mover(source, target)
     visited = _visited(source, target)
-    total = prod(source.metadata.shape)
+    total = prod(source.metadata.shape) * source.dtype.itemsize
     # far away all chunks that there is room for are under way at once
     requests = max(source.store.concurrency, target.store.concurrency)
     nbytes = config.current().buffer_bytes if requests else _BATCH_BYTES
@@ -118,9 +118,9 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         stored = sum(after > 0 for _, _, after in mover.moved)
         before, after = sum(old for _, old, _ in mover.moved), sum(new for _, _, new in mover.moved)
         mover.moved.clear()
-        elements = _size(source, batch)
-        total -= elements
-        yield Moved(elements, copied, stored, before, after)
+        nbytes = _nbytes(source, batch)
+        total -= nbytes
+        yield Moved(nbytes, copied, stored, before, after)
     source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
     if total:  # the elements of chunks that were not visited
         yield Moved(total, 0, 0, 0, 0)
@@ -137,8 +137,9 @@ def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:
     return cells([(0, count) for count in counts])
 
 
-def _size(array: StoredArray, cells: Iterable[Coords]) -> int:
-    return sum(prod(len(range(part.start, part.stop)) for part in part_of(array, coords)) for coords in cells)
+def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
+    size = sum(prod(len(range(part.start, part.stop)) for part in part_of(array, coords)) for coords in cells)
+    return size * array.dtype.itemsize
 
 
 def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:

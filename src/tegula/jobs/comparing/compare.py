@@ -59,11 +59,12 @@ def compare(
     """Compare two arrays, or two groups or tables with all their members, of any formats, chunks and codecs.
 
     Shapes, data types, fill values, names of dimensions, attributes and values must be equal, and groups must have the
-    same members; chunks and codecs may differ. A fill value that the format leaves undefined counts as zero. Byte order does not count. Values are equal if ``==`` says so; NaN
-    equals NaN, NaT equals NaT, and -0.0 equals 0.0. With `exact` all bits of the elements must be equal, those of NaN
-    included. Numbers of different types are compared, too, after NumPy's conversion, beside the difference in type. For
-    data of xarray (arrays with dimension names) the value that marks missing data counts as an attribute, wherever the
-    format stores it, and the fill value only as far as elements hold it.
+    same members; chunks and codecs may differ. A fill value that the format leaves undefined counts as zero. Byte
+    order does not count. Values are equal if ``==`` says so; NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0. With
+    `exact` all bits of the elements must be equal, those of NaN included. Numbers of different types are compared, too,
+    after NumPy's conversion, beside the difference in type. For data of xarray (arrays with dimension names) the value
+    that marks missing data counts as an attribute, wherever the format stores it, and the fill value only as far as
+    elements hold it.
 
     Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger; for storage far away by the setting
     ``buffer_bytes``, since many arrays and blocks are read at once. Chunks that both store as the same

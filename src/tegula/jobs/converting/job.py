@@ -183,7 +183,7 @@ class Job:
         if options.verify:
 
             def report(done: int) -> None:
-                self._report_progress(name, target.size + done, target)
+                self._report_progress(name, target.nbytes + done * target.itemsize, target)
 
             verified = same_values(source, axes, target, metadata.attributes, report)
             report(target.size)
@@ -245,23 +245,23 @@ class Job:
         kept = not recoded or keeps_codecs(source, target.metadata, self._options.item)
         if not (whole and kept and can_copy_chunks(old, new)):
             for size in rewrite(source, axes, target):
-                done += size
+                done += size * target.itemsize
                 self._report_progress(name, done, target)
-            if done < target.size:  # blocks without stored chunks
-                self._report_progress(name, target.size, target)
+            if done < target.nbytes:  # blocks without stored chunks
+                self._report_progress(name, target.nbytes, target)
             stored, after = new.amount_stored()
             return 0, stored, source.nbytes_stored(), after
         for moved in copy_chunks(old, new):
-            done, copied = done + moved.size, copied + moved.copied
+            done, copied = done + moved.nbytes, copied + moved.copied
             stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
             self._report_progress(name, done, target)
         return copied, stored, before, after
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
-        """Report how many elements have been written, and read back where that is wanted."""
+        """Report how many bytes have been written, and read back where that is wanted."""
         if self._options.progress is not None:
             passes = 2 if self._options.verify else 1
-            self._options.progress(name, done * target.itemsize, target.nbytes * passes)
+            self._options.progress(name, done, target.nbytes * passes)
 
     # --- groups and tables
 
