@@ -153,7 +153,7 @@ class Members(Node, MutableMapping[str, Any]):
         if ahead is not None:
             yield from ahead.members(self)
             return
-        for name in self._prefixes() if implicit else self:
+        for name in self._prefixes() if implicit and self._store.listable else self:
             try:
                 node = self._open(self._full(name))
             except TegulaError as error:

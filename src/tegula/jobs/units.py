@@ -14,16 +14,17 @@ from typing import Final, TypeVar
 from tegula.arrays.array import Array
 from tegula.engine.copying import part_of
 from tegula.engine.far import UNITS
+from tegula.engine.implied_keys import members_unknown
 from tegula.engine.pool import results_of
 from tegula.engine.visiting import cells, is_inside
-from tegula.errors import TegulaError
+from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "one_at_a_time",
+    "one_at_a_time", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -37,6 +38,22 @@ Box = tuple[slice, ...]
 Progress = Callable[[str, int, int], None]
 """Called with the path of an array, the bytes done, and its bytes in all."""
 R = TypeVar("R")
+
+
+def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
+    """Return a node; a group in a store that can't be listed with the members of its consolidated metadata.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no consolidated metadata.
+    """
+    if not isinstance(node, Group) or node.store.listable or node._known is not None:
+        return node
+    try:
+        return node._just_consolidated()
+    except NotFoundError as error:
+        raise members_unknown(node.store, node.path) from error
 
 
 def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:

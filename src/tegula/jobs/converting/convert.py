@@ -17,7 +17,7 @@ from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import rules_of
 from tegula.jobs.converting.targets import Options
-from tegula.jobs.units import Progress, one_at_a_time
+from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_overlap
@@ -160,6 +160,7 @@ def convert(
         if isinstance(source, (Array, Group, Table))
         else open_any(source, allow_pickle=allow_pickle, storage_options=storage_options)
     )
+    node = with_known_members(node)
     if consolidated not in ("auto", True, False):
         raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
     if consolidated is True and item.consolidate is None:

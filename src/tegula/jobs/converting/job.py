@@ -169,7 +169,7 @@ class Job:
         draft = Array(engine.stored_array(store, path, metadata, **allowed), path, read_only=True)
         check_amount(source, draft)
         if options.dry_run:
-            before = source.nbytes_stored()
+            before = _bytes_stored(source)
             return _entry(draft, name, before=before, notes=notes), planned.misfits
         allowed |= {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
         target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
@@ -250,7 +250,7 @@ class Job:
             if done < target.nbytes:  # blocks without stored chunks
                 self._report_progress(name, target.nbytes, target)
             stored, after = new.amount_stored()
-            return 0, stored, source.nbytes_stored(), after
+            return 0, stored, _bytes_stored(source), after
         for moved in copy_chunks(old, new):
             done, copied = done + moved.nbytes, copied + moved.copied
             stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
@@ -378,6 +378,11 @@ def _entry(
     shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
     facts = array.shape, array.chunks, array.nbytes
     return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs)
+
+
+def _bytes_stored(source: Array) -> int:
+    """Return the bytes that an array takes; 0 where counting would ask for each chunk of the grid."""
+    return source.nbytes_stored() if source.store.listable else 0
 
 
 def _label(source: Array, name: str) -> str:

@@ -19,7 +19,7 @@ from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.masks import mask_of
 from tegula.jobs.measuring.histograms import Histogram
 from tegula.jobs.measuring.moments import Moments, measure
-from tegula.jobs.units import Box, Progress, arrays_below, box_results, boxes, one_at_a_time
+from tegula.jobs.units import Box, Progress, arrays_below, box_results, boxes, one_at_a_time, with_known_members
 from tegula.metadata.fill_values import scalar_array
 from tegula.tables.table import Table
 from tegula.targets.stores import check_options
@@ -317,10 +317,10 @@ def opened(
     """Open a source that is not a node yet, and close it at the end."""
     if isinstance(source, (Array, Group, Table)):
         check_options(source, storage_options)
-        yield source[path] if path and not isinstance(source, Array) else source
+        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
         return
     with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
-        yield node
+        yield with_known_members(node)
 
 
 def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
