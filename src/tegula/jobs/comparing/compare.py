@@ -122,9 +122,19 @@ def compare(
         run = _Run(exact, one_at_a_time(progress))
         requests = max(one.store.concurrency, other.store.concurrency)
         for part in results_of(run.compared, run.pairs(one, other), requests):
-            report.add(part, max_differences)
+            _add(report, part, max_differences)
     report.seconds = perf_counter() - start
     return report
+
+
+def _add(report: Comparison, part: Comparison, most: int) -> None:
+    """Add the results for two nodes; at most `most` differences are kept."""
+    report.differences += part.differences[: max(0, most - len(report.differences))]
+    for what, number in part.counts.items():
+        report.counts[what] = report.counts.get(what, 0) + number
+    report.failed.update(part.failed)
+    for name in ("arrays", "groups", "tables", "elements", "chunks_skipped"):
+        setattr(report, name, getattr(report, name) + getattr(part, name))
 
 
 class _Run:

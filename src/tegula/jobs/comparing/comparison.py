@@ -125,15 +125,6 @@ class Comparison:
     failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def add(self, part: Comparison, most: int) -> None:
-        """Add the results for other nodes; at most `most` differences are kept."""
-        self.differences += part.differences[: max(0, most - len(self.differences))]
-        for what, number in part.counts.items():
-            self.counts[what] = self.counts.get(what, 0) + number
-        self.failed.update(part.failed)
-        for name in ("arrays", "groups", "tables", "elements", "chunks_skipped"):
-            setattr(self, name, getattr(self, name) + getattr(part, name))
-
     @property
     def equal(self) -> bool:
         """``True`` if everything could be read, and nothing differs."""
