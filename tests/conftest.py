@@ -44,6 +44,7 @@ codecs/test_rounding.py codecs/test_hostile.py codecs/test_chain.py codecs/test_
 codecs/test_scale_offset.py codecs/test_sharding.py codecs/test_cast_value.py codecs/test_native.py
 codecs/test_checksums.py codecs/test_objects.py codecs/test_packbits.py codecs/test_vlen.py
 codecs/test_numcodecs_bridge.py
+engine/test_pool.py
 stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py
 tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
 jobs/measuring/test_moments.py jobs/measuring/test_histograms.py
@@ -58,9 +59,10 @@ cli/test_process.py::test_help_is_wrapped_and_not_cut_off
 test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
 test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
-# tests that choose the executor themselves
+# tests that choose the executor themselves, or wait for requests, which both executors send alike
 _WITH_BOTH = """
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
+engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py
 """.split()
 _CHECKED = pytest.StashKey[bool]()
 

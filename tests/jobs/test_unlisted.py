@@ -11,6 +11,7 @@ from tests.servers.static import StaticServer
 
 import tegula
 from tegula import config
+from tegula.cli.progress import _amounts_of
 from tegula.stores import MemoryStore
 
 VALUES = np.arange(60).reshape(6, 10)
@@ -76,6 +77,7 @@ def test_jobs_on_a_consolidated_group(site: tuple[str, Path], format: str) -> No
     assert (report.arrays, report.groups, report.chunks) == (there.arrays, there.groups, there.chunks)
     assert [*tegula.statistics(url).parts] == [*tegula.statistics(directory).parts]
     assert tegula.copy(url, MemoryStore(), path="deep/er").arrays == near.arrays
+    assert dict(_amounts_of((tegula.open(url),))) == dict(_amounts_of((tegula.open(directory),)))
 
 
 def test_faults_are_found(site: tuple[str, Path]) -> None:
