@@ -83,7 +83,7 @@ def test_large_shards_are_verified_with_few_requests(monkeypatch: pytest.MonkeyP
     assert not tegula.check(store).ok
 
 
-@pytest.mark.parametrize("job", ["statistics", "compare", "rechunk", "convert", "check"])
+@pytest.mark.parametrize("job", ["statistics", "compare", "rechunk", "convert", "copy", "check"])
 def test_the_bytes_of_all_arrays_together_are_bounded(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most, lock = 0, threading.Lock()
     acquire = UNITS.acquire

@@ -475,9 +475,11 @@ def test_verifying_counts_in_the_progress(chunks: Any) -> None:
     for verify, total in ((False, 400), (True, 800)):
         seen: list[tuple[int, int]] = []
         target = tegula.MemoryStore()
-        tegula.convert(
-            source, target, chunks=chunks, verify=verify, progress=lambda path, *amounts: seen.append(amounts)
-        )
+
+        def show(path: str, done: int, of: int, into: list[tuple[int, int]] = seen) -> None:
+            into.append((done, of))
+
+        tegula.convert(source, target, chunks=chunks, verify=verify, progress=show)
         assert seen == sorted(seen)
         assert {of for _, of in seen} == {total}
         assert seen[-1] == (total, total)
