@@ -98,9 +98,10 @@ class Copier:
         chunk = self._chunks.pop(prefix, 0)
 
         def others() -> Iterator[_Sized]:
-            listed: Iterator[_Sized] = ((key, chunk) for key in self.source.list_prefix(prefix))
             if isinstance(self.source, SizedListing):
                 listed = self.source.list_sizes(prefix)
+            else:
+                listed = ((key, chunk) for key in self.source.list_prefix(prefix))
             for key, nbytes in listed:
                 if key[len(prefix) :] in _RANK:
                     documents.append(key[len(prefix) :])
