@@ -48,7 +48,7 @@ codecs/test_numcodecs_bridge.py
 stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py stores/test_forks.py stores/test_local.py
 stores/test_fsspec_conformance.py stores/test_local_faults.py stores/test_object_store.py stores/test_zip_keys.py
 stores/test_object_store_conditions.py stores/test_object_store_processes.py stores/test_object_store_servers.py
-stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py
+stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py engine/test_pool.py
 tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
 jobs/measuring/test_moments.py jobs/measuring/test_histograms.py
 tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py
@@ -62,11 +62,12 @@ cli/test_process.py::test_help_is_wrapped_and_not_cut_off
 test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
 test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
-# tests that choose the executor themselves, or need not run with both
+# tests that choose the executor themselves, or wait for requests, which both executors send alike
 _WITH_BOTH = """
 dask references xarray zarr tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_references.py
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 engine/test_shard_index_law.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
+engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py
 """.split()
 _CHECKED = pytest.StashKey[bool]()
 

@@ -55,6 +55,17 @@ def test_one_line_for_all_arrays(hierarchy: tegula.Group, monkeypatch: pytest.Mo
     assert seen == [("total", 3400), ("a", 400), ("a", 800), ("huge", 1000), ("deep/b", 2200)]
 
 
+def test_several_arrays_may_be_under_way(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    seen: list[tuple[str, int]] = []
+    monkeypatch.setattr(progress._Line, "show", lambda self, path, done: seen.append((path, done)))
+    with progress_line(False, hierarchy) as show:
+        assert show is not None
+        for path, done, total in [("a", 400, 1600), ("deep/b", 2400, 4800), ("a", 1600, 1600), ("deep/b", 4800, 4800)]:
+            show(path, done, total)
+    assert seen == [("a", 200), ("deep/b", 1400), ("a", 2000), ("deep/b", 3200)]
+
+
 def test_a_real_line(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(progress.sys, "stderr", terminal)

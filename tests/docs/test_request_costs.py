@@ -51,10 +51,13 @@ def operations(url: str, options: dict[str, str]) -> dict[str, Callable[[], Any]
     part = tegula.open(f"{url}/a", "r+", **more)
     old = tegula.create_array(f"{url}/old", format="zarr2", **shape, **more)
     sharded = tegula.open(f"{url}/s", **more)
+    large = tegula.create_array(f"{url}/large", shape=(8, 2**20), chunks=(8, 2**20), dtype="u2", codecs=None, **more)
+    large[:] = 1
     return {
         "open an array, group or table": lambda: tegula.open(f"{url}/a", **more),
         "read n chunks": lambda: a[:N],
         "read a chunk that is not stored": lambda: a[N + 1],
+        "read a window of n far rows in an uncompressed chunk of more than 4 MiB": lambda: large[: N * 2 : 2, 3:5],
         "read inner chunks of a shard": lambda: sharded[0:4:2],
         "write n whole chunks or whole shards": lambda: new.__setitem__(slice(0, N), 1),
         "write a part of a chunk or shard": lambda: part.__setitem__((0, slice(0, 5)), 2),

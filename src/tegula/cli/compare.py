@@ -43,8 +43,8 @@ def compare(
 ) -> None:
     """Compare two arrays, tables, or groups with all their members, in any formats.
 
-    Shapes, data types, dimension names, attributes, members and values must be equal; format, chunks, codecs and fill
-    values may differ. NaN equals NaN, and -0.0 equals 0.0. Each difference is printed on a line.
+    Shapes, data types, fill values, dimension names, attributes, members and values must be equal; format, chunks and
+    codecs may differ. NaN equals NaN, and -0.0 equals 0.0. Each difference is printed on a line.
 
     The exit code is 0 if both are equal, 1 if they differ, and 2 if the comparison failed.
     """

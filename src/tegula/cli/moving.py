@@ -23,6 +23,7 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.display.info import counted, human_bytes
+from tegula.engine.pool import results_of
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, copy, delete, move
 from tegula.jobs.units import arrays_below
@@ -150,9 +151,10 @@ def _is_node(target: str) -> bool:
 
 
 def _stored(target: str, storage_option: StorageOptions) -> int:
-    """Return the bytes stored in a node, 0 if it can't be read."""
+    """Return the bytes stored in a node, 0 if it can't be read or listed."""
     with suppress(TegulaError), open_target(target, "r", storage_option, allow_pickle=True) as node:
-        return sum(array.nbytes_stored() for _, array in arrays_below(node, {}))
+        arrays = (array for _, array in arrays_below(node, {}) if array.store.listable)
+        return sum(results_of(Array.nbytes_stored, arrays, node.store.concurrency))
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -12,7 +12,8 @@ from typing import Any
 
 from tegula.cli.reporting import one_line
 from tegula.cli.targets import Node
-from tegula.jobs.units import arrays_below
+from tegula.errors import TegulaError
+from tegula.jobs.units import arrays_below, with_known_members
 
 __all__ = ["amounts", "byte_line", "progress_line"]
 
@@ -44,17 +45,15 @@ def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
         known = _amounts_of(nodes)
         line.total(sum(known.values()))
         finished = 0
-        current: tuple[str, int] | None = None
+        parts: dict[str, int] = {}  # several arrays may be under way
 
         def show(path: str, done: int, total: int) -> None:
-            nonlocal finished, current
-            # arrays come one after the other: a new path means that the one before is complete
+            nonlocal finished
             weight = known.get(path, total)
-            if current is not None and current[0] != path:
-                finished += current[1]
-            current = path, weight
             part = weight if done >= total else weight * done // max(1, total)
-            line.show(path, finished + part)
+            finished += part - parts.get(path, 0)
+            parts[path] = part
+            line.show(path, finished)
 
         yield show
 
@@ -120,8 +119,9 @@ def _line(quiet: bool) -> Iterator[_Line | None]:
 def _amounts_of(nodes: tuple[Node, ...]) -> dict[str, int]:
     known: dict[str, int] = {}
     for node in nodes:
-        for path, amount in amounts(node):
-            known[path] = known.get(path, 0) + amount
+        with suppress(TegulaError):  # the command says what is wrong
+            for path, amount in amounts(with_known_members(node)):
+                known[path] = known.get(path, 0) + amount
     return known
 
 
@@ -141,6 +141,6 @@ def amounts(node: Node) -> Iterator[tuple[str, int]]:
         stored = array._stored
         number = prod(stored.metadata.grid.counts(array.shape))
         amount = array.nbytes
-        if stored.is_sparse(number):
+        if stored.store.listable and stored.is_sparse(number):
             amount = min(amount, sum(stored.chunk_nbytes for _ in stored.stored_chunks()))
         yield path, amount

@@ -66,6 +66,12 @@ class CodecChain:
         """
         return describe(self._arrays, self._serializer, self._buffers)
 
+    @property
+    def item_nbytes(self) -> int | None:
+        """Bytes of an element where a chunk is stored as nothing but its elements in C order, else ``None``."""
+        plain = not self._arrays and not self._buffers and self._serializer.name == "bytes"
+        return self._serializer.size((1,)) if plain else None
+
     def load(self) -> None:
         """Import the libraries of all codecs; a failure is reported when the codec is used.
 

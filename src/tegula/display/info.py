@@ -118,7 +118,8 @@ def shown(value: Any) -> Any:
 
 def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
-    count, stored = array._stored.amount_stored()
+    # a count would take one request for each chunk where the store can't be listed
+    count, stored = array._stored.amount_stored() if array.store.listable else (None, 0)
     facts: dict[str, Any] = {
         "Type": "array",
         "Format": array.format,
@@ -140,10 +141,10 @@ def array_info(array: Any) -> Info:
     ratio = f", ratio {array.nbytes / stored:.1f}" if stored and not array.metadata.data_type.variable else ""
     facts |= {
         "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",
-        "Size stored": human_bytes(stored) + ratio,
-        "Shards stored"
-        if array.shards
-        else "Chunks stored": f"{count} of {array.nshards if array.shards else array.nchunks}",
+        "Size stored": human_bytes(stored) + ratio if count is not None else "unknown: the store can't be listed",
+        "Shards stored" if array.shards else "Chunks stored": (
+            f"{'?' if count is None else count} of {array.nshards if array.shards else array.nchunks}"
+        ),
         "Attributes": len(array.attrs),
     }
     return Info(facts)

@@ -14,6 +14,7 @@ from tegula import config
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.engine.caches import forget
 from tegula.engine.executors import read, write
+from tegula.engine.far import UNITS
 from tegula.engine.pool import for_each
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells, check_number, is_inside
@@ -155,10 +156,16 @@ class _Mover:
         self.transfer: Transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
         self.pads = source.metadata.dense and not target.metadata.dense
         self.blank: Any = None
+        # far away the chunks of several arrays are under way at once
+        self.room = source.chunk_nbytes if source.store.concurrency or target.store.concurrency else 0
         # whether a chunk was kept as it is, its bytes before and after: threads can append, but not add
         self.moved: list[tuple[bool, int, int]] = []
 
     def __call__(self, coords: Coords) -> None:
+        with UNITS.hold(self.room):
+            self._move(coords)
+
+    def _move(self, coords: Coords) -> None:
         source = self.source
         if self.pads and self._overhangs(coords):
             self._decode(coords)

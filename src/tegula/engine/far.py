@@ -22,7 +22,17 @@ from tegula.errors import ConflictError
 from tegula.stores import ByteRange, Generation, Store
 from tegula.stores.capabilities import Ranged
 
-__all__ = ["IN_FLIGHT", "InFlight", "ShardReader", "delete_keys", "delete_prefix", "get_many", "parts_of", "runs"]
+__all__ = [
+    "IN_FLIGHT",
+    "UNITS",
+    "InFlight",
+    "ShardReader",
+    "delete_keys",
+    "delete_prefix",
+    "get_many",
+    "parts_of",
+    "runs",
+]
 
 Request = tuple[str, ByteRange | None]
 Run = tuple[int, int, list[int]]
@@ -82,8 +92,15 @@ class InFlight:
 IN_FLIGHT: Final = InFlight()
 """The bytes under way in this process."""
 
+UNITS: Final = InFlight()
+"""The bytes of the parts of arrays that jobs on far stores work on at once in this process.
+
+A job holds room here while it reads or writes, for which it acquires room in `IN_FLIGHT`; never the other way round.
+"""
+
 if hasattr(os, "register_at_fork"):  # in a child no other thread holds anything
     os.register_at_fork(after_in_child=IN_FLIGHT.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=UNITS.__init__)  # type: ignore[misc]
 
 
 def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:

@@ -20,6 +20,7 @@ from tegula.engine import reference
 from tegula.engine.far import ShardReader
 from tegula.engine.preferred import FALLBACK
 from tegula.engine.stored import Box, StoredArray
+from tegula.engine.windows import has_windows
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.indexing import Plan
@@ -44,7 +45,8 @@ def _described(array: StoredArray) -> KernelArray | None:
         return None
     # codecs and store as the kernel knows them
     chain = array.chain.native
-    if chain is None or not array.fill.dtype.itemsize or (array.store.concurrency and _is_nested(array)):
+    far = array.store.concurrency > 0
+    if chain is None or not array.fill.dtype.itemsize or (far and (_is_nested(array) or has_windows(array))):
         _use_reference(array)
         return None
     store = _kernel_store(library, array)

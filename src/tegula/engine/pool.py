@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from operator import length_hint
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tegula import config
 from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
 from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
 
-__all__ = ["begin", "for_each", "gather", "in_background"]
+__all__ = ["begin", "for_each", "gather", "in_background", "results_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,17 +76,49 @@ def begin(work: Callable[[], T]) -> Callable[[], T | None]:
 
     That is ``None`` if the call has failed, or no thread has begun it yet: then it will not be made.
     """
-    try:
-        future = _pool("request", _MOST).submit(work)
-    except RuntimeError:  # no thread can be started, as while the interpreter ends
-        return lambda: None
+    call = _Call(work, _pool("request", _MOST))
 
     def result() -> T | None:
-        if future.cancel() or future.exception() is not None:
+        if call.cancel() or call.future is None or call.future.exception() is not None:
             return None
-        return future.result()
+        return call.future.result()
 
     return result
+
+
+class _Call(Generic[T]):
+    """A call that a pool makes when it has a thread for it.
+
+    A call that is cancelled lets go of its function at once, and of all that this refers to: the pool forgets a
+    cancelled call only when a thread comes across it.
+    """
+
+    def __init__(self, work: Callable[[], T], pool: ThreadPoolExecutor) -> None:
+        self._work: Callable[[], T] | None = work
+        self.future: Future[T] | None = None
+        with suppress(RuntimeError):  # no thread can be started, as while the interpreter ends
+            self.future = pool.submit(self._run)
+
+    def _run(self) -> T:
+        work, self._work = self._work, None
+        assert work is not None
+        return work()
+
+    def cancel(self) -> bool:
+        """Cancel the call, and return whether that was possible: whether no thread has begun it."""
+        if self.future is not None and not self.future.cancel():
+            return False
+        self._work = None
+        return True
+
+    def result(self) -> T:
+        """Return the result: the calling thread makes the call if no other has begun it."""
+        work = self._work
+        if self.future is None or self.future.cancel():
+            self._work = None
+            assert work is not None
+            return work()
+        return self.future.result()
 
 
 def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]:
@@ -105,6 +139,59 @@ def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]
 
     for_each(fill, range(len(wanted)), parallel=False, requests=requests)
     return found
+
+
+def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Iterator[R]:
+    """Yield the results of `work` for each item, in order, while later calls are under way.
+
+    Parameters
+    ----------
+    work, items
+        The function, and what to call it on. The next item is taken by the thread that asks for results.
+    requests : int
+        So many calls are under way at once at most. With 0 each is made when its result is asked for.
+
+    Raises
+    ------
+    Exception
+        That of the first item whose call raises; calls under way have ended then.
+
+    Examples
+    --------
+    >>> [*results_of(str.upper, iter("abc"), requests=2)]
+    ['A', 'B', 'C']
+    """
+    if not requests:
+        yield from map(work, items)
+        return
+    left, outer = threading.Event(), waiting_is_over()
+
+    def run(item: T) -> R:
+        before = waiting_is_over()
+        end_waiting(lambda: left.is_set() or outer())
+        try:
+            return work(item)
+        finally:
+            end_waiting(before)
+
+    pool, calls = _pool("request", _MOST), deque[_Call[R]]()
+    try:
+        for item in items:
+            _check_wanted(outer)
+            calls.append(_Call(partial(run, item), pool))
+            if len(calls) >= requests:
+                yield calls.popleft().result()
+        while calls:
+            yield calls.popleft().result()
+    finally:
+        left.set()
+        wait([call.future for call in calls if not call.cancel() and call.future is not None])
+
+
+def _check_wanted(is_over: Callable[[], bool]) -> None:
+    """Give up an operation that is a part of one that has failed elsewhere."""
+    if is_over():
+        raise GaveUp("stopped because another part of the operation failed")
 
 
 def for_each(
@@ -151,6 +238,8 @@ def for_each(
 
     def draw() -> Iterator[T]:
         while not failed.is_set():
+            if requests:
+                _check_wanted(outer)
             with drawing:
                 try:
                     item = next(source)
@@ -173,15 +262,15 @@ def for_each(
             end_waiting(before)
 
     # the calling thread works, too; it does all the work where no thread can be started, as while the interpreter ends
-    helpers: list[Future[None]] = []
-    with suppress(RuntimeError):
-        pool = _pool("request", _MOST) if requests else _pool("chunk", threads - 1)
-        helpers += [pool.submit(run) for _ in range(threads - 1)]
+    pool = _pool("request", _MOST) if requests else _pool("chunk", threads - 1)
+    helpers = [_Call(run, pool) for _ in range(threads - 1)]
+    running: list[Future[None]] = []
     try:
         run()
     finally:
         # a helper that has not started yet would find no item left, so it is cancelled
-        done, _ = wait([helper for helper in helpers if not helper.cancel()], return_when=FIRST_EXCEPTION)
-        wait([helper for helper in helpers if not helper.cancelled()])
-    for helper in done:
-        helper.result()
+        running += [helper.future for helper in helpers if not helper.cancel() and helper.future is not None]
+        done, _ = wait(running, return_when=FIRST_EXCEPTION)
+        wait(running)
+    for future in done:
+        future.result()

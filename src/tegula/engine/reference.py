@@ -18,6 +18,7 @@ from tegula.engine.documents import back_off
 from tegula.engine.far import IN_FLIGHT, ShardReader, parts_of
 from tegula.engine.pool import for_each
 from tegula.engine.stored import Box, StoredArray
+from tegula.engine.windows import has_windows, read_window, window_of
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, Projection, refine
 from tegula.indexing.plan import plain
@@ -72,10 +73,12 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     def work(item: Projection) -> None:
         nonlocal absent
         with IN_FLIGHT.hold(held):
-            absent = not _read_chunk(array, item, out) or absent
+            absent = not read_one(array, item, out) or absent
 
     requests = min(array.store.concurrency, plan.nchunks)
-    held = array.chunk_nbytes if requests and array.chain.sharding is None else 0
+    windows = requests > 0 and has_windows(array)
+    read_one = _read_part if windows else _read_chunk
+    held = array.chunk_nbytes if requests and not windows and array.chain.sharding is None else 0
     if requests or _is_parallel(array, plan):
         for_each(work, plan, parallel=True, chains=[array.chain], requests=requests)
     else:
@@ -113,6 +116,32 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
     except TegulaError as error:
         array.locate(error, key)
         raise
+
+
+def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
+    """Read part of a chunk as `_read_chunk` does, but only the byte ranges that hold it, if the chunk is large."""
+    coords, selection, place, _ = item
+    window = window_of(array, coords, selection)
+    if window is None:
+        with IN_FLIGHT.hold(array.chunk_nbytes):
+            return _read_chunk(array, item, out)
+    key, shape = array.key(coords), array.metadata.grid.chunk_shape(coords)
+    try:
+        for attempt in range(_RETRIES):
+            try:
+                part = read_window(array, key, window, shape)
+                break
+            except ConflictError:
+                back_off(attempt)
+        else:
+            raise ConflictError("the chunk kept changing while it was read")
+    except TegulaError as error:
+        array.locate(error, key)
+        raise
+    if part is None:
+        return _read_chunk(array, item, out)
+    copy_out(out, place, part, window.selection, array.field)
+    return True
 
 
 def _is_parallel(array: StoredArray, plan: Plan) -> bool:

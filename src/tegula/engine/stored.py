@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs import CodecChain
+from tegula.engine.grid_keys import check_amount, stored_in_grid
 from tegula.engine.pool import gather
 from tegula.errors import CodecError, NotFoundError, StoreError, TegulaError, out_of_memory
 from tegula.indexing import Plan
@@ -227,14 +228,28 @@ class StoredArray:
 
         At most a quarter of `number` keys are listed. Nothing is listed where the format stores every chunk, or where
         `number` and the `nbytes` of elements that would be visited are small.
+
+        Raises
+        ------
+        UnsupportedError
+            If the store can't be listed, and `number` is larger than ``max_chunks``.
         """
+        if not self.store.listable:
+            check_amount(self.store, self.prefix, number)
+            return False
         if (number <= _FEW and nbytes <= _LITTLE) or self.metadata.dense:
             return False
         most = min(number // _SHARE, sys.maxsize)
         return next(islice(self.stored_chunks(), most, None), None) is None
 
     def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
-        """Yield grid coordinates and key of each chunk that has a value, in no particular order."""
+        """Yield grid coordinates and key of each chunk that has a value, in no particular order.
+
+        Where the store can't be listed, those outside the grid are not found.
+        """
+        if not self.store.listable:
+            yield from stored_in_grid(self.store, self.prefix, self.metadata)
+            return
         keys = self.metadata.keys
         for key in self.store.list_prefix(self.chunk_prefix):
             coords = keys.decode(key[len(self.prefix) :], self.metadata.ndim)
@@ -243,7 +258,7 @@ class StoredArray:
 
     def sized_chunks(self) -> Iterator[tuple[tuple[int, ...], str, int]]:
         """Yield what `stored_chunks` does, and the length of each value in bytes."""
-        if isinstance(self.store, SizedListing):
+        if isinstance(self.store, SizedListing) and self.store.listable:
             keys, ndim = self.metadata.keys, self.metadata.ndim
             for key, nbytes in self.store.list_sizes(self.chunk_prefix):
                 if (coords := keys.decode(key[len(self.prefix) :], ndim)) is not None:

@@ -23,7 +23,8 @@ from tegula.stores import ByteRange, Generation
 
 __all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
 
-_WHOLE: Final = 2**24  # bytes of a shard that is fetched as a whole; of larger ones, one inner chunk after the other
+_WHOLE: Final = 2**24  # bytes of a shard that is fetched as a whole; of larger ones, one inner chunk after the other,
+# or so many bytes at once where requests take long
 _MOST_FAULTS: Final = 1000  # of one shard that are reported one by one
 _RETRIES: Final = 100
 
@@ -158,12 +159,28 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
             seen.add(generation)
             return data or b""
 
+        along: GetRange = get if whole or not array.store.concurrency else _read_along(get, size)
         verdict = Verdict(stored=size)
-        _verify_inner(sharding, get, (0, size), shape, verdict, "")
+        _verify_inner(sharding, along, (0, size), shape, verdict, "")
         if len(seen) <= 1:  # otherwise the shard was replaced while it was read
             return verdict
         back_off(attempt)
     return None  # other processes keep writing it, so it can't be verified now
+
+
+def _read_along(get: GetRange, size: int) -> GetRange:
+    """Return a function for ranges that reads what follows them along, since inner chunks come in order."""
+    window = (0, b"")
+
+    def read(byte_range: ByteRange) -> bytes:
+        nonlocal window
+        start, length = byte_range[0], byte_range[1] or 0
+        first, data = window
+        if not first <= start <= start + length <= first + len(data):
+            first, data = window = start, get((start, max(length, min(_WHOLE, size - start))))
+        return data[start - first : start - first + length]
+
+    return read
 
 
 def _verify_inner(

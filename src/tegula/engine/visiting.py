@@ -6,11 +6,12 @@ for absent chunks lists the store (`StoredArray.is_sparse`). One that visits eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 
 from tegula import config
+from tegula.engine.grid_keys import cells
 from tegula.engine.stored import StoredArray
 from tegula.errors import UnsupportedError
 
@@ -46,23 +47,6 @@ def check_number(array: StoredArray, number: int, what: str) -> None:
         )
         array.locate(error)
         raise error
-
-
-def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
-    """Yield the grid coordinates in a box, the last axis fastest, in constant memory.
-
-    Examples
-    --------
-    >>> [*cells([(0, 2), (5, 7)])], next(cells([(0, 2**62), (1, 2**62)]))
-    ([(0, 5), (0, 6), (1, 5), (1, 6)], (0, 1))
-    """
-    if not box:
-        yield ()
-        return
-    *above, (start, stop) = box
-    for outer in cells(above):
-        for number in range(start, stop):
-            yield *outer, number
 
 
 def is_inside(array: StoredArray, coords: Coords) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from math import prod
 from threading import Lock
 from time import perf_counter
 from typing import Final
 
 from tegula import engine
+from tegula.engine.far import UNITS
 from tegula.engine.pool import for_each, gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import ABSENT, LocalStore, Store
+from tegula.stores.capabilities import SizedListing
 from tegula.targets.paths import place
 
 __all__ = ["Copier", "CopyProgress"]
@@ -21,6 +24,8 @@ __all__ = ["Copier", "CopyProgress"]
 CopyProgress = Callable[[str, int, int], None]
 """Called with the path of the current node, and the numbers of values and bytes copied so far."""
 
+_Sized = tuple[str, int]
+"""A key, and about how many bytes its value has, as far as that matters."""
 _FIRST: Final = 4  # values that are timed before threads are used
 _QUICK: Final = 0.001  # seconds
 
@@ -46,6 +51,7 @@ class Copier:
         self.progress = progress
         self.arrays = self.groups = self.values = self.nbytes = 0
         self._node = ""
+        self._chunks: dict[str, int] = {}  # bytes of a decoded chunk of the arrays that come next, by their prefixes
         self._lock = Lock()
         # only a file system can be listed while it is written
         self._listed_first = target == source and not isinstance(source, LocalStore)
@@ -62,7 +68,7 @@ class Copier:
             for_each(self._array, wanted, parallel=False, requests=self.requests)
             listed = gather(self.source.list_dir, groups, self.requests)
             self._values(
-                key for prefix, (keys, _) in zip(groups, listed) for key in keys if key[len(prefix) :] not in _RANK
+                (key, 0) for prefix, (keys, _) in zip(groups, listed) for key in keys if key[len(prefix) :] not in _RANK
             )
             documents = [
                 [key[len(prefix) :] for key in keys if key[len(prefix) :] in _RANK]
@@ -82,27 +88,34 @@ class Copier:
         with self._lock:
             self.arrays += isinstance(found, ArrayMetadata)
             self.groups += isinstance(found, GroupMetadata)
+            if isinstance(found, ArrayMetadata):
+                self._chunks[prefix] = prod(found.grid.largest_chunk()) * found.data_type.itemsize
         return isinstance(found, ArrayMetadata)
 
     def _array(self, prefix: str) -> None:
         self._node = prefix[len(self.old) :].rstrip("/")
         documents: list[str] = []
+        chunk = self._chunks.pop(prefix, 0)
 
-        def others() -> Iterator[str]:
-            for key in self.source.list_prefix(prefix):
+        def others() -> Iterator[_Sized]:
+            if isinstance(self.source, SizedListing):
+                listed = self.source.list_sizes(prefix)
+            else:
+                listed = ((key, chunk) for key in self.source.list_prefix(prefix))
+            for key, nbytes in listed:
                 if key[len(prefix) :] in _RANK:
                     documents.append(key[len(prefix) :])
                 else:
-                    yield key
+                    yield key, nbytes
 
         self._values(others())
         self._documents(prefix, documents)
 
     def _documents(self, prefix: str, names: list[str]) -> None:
         for name in sorted(names, key=_RANK.__getitem__):
-            self._value(prefix + name)
+            self._value((prefix + name, 0))
 
-    def _values(self, keys: Iterable[str]) -> None:
+    def _values(self, keys: Iterable[_Sized]) -> None:
         source = iter([*keys] if self._listed_first else keys)
         if self.requests:
             for_each(self._value, source, parallel=True, requests=self.requests)
@@ -113,7 +126,11 @@ class Copier:
         # for small values threads would spend their time waiting for each other
         for_each(self._value, source, perf_counter() - start > _QUICK * _FIRST)
 
-    def _value(self, key: str) -> None:
+    def _value(self, item: _Sized) -> None:
+        with UNITS.hold(item[1] if self.requests else 0):
+            self._copy(item[0])
+
+    def _copy(self, key: str) -> None:
         data = self.source.get(key)
         if data is None:  # deleted since it was listed
             return

@@ -12,6 +12,7 @@ from tegula import engine
 from tegula.arrays.node import Node
 from tegula.engine.creating import check_path, check_reserved, create_parents
 from tegula.engine.deleting import clear_place, delete_node, is_chunk_key
+from tegula.engine.implied_keys import listable
 from tegula.engine.visiting import batches
 from tegula.errors import (
     AlreadyExistsError,
@@ -126,8 +127,9 @@ def copy(
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     with _source(source, options=storage_options, read_only=True) as (store, old):
         _read_node(store, old)  # before anything is created for the target
+        visited = listable(store, old)
         with _target(target, path, target_options) as (new_store, new):
-            return copy_node(store, old, new_store, new, overwrite=overwrite, progress=progress)
+            return copy_node(visited, old, new_store, new, overwrite=overwrite, progress=progress)
 
 
 def copy_node(

@@ -92,7 +92,7 @@ class Members(Node, MutableMapping[str, Any]):
         prefix = f"{self._path}/" if self._path else ""
         if self._known is not None:
             below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
-            yield from sorted(name for name in below if name and "/" not in name)
+            yield from sorted((name for name in below if name and "/" not in name), key="{}/".format)  # as a listing
             return
         if self._is_folder:
             children = members_of_folder(self._store, prefix)
@@ -153,7 +153,7 @@ class Members(Node, MutableMapping[str, Any]):
         if ahead is not None:
             yield from ahead.members(self)
             return
-        for name in self._prefixes() if implicit else self:
+        for name in self._prefixes() if implicit and self._store.listable else self:
             try:
                 node = self._open(self._full(name))
             except TegulaError as error:

@@ -1,33 +1,59 @@
-"""Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory."""
+"""Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory.
+
+Far away the arrays of a hierarchy, and the boxes of an array, are worked on together: `tegula.engine.pool.results_of`
+goes ahead as far as the store wants requests, and `tegula.engine.far.UNITS` bounds the bytes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from math import prod
-from typing import Final
+from threading import Lock
+from typing import Final, TypeVar
 
 from tegula.arrays.array import Array
 from tegula.engine.copying import part_of
+from tegula.engine.far import UNITS
+from tegula.engine.implied_keys import members_unknown
+from tegula.engine.pool import results_of
 from tegula.engine.visiting import cells, is_inside
-from tegula.errors import TegulaError
+from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.tables.table import Table
 
 __all__ = [
-    "BLOCK_BYTES", "Box", "arrays_below", "block_grid", "blocks_of", "boxes", "in_order", "is_mostly_absent",
+    "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
+    "one_at_a_time", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
 _BLOCK_CHUNKS: Final = 2**13
 _WINDOW: Final = 2**15  # blocks that are kept in memory to visit them in order, and each once
 _OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
-_SHARE: Final = 4  # a lookup takes longer than an entry of a listing
 
 Coords = tuple[int, ...]
 Axis = tuple[int, int, int]  # first index, step, number of indices
 Box = tuple[slice, ...]
+Progress = Callable[[str, int, int], None]
+"""Called with the path of an array, the bytes done, and its bytes in all."""
+R = TypeVar("R")
+
+
+def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
+    """Return a node; a group in a store that can't be listed with the members of its consolidated metadata.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no consolidated metadata.
+    """
+    if not isinstance(node, Group) or node.store.listable or node._known is not None:
+        return node
+    try:
+        return node._just_consolidated()
+    except NotFoundError as error:
+        raise members_unknown(node.store, node.path) from error
 
 
 def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:
@@ -155,14 +181,6 @@ def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
         last = max(window)
 
 
-def is_mostly_absent(array: Array, number: int) -> bool:
-    """Return whether fewer than a quarter of `number` chunks are stored, in a format where chunks may be absent."""
-    stored = array._stored
-    if stored.metadata.dense or not stored.metadata.ndim:
-        return False
-    return next(islice(stored.stored_chunks(), number // _SHARE, None), None) is None
-
-
 def boxes(array: Array) -> Iterator[Box]:
     """Yield boxes of an array that fit into memory and do not overlap.
 
@@ -178,7 +196,7 @@ def boxes(array: Array) -> Iterator[Box]:
     """
     stored = array._stored
     counts = stored.metadata.grid.counts(array.shape)
-    if is_mostly_absent(array, prod(counts)):
+    if stored.is_sparse(prod(counts), array.nbytes):
         for coords, _ in stored.stored_chunks():
             if is_inside(stored, coords):
                 yield from _cut(array, part_of(stored, coords))
@@ -186,6 +204,54 @@ def boxes(array: Array) -> Iterator[Box]:
     grid = block_grid(array, array)
     for coords in cells([(0, count) for count in grid.counts(array.shape)]):
         yield from _cut(array, grid.region(coords, array.shape))
+
+
+def box_results(
+    work: Callable[[Box], R], found: Iterable[Box], array: Array, *others: Array
+) -> Iterator[tuple[R, int]]:
+    """Yield the result for each box and the number of its elements, in order.
+
+    Parameters
+    ----------
+    work : callable
+        What to do with a box.
+    found : iterable of Box
+        The boxes.
+    array : Array
+        The array.
+    *others : Array
+        Arrays of the same shape whose elements are in memory, too.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="i4")
+    >>> [*box_results(lambda box: int(a[box].sum()), boxes(a), a)]
+    [(0, 3)]
+    """
+    arrays = array, *others
+    requests = max(one.store.concurrency for one in arrays)
+    room = sum(map(_itemsize, arrays)) if requests else 0
+
+    def measured(box: Box) -> tuple[R, int]:
+        size = prod(part.stop - part.start for part in box)
+        with UNITS.hold(size * room):
+            return work(box), size
+
+    return results_of(measured, found, requests)
+
+
+def one_at_a_time(progress: Progress | None) -> Progress | None:
+    """Return a function for progress that threads may call: one after the other calls `progress`."""
+    if progress is None:
+        return None
+    lock, call = Lock(), progress
+
+    def report(path: str, done: int, total: int) -> None:
+        with lock:
+            call(path, done, total)
+
+    return report
 
 
 def _cut(array: Array, box: Box) -> Iterator[Box]:

@@ -262,6 +262,9 @@ def snapshot(store: MemoryStore) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_kind_is_covered() -> None:
-    """All kinds except those of file systems, in test_files.py, and of archives, in stores/test_zip.py."""
-    elsewhere = {"odd-name", "unreadable", "temporary-file", "missing-directory", "leftover-rows"}
+    """All kinds except those of file systems, archives and web servers.
+
+    These are in test_files.py, stores/test_zip.py and test_unlisted.py.
+    """
+    elsewhere = {"not-listed", "odd-name", "unreadable", "temporary-file", "missing-directory", "leftover-rows"}
     assert {*KINDS} - elsewhere == FOUND

@@ -468,6 +468,24 @@ def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     assert peak < 16 * 2**20  # of 64
 
 
+@pytest.mark.parametrize("chunks", [None, 30])
+def test_verifying_counts_in_the_progress(chunks: Any) -> None:
+    source = tegula.MemoryStore()
+    tegula.create_array(source, shape=100, chunks=10, dtype="i4")[...] = 5
+    for verify, total in ((False, 400), (True, 800)):
+        seen: list[tuple[int, int]] = []
+        target = tegula.MemoryStore()
+
+        def show(path: str, done: int, of: int, into: list[tuple[int, int]] = seen) -> None:
+            into.append((done, of))
+
+        tegula.convert(source, target, chunks=chunks, verify=verify, progress=show)
+        assert seen == sorted(seen)
+        assert {of for _, of in seen} == {total}
+        assert seen[-1] == (total, total)
+        assert (400, total) in seen
+
+
 def test_implicit_groups_and_arrays_of_other_formats_are_converted() -> None:
     source, target = tegula.MemoryStore(), tegula.MemoryStore()
     tegula.create_group(source, format="zarr2")

@@ -11,7 +11,8 @@ from tegula import engine
 from tegula.codecs import lacking
 from tegula.codecs.checksums import notices_changes
 from tegula.engine import StoredArray
-from tegula.engine.pool import for_each
+from tegula.engine.far import UNITS
+from tegula.engine.pool import for_each, results_of
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format
 from tegula.jobs.checking.documents import Place, below, own_keys
@@ -27,6 +28,7 @@ Coords = tuple[int, ...]
 _PARALLEL_BYTES: Final = 2**18
 _REPORTED: Final = 100  # missing chunks that are reported one by one
 _ATTEMPTS: Final = 20
+_MOST_HELD: Final = 2**26  # bytes of a shard in memory
 _KINDS: Final = {
     "damaged": "damaged-chunk", "index": "damaged-index", "overlap": "overlapping-chunks", "excess": "trailing-bytes",
     "rows": "leftover-rows", "unsupported": "unsupported", "unreadable": "unreadable",
@@ -177,9 +179,13 @@ class _Checked:
         exam, place = self.exam, self.place
         ndim = self.metadata.ndim
         missing = 0
-        for number in range(total):
+
+        def looked_up(number: int) -> tuple[int, str, bool]:
             key = place.prefix + self.metadata.keys.encode((number, *(0,) * (ndim - 1)))
-            if exam.store.exists(key):
+            return number, key, exam.store.exists(key)
+
+        for number, key, exists in results_of(looked_up, range(total), exam.requests):
+            if exists:
                 continue
             before = self.metadata
             if not self._unchanged(before) and not self.contains((number,)):
@@ -217,6 +223,9 @@ def check_arrays(exam: Examination, place: Place) -> None:
         total *= size
     chunk = main.stored.chunk_nbytes if main.stored is not None else 0
     done = 0
+    # of a large shard, only a part is in memory
+    sharded = main.stored is not None and main.stored.chain.sharding is not None
+    room = (min(chunk, _MOST_HELD) if sharded else chunk) if exam.requests else 0
 
     # one pass over the keys, in several threads where chunks are large
     known, obstructed = own_keys(place), set[str]()
@@ -240,13 +249,13 @@ def check_arrays(exam: Examination, place: Place) -> None:
 
     def work(item: tuple[_Checked, Coords, str]) -> None:
         one, coords, key = item
-        with exam.listing(place.path, key):
+        with exam.listing(place.path, key), UNITS.hold(room):
             one.check(coords, key)
 
     # check each chunk, then find the missing ones
     try:
         parallel = _number(main.metadata) * chunk >= _PARALLEL_BYTES or main.metadata.data_type.variable != ""
-        for_each(work, keys(), parallel)
+        for_each(work, keys(), parallel, requests=exam.requests)
         for one in checked:
             one.close()
     except NotFoundError:

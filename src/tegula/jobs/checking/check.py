@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tegula.arrays.array import Array
+from tegula.engine.implied_keys import listable
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError
 from tegula.hierarchy.group import Group
 from tegula.jobs.checking.examination import Examination, Progress
@@ -92,7 +93,15 @@ def check(
     try:
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
-        exam = Examination(store, path, max_findings, progress, allow_pickle)
+        visited = listable(store, path, damaged=True)
+        exam = Examination(visited, path, max_findings, progress, allow_pickle)
+        if visited is not store:
+            exam.find(
+                "not-listed",
+                path,
+                f"{path}/" if path else "",
+                "the store can't be listed, so only known keys are checked",
+            )
         examine(exam)
         if writes:
             exam.repair(announce)

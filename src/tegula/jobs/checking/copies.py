@@ -34,7 +34,7 @@ class Copies:
         self._item = item
         self._entries = entries
         self._seen: set[str] = set()
-        self._found: list[tuple[str, str]] = []
+        self._found: list[tuple[str, str, str]] = []  # name, kind and message, in any order
 
     def compare(self, place: Place, metadata: NodeMetadata, item: Format, reachable: bool) -> None:
         """Compare a node with its copy."""
@@ -45,14 +45,14 @@ class Copies:
         copy = self._entries.get(name)
         if copy is None:
             if name and reachable:
-                self._found.append(("consolidated-missing", f"{name!r} exists, but is not in the copy"))
+                self._found.append((name, "consolidated-missing", f"{name!r} exists, but is not in the copy"))
             return
         if not reachable:
             self._complete = False  # a new copy would leave out the members of an implicit group
         own = {key: raw for key, raw in place.documents.items() if key in item.keys}
         if not _alike(own, copy, item, metadata):
             self._found.append(
-                ("consolidated-differs", f"the copy of {name or 'the group itself'!r} differs from the document")
+                (name, "consolidated-differs", f"the copy of {name or 'the group itself'!r} differs from the document")
             )
 
     def skip(self, place: Place) -> None:
@@ -63,16 +63,17 @@ class Copies:
     def close(self) -> None:
         """Report the findings, after all members have been checked."""
         exam, path = self._exam, self._place.path
+        self._found.sort()  # members of a far store come in any order
         gone = [name for name in self._entries if name and name not in self._seen]
         for name in gone:
             message = f"the node {name!r} no longer exists"
             if is_key(name) and next(exam.store.list_prefix(f"{self._place.prefix}{name}/"), None) is not None:
                 self._complete = False
                 message += ", but there are keys below it: the copy may be their only description"
-            self._found.append(("consolidated-gone", message))
+            self._found.append((name, "consolidated-gone", message))
         complete = self._complete and exam.unread == self._unread
         repair = Repair("write the consolidated metadata again", self._consolidate) if complete else None
-        for kind, message in self._found:
+        for _, kind, message in self._found:
             exam.find(kind, path, below(path, self._item.consolidated_key), message, repair=repair)
 
     def _consolidate(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from threading import Lock
 
 from tegula.display.info import counted
@@ -48,6 +48,8 @@ class Repair:
 class Examination:
     """The state of one check, to which several threads add findings.
 
+    Nodes of a far store are examined together, each in a `part`, whose results are added in order.
+
     Parameters
     ----------
     store, path : Store, str
@@ -61,6 +63,8 @@ class Examination:
 
     Attributes
     ----------
+    requests : int
+        The `concurrency` of the store.
     unread : int
         Number of nodes found so far that can't be read.
     """
@@ -68,6 +72,7 @@ class Examination:
     def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:
         self.store = store
         self.path = path
+        self.requests = store.concurrency
         self.allow_pickle = allow_pickle
         self.report = CheckReport(f"{store.url}/{path}".rstrip("/"))
         self.unread = 0
@@ -77,6 +82,31 @@ class Examination:
         self._progress = progress
         self._repairs: list[Repair] = []
         self._lock = Lock()
+
+    def part(self) -> Examination:
+        """Return an examination of a part, which another thread may carry out; see `add`."""
+        made = Examination(self.store, self.path, self._most, None, self.allow_pickle)
+        made._progress = None if self._progress is None else self.report_progress
+        return made
+
+    def add(self, part: Examination) -> None:
+        """Add the results of a part, as if it had been examined here."""
+        report, other = self.report, part.report
+        room = max(0, self._most - len(report.findings))
+        kept, lost = other.findings[:room], {*map(id, other.findings[room:])}
+        report.findings += kept
+        for repair in part._repairs:
+            repair.findings = [finding for finding in repair.findings if id(finding) not in lost]
+            if repair.findings:
+                self._repairs.append(repair)
+        for kind, number in other.counts.items():
+            report.counts[kind] = report.counts.get(kind, 0) + number
+        for item in fields(CheckReport):
+            if item.type == "int":
+                setattr(report, item.name, getattr(report, item.name) + getattr(other, item.name))
+        self.unread += part.unread
+        self._number_of_system_files += part._number_of_system_files
+        self._system_files += part._system_files[: _EXAMPLES - len(self._system_files)]
 
     def find(
         self,

@@ -56,6 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "foreign-temporary": Kind("warning", _DELETE_WHEN_IDLE),
     "foreign-lock": Kind("note", _DELETE_WHEN_IDLE),
     "temporary-file": Kind("warning", "A writer was killed: writing there, or --repair, removes it."),
+    "not-listed": Kind("note", "Only what documents name was checked; check other keys where they can be listed."),
     # --- bcolz and tables
     "wrong-counts": Kind("warning", "Readers do not use them; --repair writes the correct numbers."),
     "missing-directory": Kind("warning", "bcolz does not open the array without it; --repair makes it."),

@@ -10,6 +10,7 @@ from typing import Final
 
 from tegula import engine
 from tegula.display.markup import shorten
+from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format
 from tegula.jobs.checking.arrays import check_arrays
@@ -25,6 +26,7 @@ from tegula.tables.columns import column_names
 __all__ = ["examine"]
 
 _PAUSE: Final = 0.1  # seconds
+_TOGETHER: Final = 8  # levels of a far hierarchy whose members are examined together, each in a call of a call
 
 
 @dataclass(slots=True)
@@ -72,10 +74,32 @@ def examine(exam: Examination) -> None:
     root = read_place(exam, exam.path)
     if not root.nodes and not root.damaged and not _survey(exam, root.prefix)[0]:
         raise NotFoundError("there is no array or group", path=f"{exam.store.url}/{exam.path}".rstrip("/"))
-    stack: list[_OpenGroup] = []
-    _enter(exam, root, stack, 0)
-    while stack:
+    _descend(exam, root, [])
+    with exam.listing(exam.path, root.prefix):
+        _find_leftovers(exam, root.prefix)
+        _find_odd_names(exam, root.prefix)
+    exam.close()
+
+
+def _descend(exam: Examination, place: Place, above: list[_OpenGroup]) -> None:
+    """Check the node at a place and everything below it, with an examination that has found nothing else.
+
+    `above` are the open groups it lies in. In a store that is far away the members of a group are examined together.
+    """
+    stack = [*above]
+    _enter(exam, place, stack, 0)
+    # a stack, since a hierarchy may be deeper than Python lets functions call each other
+    while len(stack) > len(above):
         current = stack[-1]
+        if exam.requests and len(stack) <= _TOGETHER:
+
+            def examined(path: str, groups: list[_OpenGroup] = stack) -> Examination:
+                part = exam.part()
+                _descend(part, read_place(part, path), groups)
+                return part
+
+            for part in results_of(examined, current.pending, exam.requests):
+                exam.add(part)
         path = next(current.pending, None)
         if path is None:
             stack.pop()
@@ -83,10 +107,6 @@ def examine(exam: Examination) -> None:
         else:
             errors = exam.report.errors
             _enter(exam, read_place(exam, path), stack, errors)
-    with exam.listing(exam.path, root.prefix):
-        _find_leftovers(exam, root.prefix)
-        _find_odd_names(exam, root.prefix)
-    exam.close()
 
 
 def _enter(exam: Examination, place: Place, stack: list[_OpenGroup], errors: int) -> None:
@@ -173,21 +193,28 @@ def _leave(exam: Examination, group: _OpenGroup) -> None:
 def _members(exam: Examination, place: Place) -> list[str]:
     """Return the paths of a group's members, and report everything else directly below it."""
     found: list[str] = []
+
+    def surveyed(prefix: str) -> tuple[bool, Examination]:
+        part = exam.part()
+        with part.listing(place.path, prefix):
+            holds, number, of_others = _survey(part, prefix)
+            if holds:
+                return True, part
+            if of_others:
+                _find_foreign(part, place, prefix)
+            if number and not place.damaged:
+                keys_below = f"there are {number} keys" if number > 1 else "there is one key"
+                part.find("stray-prefix", place.path, prefix, f"{keys_below} below it, but no node")
+        return False, part
+
     with exam.listing(place.path, place.prefix):
         keys, prefixes = exam.store.list_dir(place.prefix)
         for key in keys:
             _report_key(exam, place, key)
-        for prefix in prefixes:
-            with exam.listing(place.path, prefix):
-                holds, number, of_others = _survey(exam, prefix)
-                if holds:
-                    found.append(prefix[:-1])
-                    continue
-                if of_others:
-                    _find_foreign(exam, place, prefix)
-                if number and not place.damaged:
-                    keys_below = f"there are {number} keys" if number > 1 else "there is one key"
-                    exam.find("stray-prefix", place.path, prefix, f"{keys_below} below it, but no node")
+        for prefix, (holds, part) in zip(prefixes, results_of(surveyed, prefixes, exam.requests)):
+            exam.add(part)
+            if holds:
+                found.append(prefix[:-1])
     return found
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from math import prod
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.dimension_names import attributes_without
+from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.comparison import Comparison, Difference, What
 from tegula.jobs.comparing.differences import (
@@ -23,10 +25,12 @@ from tegula.jobs.comparing.differences import (
     compare_fills,
     decodes_alike,
     equal_json,
+    equal_values,
     units,
 )
 from tegula.jobs.converting.masks import mask_of
-from tegula.jobs.measuring.statistics import Progress, opened
+from tegula.jobs.measuring.statistics import opened
+from tegula.jobs.units import Progress, box_results, one_at_a_time
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
 from tegula.targets.stores import options_of_both
@@ -35,6 +39,9 @@ __all__ = ["Comparison", "Difference", "compare"]
 
 Container = Group | Table
 AnyNode = Array | Container
+_Pair = tuple[str, Any, Any]
+"""A path, and what each side has there: a node, the error for one that can't be opened, or ``None``."""
+
 _MASK = "_FillValue"
 
 
@@ -51,13 +58,16 @@ def compare(
 ) -> Comparison:
     """Compare two arrays, or two groups or tables with all their members, of any formats, chunks and codecs.
 
-    Shapes, data types, names of dimensions, attributes and values must be equal, and groups must have the same members;
-    fill values, chunks and codecs may differ. Byte order does not count. Values are equal if ``==`` says so; NaN
-    equals NaN, NaT equals NaT, and -0.0 equals 0.0. With `exact` all bits of the elements must be equal, those of NaN
-    included. Numbers of different types are compared, too, after NumPy's conversion, beside the difference in type. For
-    data of xarray the value that marks missing data counts as an attribute, wherever the format stores it.
+    Shapes, data types, fill values, names of dimensions, attributes and values must be equal, and groups must have the
+    same members; chunks and codecs may differ. A fill value that the format leaves undefined counts as zero. Byte
+    order does not count. Values are equal if ``==`` says so; NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0. With
+    `exact` all bits of the elements must be equal, those of NaN included. Numbers of different types are compared, too,
+    after NumPy's conversion, beside the difference in type. For data of xarray (arrays with dimension names) the value
+    that marks missing data counts as an attribute, wherever the format stores it, and the fill value only as far as
+    elements hold it.
 
-    Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger. Chunks that both store as the same
+    Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger; for storage far away by the setting
+    ``buffer_bytes``, since many arrays and blocks are read at once. Chunks that both store as the same
     bytes, under codecs that decode alike, are not decoded; where few chunks are stored the others are not visited.
 
     Parameters
@@ -109,116 +119,171 @@ def compare(
         one = stack.enter_context(opened(first, "", allow_pickle, storage_options))
         other = stack.enter_context(opened(second, "", allow_pickle, others))
         report = Comparison(one._place, other._place, exact)
-        run = _Run(report, max_differences, progress)
-        # a stack, since a hierarchy may be deeper than Python lets functions call each other
-        pending: list[Iterator[tuple[str, AnyNode, AnyNode]]] = [iter([("", one, other)])]
-        while pending:
-            pair = next(pending[-1], None)
-            if pair is None:
-                pending.pop()
-            elif (containers := run.nodes(*pair)) is not None:
-                pending.append(run.members(pair[0], *containers))
+        run = _Run(exact, one_at_a_time(progress))
+        requests = max(one.store.concurrency, other.store.concurrency)
+        for part in results_of(run.compared, run.pairs(one, other), requests):
+            _add(report, part, max_differences)
     report.seconds = perf_counter() - start
     return report
 
 
-class _Run:
-    """The state of a comparison."""
+def _add(report: Comparison, part: Comparison, most: int) -> None:
+    """Add the results for two nodes; at most `most` differences are kept."""
+    report.differences += part.differences[: max(0, most - len(report.differences))]
+    for what, number in part.counts.items():
+        report.counts[what] = report.counts.get(what, 0) + number
+    report.failed.update(part.failed)
+    for name in ("arrays", "groups", "tables", "elements", "chunks_skipped"):
+        setattr(report, name, getattr(report, name) + getattr(part, name))
 
-    def __init__(self, report: Comparison, most: int, progress: Progress | None) -> None:
-        self.report = report
-        self._most = most
+
+class _Run:
+    """A comparison under way, in which threads compare pairs of nodes."""
+
+    def __init__(self, exact: bool, progress: Progress | None) -> None:
+        self.exact = exact
         self._progress = progress
 
-    def find(self, path: str, what: What, one: Any = None, other: Any = None, **more: Any) -> None:
+    def pairs(self, one: AnyNode, other: AnyNode) -> Iterator[_Pair]:
+        """Yield the nodes to compare: the two, and all members that both have, or only one of them."""
+        yield "", one, other
+        ahead = _ahead(one), _ahead(other)
+        # a stack, since a hierarchy may be deeper than Python lets functions call each other
+        pending: list[Iterator[_Pair]] = []
+        pair: _Pair | None = ("", one, other)
+        while pair is not None or pending:
+            if pair is None:
+                pending.pop()
+            elif isinstance(pair[1], Container) and isinstance(pair[2], Container):
+                pending.append(_members(*pair, ahead))
+            pair = next(pending[-1], None) if pending else None
+            if pair is not None:
+                yield pair
+
+    def compared(self, pair: _Pair) -> Comparison:
+        """Compare two nodes without their members."""
+        path, one, other = pair
+        part = _Part(self, path)
+        if one is None or other is None:
+            part.find("only in the second" if one is None else "only in the first")
+        elif isinstance(one, TegulaError) or isinstance(other, TegulaError):
+            part.report.failed[path] = str(one if isinstance(one, TegulaError) else other)
+        elif isinstance(one, Array) and isinstance(other, Array):
+            try:
+                part.arrays(one, other)
+            except TegulaError as error:
+                part.report.failed[path] = str(error)
+        elif isinstance(one, Array) or isinstance(other, Array):
+            part.find("kind", type(one).__name__.lower(), type(other).__name__.lower())
+        else:
+            part.containers(one, other)
+        return part.report
+
+    def report_progress(self, path: str, done: int, total: int) -> None:
+        """Call the user's function for the progress, if there is one."""
+        if self._progress is not None:
+            self._progress(path, done, total)
+
+
+class _Part:
+    """The comparison of two nodes, with a report of its own."""
+
+    def __init__(self, run: _Run, path: str) -> None:
+        self.report = Comparison("", "", run.exact)
+        self._run = run
+        self._path = path
+
+    def find(self, what: What, one: Any = None, other: Any = None, **more: Any) -> None:
         """Add a difference."""
         self.report.counts[what] = self.report.counts.get(what, 0) + 1
-        if len(self.report.differences) < self._most:
-            self.report.differences.append(Difference(path, what, one, other, **more))
+        self.report.differences.append(Difference(self._path, what, one, other, **more))
 
-    def nodes(self, path: str, one: AnyNode, other: AnyNode) -> tuple[Container, Container] | None:
-        """Compare two nodes without their members; return them if they are groups or tables."""
-        if isinstance(one, Array) and isinstance(other, Array):
-            try:
-                self._arrays(path, one, other)
-            except TegulaError as error:
-                self.report.failed[path] = str(error)
-            return None
-        if isinstance(one, Array) or isinstance(other, Array):
-            self.find(path, "kind", type(one).__name__.lower(), type(other).__name__.lower())
-            return None
+    def containers(self, one: Container, other: Container) -> None:
+        """Compare two groups or tables."""
         if isinstance(one, Table) and isinstance(other, Table):
             self.report.tables += 1
         else:
             self.report.groups += 1
         columns, others = _columns(one), _columns(other)
         if columns and others and columns != others and {*columns} == {*others}:
-            self.find(path, "columns", columns, others)
+            self.find("columns", columns, others)
         hidden = {ORDER} if isinstance(one, Table) or isinstance(other, Table) else set()
-        self._attributes(path, one.attrs.asdict(), other.attrs.asdict(), hidden)
-        return one, other
+        self._attributes(one.attrs.asdict(), other.attrs.asdict(), hidden)
 
-    def members(self, path: str, one: Container, other: Container) -> Iterator[tuple[str, Any, Any]]:
-        """Yield path and nodes of common members; report the others as differences."""
-        names = [{*(node.names if isinstance(node, Table) else node)} for node in (one, other)]
-        for name in sorted(names[0] | names[1]):
-            inner = f"{path}/{name}".lstrip("/")
-            if name not in names[0]:
-                self.find(inner, "only in the second")
-            elif name not in names[1]:
-                self.find(inner, "only in the first")
-            else:
-                try:
-                    pair = one[name], other[name]
-                except TegulaError as error:
-                    self.report.failed[inner] = str(error)
-                    continue
-                yield inner, *pair
-
-    def _attributes(self, path: str, one: dict[str, Any], other: dict[str, Any], hidden: set[str]) -> None:
+    def _attributes(self, one: dict[str, Any], other: dict[str, Any], hidden: set[str]) -> None:
         names = [name for name in {**one, **other} if name not in hidden]
         differ = [name for name in names if not (name in one and name in other and equal_json(one[name], other[name]))]
         if differ:
             old, new = ({name: values[name] for name in differ if name in values} for values in (one, other))
-            self.find(path, "attributes", old, new)
+            self.find("attributes", old, new)
 
-    def _arrays(self, path: str, one: Array, other: Array) -> None:
+    def arrays(self, one: Array, other: Array) -> None:
+        """Compare two arrays."""
         self.report.arrays += 1
         types = one.metadata.data_type, other.metadata.data_type
         native = [(item.numpy.newbyteorder("="), item.variable) for item in types]
         if native[0] != native[1]:
-            self.find(path, "data type", *map(str, types))
+            self.find("data type", *map(str, types))
+        if _fills_differ(one, other, self._run.exact):
+            self.find("fill value", one.fill_value, other.fill_value)
         if one.dimension_names != other.dimension_names:
-            self.find(path, "dimension names", one.dimension_names, other.dimension_names)
-        self._attributes(path, _attributes_of(one), _attributes_of(other), set())
+            self.find("dimension names", one.dimension_names, other.dimension_names)
+        self._attributes(_attributes_of(one), _attributes_of(other), set())
         if one.shape != other.shape:
-            self.find(path, "shape", one.shape, other.shape)
+            self.find("shape", one.shape, other.shape)
         elif not are_comparable(*types):
-            self.find(path, "values", size=one.size)
+            self.find("values", size=one.size)
         else:
-            found = self._values(path, one, other)
+            found = self._values(one, other)
             self.report.elements += one.size
             self.report.chunks_skipped += found.skipped
             if found.count:
                 more = {"count": found.count, "size": one.size, "index": found.index}
-                self.find(path, "values", found.one, found.other, **more)
+                self.find("values", found.one, found.other, **more)
 
-    def _values(self, path: str, one: Array, other: Array) -> Differing:
+    def _values(self, one: Array, other: Array) -> Differing:
         """Compare the boxes of two arrays, then the elements they leave out, and merge the results."""
         found, gap, done = Differing(), Gap(), 0
-        exact, alike = self.report.exact, decodes_alike(one, other)
-        for box in units(one, other, gap):
-            found = found.merge(compare_box(one, other, box, exact=exact, alike=alike))
-            done += prod(part.stop - part.start for part in box) * one.dtype.itemsize
-            self._report_progress(path, done, one.nbytes)
+        exact, alike = self._run.exact, decodes_alike(one, other)
+        compared = partial(compare_box, one, other, exact=exact, alike=alike)
+        for part, size in box_results(compared, units(one, other, gap), one, other):
+            found = found.merge(part)
+            done += size * one.itemsize
+            self._run.report_progress(self._path, done, one.nbytes)
         for array in (one, other):
             array._stored.check_exists()  # chunks of a deleted array are absent, too
-        self._report_progress(path, one.nbytes, one.nbytes)
+        self._run.report_progress(self._path, one.nbytes, one.nbytes)
         return found.merge(compare_fills(one, other, gap, exact=exact))
 
-    def _report_progress(self, path: str, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress(path, done, total)
+
+def _members(path: str, one: Container, other: Container, ahead: tuple[Ahead | None, Ahead | None]) -> Iterator[_Pair]:
+    """Yield path and nodes of the members of two groups or tables, ``None`` for one that only the other has.
+
+    Both sides come in the order of their prefixes, so that few members are in memory at once.
+    """
+    sides = [_entries(node, looker) for node, looker in zip((one, other), ahead)]
+    heads = [next(side, None) for side in sides]
+    while any(heads):
+        name = min(head[0] for head in heads if head is not None)
+        pair = [head[1] if head is not None and head[0] == name else None for head in heads]
+        heads = [next(side, None) if head is not None and head[0] == name else head for side, head in zip(sides, heads)]
+        yield f"{path}/{name[:-1]}".lstrip("/"), pair[0], pair[1]
+
+
+def _ahead(node: AnyNode) -> Ahead | None:
+    return node._ahead() if isinstance(node, Group) else None
+
+
+def _entries(node: Container, ahead: Ahead | None) -> Iterator[tuple[str, Any]]:
+    """Yield the prefix and the node of each member, or the error for one that can't be opened, in order."""
+    if isinstance(node, Group):
+        yield from ((f"{name}/", member) for name, member in node._entries(ahead))
+        return
+    for prefix in sorted(f"{name}/" for name in node.names):
+        try:
+            yield prefix, node[prefix[:-1]]
+        except TegulaError as error:
+            yield prefix, error
 
 
 def _columns(node: Container) -> tuple[str, ...] | None:
@@ -229,6 +294,18 @@ def _columns(node: Container) -> tuple[str, ...] | None:
         return column_names(node.metadata)
     except MetadataError:  # the attribute of another program
         return None
+
+
+def _fills_differ(one: Array, other: Array, exact: bool) -> bool:
+    """Return whether elements that were never written, and those that growing adds, have different values.
+
+    For data of xarray formats disagree whether the fill value marks missing data, so only the mark is compared.
+    """
+    types = one.metadata.data_type, other.metadata.data_type
+    if one.dimension_names is not None or other.dimension_names is not None or not are_comparable(*types):
+        return False
+    old, new = (array._stored.fill.reshape(1) for array in (one, other))
+    return not bool(equal_values(old, new, types, exact)[0])
 
 
 def _attributes_of(array: Array) -> dict[str, Any]:

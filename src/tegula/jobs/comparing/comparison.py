@@ -8,8 +8,8 @@ from typing import Any, Literal
 __all__ = ["Comparison", "Difference"]
 
 What = Literal[
-    "only in the first", "only in the second", "kind", "shape", "data type", "dimension names", "columns", "attributes",
-    "values",
+    "only in the first", "only in the second", "kind", "shape", "data type", "fill value", "dimension names", "columns",
+    "attributes", "values",
 ]  # fmt: skip
 
 
@@ -23,7 +23,7 @@ class Difference:
         Path of the node below the compared ones; ``""`` for these.
     what : str
         The kind: ``"only in the first"``, ``"only in the second"``, ``"kind"``, ``"shape"``, ``"data type"``,
-        ``"dimension names"``, ``"columns"`` (their order), ``"attributes"`` or ``"values"``.
+        ``"fill value"``, ``"dimension names"``, ``"columns"`` (their order), ``"attributes"`` or ``"values"``.
     one, other : object
         What each side has: the differing attributes, or the values at `index`.
     count, size : int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import isnan, prod
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.codecs.equivalence import decode_alike
 from tegula.engine.copying import part_of
+from tegula.engine.pool import gather, results_of
 from tegula.engine.visiting import cells
-from tegula.jobs.units import Box, block_grid, blocks_of, in_order, is_mostly_absent
+from tegula.jobs.units import Box, block_grid, blocks_of, in_order
 from tegula.metadata.data_types import DataType
 
 __all__ = [
@@ -25,7 +27,7 @@ __all__ = [
     "units",
 ]  # fmt: skip
 
-_TRIES: Final = 4  # chunks with different bytes after which the rest of a box is decoded at once
+_TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the box is decoded at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
     counts = grid.counts(other.shape)
     every = cells([(0, count) for count in counts])
     number = prod(counts)
-    if not (other.ndim and is_mostly_absent(one, number) and is_mostly_absent(other, number)):
+    if not all(array._stored.is_sparse(number, array.nbytes) for array in (one, other)):
         yield from (grid.region(coords, other.shape) for coords in every)
         return
 
@@ -142,22 +144,40 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
     """
     if not alike:
         return _decoded(one, other, box, exact)
-    found = Differing()
     grid = one.metadata.grid
     inside = [
         (int(axis.locate(part.start)), int(axis.locate(part.stop - 1)) + 1) if part.stop > part.start else (0, 0)
         for axis, part in zip(grid.axes, box)
     ]
-    for number, coords in enumerate(cells(inside)):
-        keys = one._stored.key(coords), other._stored.key(coords)
-        old, new = (array.store.get(key) if key else None for array, key in zip((one, other), keys))
-        if old is not None and old == new:
-            found = found.merge(Differing(skipped=1))
-        elif old is not None or new is not None or one.metadata.dense or not all(keys):
-            if number == _TRIES and not found.skipped:
-                return _decoded(one, other, box, exact)
-            found = found.merge(_decoded(one, other, part_of(one._stored, coords), exact))
+    requests = max(one.store.concurrency, other.store.concurrency)
+    chunks = cells(inside)
+
+    def compared(coords: tuple[int, ...]) -> Differing:
+        same = _stores_same(one, other, coords, requests)
+        if same is False:
+            return _decoded(one, other, part_of(one._stored, coords), exact)
+        return Differing(skipped=1 if same else 0)
+
+    # where the bytes of the first chunks differ, those of the others probably do
+    first = [*islice(chunks, _TRIES)]
+    same = gather(lambda coords: _stores_same(one, other, coords, requests), first, requests)
+    if len(first) == _TRIES and not any(same) and False in same:
+        return _decoded(one, other, box, exact)
+    found = Differing(skipped=same.count(True))
+    for coords in [coords for coords, equal in zip(first, same) if equal is False]:
+        found = found.merge(_decoded(one, other, part_of(one._stored, coords), exact))
+    for result in results_of(compared, chunks, requests):
+        found = found.merge(result)
     return found
+
+
+def _stores_same(one: Array, other: Array, coords: tuple[int, ...], requests: int) -> bool | None:
+    """Return whether two arrays store the same bytes for a chunk; ``None`` if neither stores any, nor has to."""
+    places = [(array.store, array._stored.key(coords)) for array in (one, other)]
+    old, new = gather(lambda place: place[0].get(place[1]) if place[1] else None, places, requests)
+    if old is None and new is None and not one.metadata.dense and all(key for _, key in places):
+        return None
+    return old is not None and bool(old == new)
 
 
 def compare_fills(one: Array, other: Array, gap: Gap, *, exact: bool) -> Differing:

@@ -16,7 +16,8 @@ from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import rules_of
-from tegula.jobs.converting.targets import Options, Progress
+from tegula.jobs.converting.targets import Options
+from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_overlap
@@ -50,7 +51,8 @@ def convert(
 
     Values, attributes, fill values and dimension names are kept, and so are codecs that the target's format has. Others
     are replaced by its usual codecs, and a note in the report says so. Memory is bounded by a few blocks of 64 MiB, or
-    of one chunk if that is larger.
+    of one chunk if that is larger; for storage far away by the setting ``buffer_bytes``, since many arrays and blocks
+    are under way at once.
 
     Data written by xarray (arrays with dimension names) read the same with xarray afterwards. The names are stored
     where readers of the target's format look for them: in the attribute ``_ARRAY_DIMENSIONS``, or ``dimension_names``
@@ -88,7 +90,8 @@ def convert(
     verify : bool
         Read everything back and compare it with the source, bit by bit.
     progress : callable, optional
-        Called with the path of an array, the bytes converted, and its bytes in all.
+        Called with the path of an array, the bytes converted, and its bytes in all; with `verify` both count the bytes
+        that are read back, too. Several arrays may be under way at once.
     allow_pickle : bool
         Allow unpickling the source, and pickling objects where the format has no other codec for them.
     consolidated : {"auto", True, False}
@@ -157,6 +160,7 @@ def convert(
         if isinstance(source, (Array, Group, Table))
         else open_any(source, allow_pickle=allow_pickle, storage_options=storage_options)
     )
+    node = with_known_members(node)
     if consolidated not in ("auto", True, False):
         raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
     if consolidated is True and item.consolidate is None:
@@ -177,7 +181,7 @@ def convert(
         refuse_overlap(node.store, node.path, store, path)
         options = Options(
             item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
-            progress=progress, consolidated=consolidated,
+            progress=one_at_a_time(progress), consolidated=consolidated,
         )  # fmt: skip
         job = Job(store, path, options, ConvertReport(format, dry_run))
         if isinstance(node, Array):

@@ -13,6 +13,7 @@ from tegula.arrays.creation import completing, new_array_of, new_group
 from tegula.engine import can_copy_chunks, copy_chunks
 from tegula.engine.creating import create_node
 from tegula.engine.deleting import delete_node
+from tegula.engine.pool import results_of
 from tegula.errors import CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
@@ -35,6 +36,8 @@ __all__ = ["Job"]
 
 _REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
 _NAMED: Final = 5  # arrays that a note on many of them names
+_Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
+"""The path of an array, what was done or the reason why not, and the rules that do not fit."""
 
 
 class Job:
@@ -59,11 +62,13 @@ class Job:
         self._to_consolidate: list[str] = []
         self.report = report
         self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
+        self._requests = store.concurrency
         self._made: set[str] = set()  # groups, by their path below the target
 
     def hierarchy(self, root: Group | Table) -> None:
         """Convert a group or table with all its members; report members that can't be converted."""
         self._root = root if isinstance(root, Group) else None
+        self._requests = max(self._store.concurrency, root.store.concurrency)
         self._check_rules(root)
         self._nodes(root)
         for rules, names, count in self._misfits.values():
@@ -78,7 +83,7 @@ class Job:
         """Convert a single array."""
         options = self._options
         match_rules([options.chunks, options.shards, options.codecs], [(_label(source, ""), source)])
-        self.report.arrays.append(self.array(source, "", select))
+        self.report.arrays.append(self.array(source, "", select)[0])
 
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
@@ -100,8 +105,12 @@ class Job:
     def _nodes(self, root: Group | Table) -> None:
         tables: dict[str, Mapping[str, Array]] = {}
         self._container(root, "", tables)
-        if isinstance(root, Table):
-            return
+        if isinstance(root, Group):
+            for attempt in results_of(self._attempt, self._arrays(root, tables), self._requests):
+                self._record(attempt)
+
+    def _arrays(self, root: Group, tables: dict[str, Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
+        """Yield path and node of the arrays to convert; create groups, and convert tables, on the way."""
         for name, node in root.walk(self.report.failed, implicit=True):
             table = next((path for path in tables if not path or name.startswith(f"{path}/")), None)
             if table is not None:
@@ -109,32 +118,50 @@ class Job:
                     self.report.failed[name] = "a table can't have members other than its columns"
                 continue
             if isinstance(node, Array):
-                self._attempt(node, name)
+                yield name, node
                 continue
             try:
                 self._container(node, name, tables)
             except _REPORTED as error:
                 self.report.failed[name] = str(error)
 
-    def _attempt(self, source: Array, name: str, select: Any = None, *notes: str) -> bool:
-        """Convert one array of several; report a failure, and return whether it succeeded."""
+    def _attempt(self, item: tuple[str, Array], select: Any = None, *notes: str) -> _Attempt:
+        """Convert one array of several."""
+        name, source = item
         try:
-            self.report.arrays.append(self.array(source, name, select, *notes))
+            return name, *self.array(source, name, select, *notes)
         except (*_REPORTED, StoreError) as error:
             if isinstance(error, StoreError) and error.path != source._place:
                 raise  # the target can't be written
-            self.report.failed[name] = str(error)
+            return name, str(error), ()
+
+    def _record(self, attempt: _Attempt, *notes: str) -> bool:
+        """Report the result for one array of several, and return whether it was converted."""
+        name, result, misfits = attempt
+        if isinstance(result, str):
+            self.report.failed[name] = result
             return False
+        self.report.arrays.append(replace(result, notes=(*notes, *result.notes)))
+        for rules in misfits:
+            _, some, count = self._misfits.get(rules.field, (rules, [], 0))
+            self._misfits[rules.field] = (rules, [*some, name] if len(some) < _NAMED else some, count + 1)
         return True
 
-    def array(self, source: Array, name: str, select: Any = None, *notes: str) -> ConvertedArray:
-        """Convert one array; `name` is its path below the source."""
+    def array(
+        self, source: Array, name: str, select: Any = None, *notes: str
+    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+        """Convert one array; `name` is its path below the source.
+
+        Returns
+        -------
+        ConvertedArray
+            What was done.
+        tuple of Rules
+            Those that do not fit the array.
+        """
         options, store, path = self._options, self._store, self._place(name)
         axes = selected_axes(select, source.shape)
         planned = self._planned(source, axes, name)
-        for rules in planned.misfits:
-            _, some, count = self._misfits.get(rules.field, (rules, [], 0))
-            self._misfits[rules.field] = (rules, [*some, name] if len(some) < _NAMED else some, count + 1)
         metadata, notes = planned.metadata, (*notes, *planned.notes, *self._reserved(name))
         allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
         if planned.complete:
@@ -142,8 +169,8 @@ class Job:
         draft = Array(engine.stored_array(store, path, metadata, **allowed), path, read_only=True)
         check_amount(source, draft)
         if options.dry_run:
-            before = source.nbytes_stored()
-            return _entry(draft, name, before=before, notes=notes)
+            before = _bytes_stored(source)
+            return _entry(draft, name, before=before, notes=notes), planned.misfits
         allowed |= {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
         target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
         try:
@@ -152,9 +179,16 @@ class Job:
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # a half-written array would look complete
             raise
-        verified = same_values(source, axes, target, metadata.attributes) if options.verify else None
+        verified = None
+        if options.verify:
+
+            def report(done: int) -> None:
+                self._report_progress(name, target.nbytes + done * target.itemsize, target)
+
+            verified = same_values(source, axes, target, metadata.attributes, report)
+            report(target.size)
         sizes = {"before": before, "after": after, "copied": copied, "stored": stored}
-        return _entry(target, name, notes=notes, verified=verified, **sizes)
+        return _entry(target, name, notes=notes, verified=verified, **sizes), planned.misfits
 
     def _reserved(self, name: str) -> list[str]:
         """Return a note if a name is kept that the target's format reserves."""
@@ -210,13 +244,13 @@ class Job:
         whole = axes == [(0, 1, size) for size in source.shape]
         kept = not recoded or keeps_codecs(source, target.metadata, self._options.item)
         if not (whole and kept and can_copy_chunks(old, new)):
-            for nbytes in rewrite(source, axes, target):
-                done += nbytes
+            for size in rewrite(source, axes, target):
+                done += size * target.itemsize
                 self._report_progress(name, done, target)
             if done < target.nbytes:  # blocks without stored chunks
                 self._report_progress(name, target.nbytes, target)
             stored, after = new.amount_stored()
-            return 0, stored, source.nbytes_stored(), after
+            return 0, stored, _bytes_stored(source), after
         for moved in copy_chunks(old, new):
             done, copied = done + moved.nbytes, copied + moved.copied
             stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
@@ -224,8 +258,10 @@ class Job:
         return copied, stored, before, after
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
+        """Report how many bytes have been written, and read back where that is wanted."""
         if self._options.progress is not None:
-            self._options.progress(name, done, target.nbytes)
+            passes = 2 if self._options.verify else 1
+            self._options.progress(name, done, target.nbytes * passes)
 
     # --- groups and tables
 
@@ -313,11 +349,15 @@ class Job:
         kept = item.has_groups or item.has_tables
         notes = [] if kept else ["the format can't store the order of the columns"]
         done = []
-        for column, source in columns.items():
-            path = f"{name}/{column}".lstrip("/")
+
+        def attempt(item: tuple[str, Array]) -> _Attempt:
+            column, source = item
             longer = source.shape[0] > rows
             cut = [f"cut to the {rows} rows of the shortest column"] if longer else []
-            if self._attempt(source, path, slice(rows) if longer else None, *notes, *cut):
+            return self._attempt((f"{name}/{column}".lstrip("/"), source), slice(rows) if longer else None, *cut)
+
+        for column, result in zip(columns, results_of(attempt, columns.items(), self._requests)):
+            if self._record(result, *notes):
                 done.append(column)
                 notes = []
         return done
@@ -338,6 +378,11 @@ def _entry(
     shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
     facts = array.shape, array.chunks, array.nbytes
     return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs)
+
+
+def _bytes_stored(source: Array) -> int:
+    """Return the bytes that an array takes; 0 where counting would ask for each chunk of the grid."""
+    return source.nbytes_stored() if source.store.listable else 0
 
 
 def _label(source: Array, name: str) -> str:

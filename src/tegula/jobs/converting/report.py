@@ -27,7 +27,8 @@ class ConvertedArray:
     nbytes : int
         Bytes of its elements in memory.
     nbytes_before, nbytes_after : int
-        Bytes stored in the source and in the target (0 in a dry run).
+        Bytes stored in the source (0 where that is not counted, since the store can't be listed) and in the target (0
+        in a dry run).
     verified : bool or None
         Whether all values were read back and are equal; ``None`` without verification.
     notes : tuple of str
@@ -163,12 +164,12 @@ class ConvertReport:
         elif self.arrays and all(item.verified for item in self.arrays):
             parts.append("verified")
         parts.append(f"{human_bytes(self.nbytes)} in memory")
-        before = f"{human_bytes(self.nbytes_before)} before"
+        before = f" ({human_bytes(self.nbytes_before)} before)" if self.nbytes_before or not self.nbytes_after else ""
         if self.dry_run:
             parts.append(f"{human_bytes(self.nbytes_before)} stored")
         else:
             chunks = counted(self.chunks_stored, "chunk")
-            parts.append(f"{human_bytes(self.nbytes_after)} stored in {chunks} ({before})")
+            parts.append(f"{human_bytes(self.nbytes_after)} stored in {chunks}{before}")
         parts.append(human_seconds(self.seconds))
         return ", ".join(parts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ from tegula.arrays.array import Array
 from tegula.engine.visiting import cells, check_number
 from tegula.jobs.comparing.differences import equal_json
 from tegula.jobs.converting.targets import Axis
-from tegula.jobs.units import block_grid, blocks_of, in_order
+from tegula.jobs.units import Box, block_grid, blocks_of, box_results, in_order
 from tegula.metadata.data_types import DataType
 
 __all__ = ["check_amount", "rewrite", "same_values"]
@@ -35,21 +35,33 @@ def check_amount(source: Array, target: Array) -> None:
 
 
 def rewrite(source: Array, axes: list[Axis | int], target: Array) -> Iterator[int]:
-    """Write the selected values of an array to another, and yield the bytes of each block."""
-    for block in _blocks(source, axes, target, sparse=not target._stored.keeps_empty, compared=False):
-        values = _read_block(source, axes, block)
-        target[block] = values
-        yield values.nbytes
+    """Write the selected values of an array to another, and yield the number of elements of each block."""
+
+    def moved(block: Box) -> None:
+        target[block] = _read_block(source, axes, block)
+
+    blocks = _blocks(source, axes, target, sparse=not target._stored.keeps_empty, compared=False)
+    return (size for _, size in box_results(moved, blocks, target, source))
 
 
-def same_values(source: Array, axes: list[Axis | int], target: Array, attributes: Mapping[str, Any]) -> bool:
-    """Return whether an array holds the selected values of another, and these attributes."""
+def same_values(
+    source: Array, axes: list[Axis | int], target: Array, attributes: Mapping[str, Any], progress: Callable[[int], None]
+) -> bool:
+    """Return whether an array holds the selected values of another, and these attributes.
+
+    `progress` is called with the number of elements compared so far.
+    """
     written = Array(target._stored, target.path, read_only=True)
-    for block in _blocks(source, axes, written, sparse=True, compared=True):
-        old = _read_block(source, axes, block)
-        new = np.asarray(written[block])
-        if not _identical(old, new):
+
+    def same(block: Box) -> bool:
+        return _identical(_read_block(source, axes, block), np.asarray(written[block]))
+
+    done = 0
+    for equal, size in box_results(same, _blocks(source, axes, written, sparse=True, compared=True), written, source):
+        if not equal:
             return False
+        done += size
+        progress(done)
     return all(equal_json(written.attrs.get(name), value) for name, value in attributes.items())
 
 

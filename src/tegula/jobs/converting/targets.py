@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,20 +17,19 @@ from tegula.formats.bcolz_codecs import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.jobs.converting.masks import keep_mask
 from tegula.jobs.converting.rules import Rules
+from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 
 __all__ = [
     "Axis",
     "Options",
-    "Progress",
     "Target",
     "keeps_codecs",
     "selected_axes",
     "target_metadata",
 ]
 
-Progress = Callable[[str, int, int], None]
 Axis = tuple[int, int, int]  # first index, step, number of indices
 
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import prod
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.masks import mask_of
 from tegula.jobs.measuring.histograms import Histogram
 from tegula.jobs.measuring.moments import Moments, measure
-from tegula.jobs.units import Box, arrays_below, boxes
+from tegula.jobs.units import Box, Progress, arrays_below, box_results, boxes, one_at_a_time, with_known_members
 from tegula.metadata.fill_values import scalar_array
 from tegula.tables.table import Table
 from tegula.targets.stores import check_options
 
 __all__ = [
-    "Measured", "Progress", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
+    "Measured", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
 ]  # fmt: skip
 
-Progress = Callable[[str, int, int], None]
 Measured = dict[str, Moments]
 """Partial results by the path of a field, ``""`` for elements without fields."""
 
@@ -248,7 +248,8 @@ def statistics(
     of CF's attributes ``_FillValue`` and ``missing_value``. In Zarr v2 arrays with dimension names the fill value is
     missing, too, unless it is zero, since xarray stores the mask there. Infinities count, but not in the histogram.
 
-    Memory is bounded by one block of 64 MiB, or of one chunk if that is larger. Where few chunks are stored the others
+    Memory is bounded by one block of 64 MiB, or of one chunk if that is larger; for storage far away by the setting
+    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored the others
     are not visited: their elements count as fill values.
 
     Parameters
@@ -292,11 +293,20 @@ def statistics(
             return _of_array(node, "", progress)
         failed: dict[str, str] = {}
         parts: dict[str, Statistics] = {}
-        for name, array in arrays_below(node, failed):
+        shown = one_at_a_time(progress)
+
+        def measured(item: tuple[str, Array]) -> tuple[str, Statistics | TegulaError]:
+            name, array = item
             try:
-                parts[name] = _of_array(array, name, progress)
+                return name, _of_array(array, name, shown)
             except TegulaError as error:
-                failed[name] = str(error)
+                return name, error
+
+        for name, found in results_of(measured, arrays_below(node, failed), node.store.concurrency):
+            if isinstance(found, Statistics):
+                parts[name] = found
+            else:
+                failed[name] = str(found)
         return _sum("", "table" if isinstance(node, Table) else "group", "", parts, failed)
 
 
@@ -307,22 +317,21 @@ def opened(
     """Open a source that is not a node yet, and close it at the end."""
     if isinstance(source, (Array, Group, Table)):
         check_options(source, storage_options)
-        yield source[path] if path and not isinstance(source, Array) else source
+        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
         return
     with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
-        yield node
+        yield with_known_members(node)
 
 
 def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
     """Measure the boxes of an array and the elements they leave out, and merge the results."""
     found: Measured = {}
     done = 0
-    itemsize = array.dtype.itemsize
-    for box in boxes(array):
-        found = merged(found, measure_box(array, box))
-        done += prod(part.stop - part.start for part in box)
+    for part, size in box_results(partial(measure_box, array), boxes(array), array):
+        found = merged(found, part)
+        done += size
         if progress is not None:
-            progress(path, done * itemsize, array.nbytes)
+            progress(path, done * array.itemsize, array.nbytes)
     array._stored.check_exists()  # chunks of a deleted array are absent, too
     found = merged(found, measure_fill(array, array.size - done))
     if progress is not None:

@@ -1,0 +1,202 @@
+"""Jobs on nodes in a store that is far away: the number of waves of requests, and the same results as near."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from waves import RangedWaveStore, WaveStore
+
+import tegula
+from tegula import config
+from tegula.engine.far import IN_FLIGHT, UNITS
+from tegula.stores import MemoryStore, Store
+
+JOBS: dict[str, Callable[[Store], object]] = {
+    "check": tegula.check,
+    "statistics": tegula.statistics,
+    "compare": lambda store: tegula.compare(store, store),
+    "copy": lambda store: tegula.copy(store, MemoryStore()),
+    "convert": lambda store: tegula.convert(store, MemoryStore()),
+    "rechunk": lambda store: tegula.convert(store, MemoryStore(), chunks=3, verify=True),
+}
+
+
+def filled(store: Store, paths: list[str], format: str = "zarr3") -> Store:
+    tegula.create_group(store, format=format)
+    for number, path in enumerate(paths):
+        array = tegula.create_array(store, path=path, shape=8, chunks=4, dtype="i4", format=format)
+        array[...] = number + 1
+    return store
+
+
+def waves(job: str, store: WaveStore) -> int:
+    with store.waves() as log:
+        assert JOBS[job](store)
+    assert (IN_FLIGHT._held, UNITS._held) == (0, 0)
+    return len(log)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+@pytest.mark.parametrize("job", JOBS)
+def test_many_small_arrays_take_as_many_waves_as_few(job: str, format: str) -> None:
+    few, many = (
+        waves(job, filled(WaveStore(concurrency=256), [f"g{number % 2}/x{number}" for number in range(count)], format))
+        for count in (2, 14)
+    )
+    # a chain of requests for each array would be 24 waves more; the threads of a busy machine may be late by some
+    assert many <= few + 4
+    assert few <= 20
+
+
+@pytest.mark.parametrize("options", [{}, {"codecs": None}, {"shards": (16, 16)}])
+@pytest.mark.parametrize("job", JOBS)
+def test_all_chunks_of_one_array_are_asked_for_together(job: str, options: dict[str, Any]) -> None:
+    store = RangedWaveStore(concurrency=256)
+    array = tegula.create_array(store, shape=(64, 64), chunks=(8, 8), dtype="i4", **options)
+    array[...] = np.arange(64 * 64).reshape(64, 64)
+    if job == "rechunk":
+        with store.waves() as log:
+            assert tegula.convert(store, MemoryStore(), chunks=(16, 4), shards=False, verify=True).ok
+        assert len(log) <= 10
+    else:
+        assert waves(job, store) <= 10
+
+
+def test_large_shards_are_verified_with_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.engine.verifying._WHOLE", 2**14)
+    store = WaveStore()
+    array = tegula.create_array(store, shape=2**15, chunks=2**8, shards=2**15, dtype="u1", codecs=None)
+    array[...] = np.arange(2**15) % 251
+    with store.waves() as log:
+        report = tegula.check(store)
+    assert (report.ok, report.chunks) == (True, 128)
+    assert len([request for request in log.requests if request.startswith("get c/0 (")]) <= 5
+    damaged = bytearray(store.values.get("c/0") or b"")
+    damaged[-6] ^= 1
+    store.values.set("c/0", damaged)
+    assert not tegula.check(store).ok
+
+
+@pytest.mark.parametrize("job", ["statistics", "compare", "rechunk", "convert", "copy", "check"])
+def test_the_bytes_of_all_arrays_together_are_bounded(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    most, lock = 0, threading.Lock()
+    acquire = UNITS.acquire
+
+    def acquired(nbytes: int) -> None:
+        nonlocal most
+        acquire(nbytes)
+        with lock:
+            most = max(most, UNITS._held)
+
+    monkeypatch.setattr(UNITS, "acquire", acquired)
+    store = filled(WaveStore(), [f"x{number}" for number in range(12)])
+    with config.configure(buffer_bytes=3 * 32):
+        JOBS[job](store)
+    assert 0 < most <= 3 * 32
+    assert UNITS._held == 0
+
+
+# --- the same results as near
+
+NAMES = st.sampled_from(["a", "b", "a-b", "a.b"])
+NODES = st.sampled_from(
+    ["zarr3", "zarr2", "bcolz", "group zarr3", "group zarr2", "table", "broken", "file", "chunk", "link"]
+)
+
+
+def build(store: Store, nodes: list[tuple[str, str]]) -> None:
+    """Write nodes wherever that is possible, and faults among them."""
+    for path, kind in nodes:
+        try:
+            if kind == "broken":
+                store.set(f"{path}/.zarray", b"{")
+            elif kind == "file":
+                store.set(f"{path}/notes.txt", b"text")
+            elif kind == "chunk":
+                store.set(f"{path}/c/0", b"damaged")
+            elif kind == "link":
+                store.set(f"{path}/._x", b"")
+            elif kind == "table":
+                tegula.create_table(store, {"u": [1, 2], "v": [3.0, 4.0]}, path=path, format="bcolz")
+            elif kind.startswith("group"):
+                tegula.create_group(store, path=path, format=kind[6:], attributes={"name": path}).consolidate()
+            else:
+                tegula.create_array(store, path=path, shape=(len(path), 2), dtype="i4", format=kind)[0] = 3
+        except tegula.TegulaError:
+            continue
+
+
+def results(store: Store, others: Store, most: int) -> list[object]:
+    found: list[object] = []
+    for job in (
+        lambda: {**tegula.check(store, max_findings=most).as_dict(), "seconds": 0},
+        lambda: tegula.statistics(store).as_dict(),
+        lambda: {**tegula.compare(store, others, max_differences=most).as_dict(), "seconds": 0},
+        lambda: tegula.convert(store, MemoryStore(), chunks={"b": 2}),
+    ):
+        try:
+            result = job()
+        except tegula.TegulaError as error:
+            result = type(error)
+        if isinstance(result, tegula.ConvertReport):
+            result.seconds = 0
+        found.append(str(result).replace(store.url, "").replace(others.url, ""))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=7),
+    st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=4),
+    st.sampled_from([0, 2, 100]),
+)
+def test_jobs_find_far_away_what_they_find_near(
+    nodes: list[tuple[str, str]], changes: list[tuple[str, str]], most: int
+) -> None:
+    near, other = MemoryStore(), MemoryStore()
+    for store, more in ((near, []), (other, changes)):
+        build(store, [("", "group zarr3"), *nodes, *more])
+    found = []
+    for one in (near, other):
+        far = WaveStore(concurrency=4)
+        for key in one.list():
+            far.set(key, one.get(key) or b"")
+        found.append(far)
+    assert results(found[0], found[1], most) == results(near, other, most)
+
+
+def test_an_error_of_one_part_ends_the_others() -> None:
+    store = filled(WaveStore(), [f"x{number:02}" for number in range(20)])
+    seen: list[str] = []
+
+    def interrupt(path: str, done: int, total: int) -> None:
+        seen.append(path)
+        raise KeyboardInterrupt
+
+    target = MemoryStore()
+    with pytest.raises(KeyboardInterrupt):
+        tegula.convert(store, target, progress=interrupt)
+    assert not [key for key in target.list() if key.startswith("x")]
+    assert seen
+    assert UNITS._held == 0
+
+
+def test_compared_members_come_in_one_order_with_consolidated_metadata_and_without() -> None:
+    one, other = (filled(MemoryStore(), names) for names in (["a", "a-b", "b"], ["a", "a-b", "a.b"]))
+    group = tegula.open_group(one, "r+")
+    group.consolidate()
+    known = tegula.open_group(one, consolidated=True)
+    assert [*known] == [*group]
+    for first in (one, known):
+        report = tegula.compare(first, other)
+        assert {found.path: found.what for found in report.differences} == {
+            "a.b": "only in the second",
+            "b": "only in the first",
+        }
+        assert report.arrays == 2
