@@ -17,6 +17,7 @@ from waves import RangedWaveStore, RevalidatingWaveStore, WaveStore
 
 import tegula
 from tegula import config
+from tegula.engine import appending
 from tegula.engine.far import IN_FLIGHT, InFlight, get_many, runs
 from tegula.stores import Store
 
@@ -310,7 +311,7 @@ def test_resizing_takes_as_many_waves_for_many_chunks_as_for_few(format: str) ->
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])
 @pytest.mark.parametrize("rows", [16, 13], ids=["whole chunks", "parts of chunks"])
 @pytest.mark.parametrize("executor", ["auto", "reference"])
-def test_an_append_takes_two_waves(format: str, rows: int, executor: str) -> None:
+def test_an_append_takes_three_waves_and_then_two(format: str, rows: int, executor: str) -> None:
     with config.configure(executor=executor):
         store = RevalidatingWaveStore()
         filled(store, X[:rows, :6], format=format, chunks=(4, 4))
@@ -320,7 +321,7 @@ def test_an_append_takes_two_waves(format: str, rows: int, executor: str) -> Non
             with store.waves() as log:
                 array.append(X[rows + 8 * number : rows + 8 * number + 8, :6])
             waves.append(len(log))
-        assert waves == [2, 2, 2, 2]
+        assert waves == [3, 2, 2, 2]
         assert np.array_equal(array[...], X[: rows + 32, :6])
         # another process appends meanwhile: the write of the document is refused, and it is read
         other = tegula.open_array(RevalidatingWaveStore(store.values), mode="r+")
@@ -337,8 +338,9 @@ def test_an_array_that_has_just_been_created_is_appended_to_without_reading_its_
     array = tegula.create_array(store, path="a", shape=(0, 64), dtype="i4", chunks=(4, 16), format=format)
     with store.waves() as log:
         array.append(X[:16])
-    assert len(log) == 2
-    assert len(log[0]) == (1 if format == "zarr3" else 3)  # documents, and no chunk, since all of them are new
+    assert len(log) == 3
+    assert not any(".json" in request or "/.z" in request for request in log[0]), log[0]  # it looks for old chunks
+    assert len(log[1]) == (1 if format == "zarr3" else 3)  # documents, and no chunk, since all of them are new
     assert np.array_equal(tegula.open_array(RevalidatingWaveStore(store.values), path="a")[...], X[:16])
     # another process has changed the document since
     array = tegula.create_array(store, path="b", shape=(0, 64), dtype="i4", chunks=(4, 16), format=format)
@@ -349,7 +351,7 @@ def test_an_array_that_has_just_been_created_is_appended_to_without_reading_its_
 
 
 @pytest.mark.parametrize("rows", [16, 13], ids=["whole chunks", "parts of chunks"])
-def test_an_append_writes_over_what_is_left_beyond_the_edge(rows: int) -> None:
+def test_an_append_shows_nothing_of_what_is_left_beyond_the_edge(rows: int) -> None:
     store = RevalidatingWaveStore()
     array = filled(store, X, chunks=(4, 16), write_empty_chunks=True)
     chunks = {key: store.values.get(key) for key in store.values.list() if key != "zarr.json"}
@@ -357,7 +359,16 @@ def test_an_append_writes_over_what_is_left_beyond_the_edge(rows: int) -> None:
     for key, raw in chunks.items():  # as if the process had been killed before it cleared them
         store.values.set(key, raw)
     array = tegula.open_array(RevalidatingWaveStore(store.values), mode="r+", write_empty_chunks=True)
-    array.append(-X[:7])
+    # at the moment at which the new shape is stored, the new part reads as the fill value
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        now = lambda: tegula.open_array(RevalidatingWaveStore(store.values))[rows:]  # noqa: E731
+        write = appending.write
+        patch.setattr(appending, "write", lambda *arguments: (seen.append(now()), write(*arguments)))
+        array.append(-X[:7])
+    assert len(seen) == 1
+    assert seen[0].shape == (7, 64)
+    assert not seen[0].any()
     array.append(np.zeros((6, 64), "i4"))
     array.resize(50, 64)
     expected = np.concatenate([X[:rows], -X[:7], np.zeros((43 - rows, 64), "i4")])

@@ -320,8 +320,7 @@ class Array(ArrayProtocols):
 
         The new shape is stored first, in one conditional write of the metadata, and the values are written after that:
         of several processes that append at once each gets a part of its own, which reads as the fill value until it is
-        filled; in object storage it may show what an interrupted `resize` has left there until then. In formats that
-        store every chunk (bcolz) the rows are written first and the length last, so that an
+        filled. In formats that store every chunk (bcolz) the rows are written first and the length last, so that an
         append that is killed leaves the array as it was.
 
         Parameters

@@ -4,8 +4,7 @@ The shape is changed by a conditional write, so of several processes that append
 Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
 In a store that is far away, the chunks that are to be changed are read while the new shape is stored. That is no
-promise to find them unchanged: each is written on condition that it is. Old chunks beyond the edge are not cleared
-before, which would take a request longer: all their elements that come to lie in the array are written.
+promise to find them unchanged: each is written on condition that it is.
 """
 
 from __future__ import annotations
@@ -86,12 +85,12 @@ def append(
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
         changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
         larger = restored(changed)
+        # the new part reads as the fill value until it is filled, so old chunks there are cleared; an array that has
+        # not become shorter than `known` has none
+        if not known or any(n < before for n, before in zip(metadata.shape, known)):
+            make_room(restored(metadata), larger, path)
         if larger.store.concurrency:
             chunks = foresee(larger, part(changed), axis, start)
-        elif not known or any(n < before for n, before in zip(metadata.shape, known)):
-            # the new part reads as the fill value until it is filled, so old chunks there are cleared; an array that
-            # has not become shorter than `known` has none
-            make_room(restored(metadata), larger, path)
         return changed
 
     # store the new shape, then write the values
