@@ -203,8 +203,9 @@ def end_waiting(condition: Callable[[], bool]) -> None:
 
 def _is_failed() -> bool:
     """Return whether this is a thread of the kernel that works on an operation which has failed elsewhere."""
-    kernel = sys.modules.get("tegula._kernel")  # imported already by any thread that needs it
-    return kernel is not None and bool(kernel.given_up())
+    # imported already by any thread that needs it; another thread may be importing it at this moment
+    given_up = getattr(sys.modules.get("tegula._kernel"), "given_up", None)
+    return given_up is not None and bool(given_up())
 
 
 def _holder(fd: int) -> str:
