@@ -263,11 +263,11 @@ def test_chunks_larger_than_a_block_are_read_in_parts(monkeypatch: pytest.Monkey
 def test_streams_are_read_and_written_in_bounded_memory(
     format: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    monkeypatch.setattr(scan, "_BLOCK_BYTES", 2**17)
-    monkeypatch.setattr(arrow_input, "PIECE_BYTES", 2**17)
-    monkeypatch.setattr("tegula.tables.row_input.PIECE_BYTES", 2**17)
-    rows, step = 2**17, 2**11
-    most = 3 * 2**20  # all rows would take 1 MiB for the numbers and 8 MiB for the text
+    monkeypatch.setattr(scan, "_BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(arrow_input, "PIECE_BYTES", 2**16)
+    monkeypatch.setattr("tegula.tables.row_input.PIECE_BYTES", 2**16)
+    rows, step = 2**16, 2**11
+    most = 2 * 2**20  # all rows would take 0.5 MiB for the numbers and 4 MiB for the text
 
     def batches() -> Any:
         for start in range(0, rows, step):

@@ -93,7 +93,7 @@ def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
         The table's columns, at least one; each piece is appended before the next one is asked for.
     """
     if is_arrow(rows):
-        rows = ArrowRows(rows)
+        rows = ArrowRows(rows, fixed_width=all(column.dtype.kind != "O" for column in columns.values()))
     if not isinstance(rows, ArrowRows):
         yield rows
         return
