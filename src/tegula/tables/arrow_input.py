@@ -13,17 +13,16 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
+from tegula.arrays.chunking import whole_chunks
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.optional import library
 from tegula.tables.frames import is_pandas
 
-__all__ = ["PIECE_BYTES", "ArrowRows", "columns_of_arrow", "is_arrow"]
+__all__ = ["ArrowRows", "columns_of_arrow", "is_arrow", "rows_of_piece"]
 
 Array = npt.NDArray[Any]
 
-PIECE_BYTES: Final = 2**26
-"""Bytes of the rows of a stream that are in memory at once."""
-
+_PIECE_BYTES: Final = 2**26
 _HOW_TO_FILL: Final = "fill missing values first, or give create_table a value for them in fill_values"
 
 
@@ -37,6 +36,11 @@ def is_arrow(value: Any) -> bool:
     """
     has_interface = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
     return has_interface and not isinstance(value, type) and not is_pandas(value)
+
+
+def rows_of_piece(longest: int, row_nbytes: int) -> int:
+    """Return the rows of a piece for columns: whole chunks, the longest of which has that many rows."""
+    return whole_chunks(longest, row_nbytes, _PIECE_BYTES // 2)  # fewer bytes than `take` stops at
 
 
 class ArrowRows:
@@ -76,7 +80,8 @@ class ArrowRows:
                 self._rest = [rows if isinstance(rows, arrow.Table) else arrow.table(rows)]
                 self._schema = self._rest[0].schema
             else:
-                reader = arrow.RecordBatchReader.from_stream(rows)
+                is_reader = isinstance(rows, arrow.RecordBatchReader)
+                reader = rows if is_reader else arrow.RecordBatchReader.from_stream(rows)
                 self._batches, self._schema = iter(reader), reader.schema
         self.is_stream = not self._rest
         """Whether the rows come piece by piece."""
@@ -122,7 +127,7 @@ class ArrowRows:
         found, self._rest = self._rest, []
         count, size = sum(map(len, found)), sum(part.nbytes for part in found)
         with _reading():
-            while size < PIECE_BYTES and (rows is None or count < rows):
+            while size < _PIECE_BYTES and (rows is None or count < rows):
                 batch = next(self._batches, None)
                 if batch is None:
                     break
@@ -178,8 +183,11 @@ def _reading() -> Iterator[None]:
     arrow = library("pyarrow")
     try:
         yield
+    except TegulaError:
+        raise
     except (arrow.ArrowException, TypeError, ValueError, OSError) as error:
-        raise MetadataError(f"these rows of Arrow can't be read: {error}") from error
+        reason = str(error).partition(". Detail: ")[0]  # pyarrow adds tracebacks of Python
+        raise MetadataError(f"these rows of Arrow can't be read: {reason}") from error
 
 
 def _column(name: str, column: Any, fill: Any, fixed_width: bool) -> Array:
