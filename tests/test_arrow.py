@@ -285,6 +285,16 @@ def test_datasets_are_pickled(tmp_path: Any) -> None:
     assert "TableDataset" in repr(bars)
 
 
+def test_conditions_without_columns_hold_for_all_rows_or_none() -> None:
+    odd = 'we"ird\n'
+    t = tegula.create_table({}, {"no type": np.zeros(3, "M8[ps]"), odd: [1, 2, 3]}, format="zarr3")
+    for condition, rows in [
+        (pc.scalar(True), 3), (pl.lit(True), 3), (pc.scalar(False), 0), (pl.lit(False), 0), ("1 < 2", 3),
+        (pc.field(odd) > 1, 2), (pl.col(odd) > 1, 2),
+    ]:  # fmt: skip
+        assert t.scan([odd], condition).to_arrow().num_rows == rows
+
+
 # --- errors
 
 
