@@ -307,6 +307,15 @@ def test_wrong_conditions_are_errors_of_tegula(table: tegula.Table) -> None:
             table.scan(where=wrong).to_arrow()
 
 
+def test_conditions_that_look_at_several_rows_are_refused(table: tegula.Table) -> None:
+    n = pl.col("n")
+    for wrong in (n > n.mean(), (n > 3) & (n < n.max()), n.cum_sum() > 3, n.shift() > 1, n.sum().over("s") > 1):
+        with pytest.raises(UnsupportedError, match="one row at a time"):
+            table.scan(where=wrong)
+        found = tegula.arrow.scan_polars(table).select("n", "s").filter(wrong).collect()
+        assert found.equals(pl.DataFrame(table.scan(["n", "s"])).filter(wrong))
+
+
 def test_broken_chunks_are_reported_by_every_library() -> None:
     store = tegula.MemoryStore()
     t = tegula.create_table(store, {"a": np.arange(100)}, format="zarr3", chunks=10)

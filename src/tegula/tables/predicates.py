@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -145,7 +145,33 @@ def _of_polars(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
     if unknown:
         raise NotFoundError(f"there is no column {unknown[0]!r:.80}; the columns are {', '.join(columns)}"[:400])
 
+    fields = {name: arrow_field(name, columns[name]) for name in used}
+    if fields and not _is_by_row(where, fields):
+        raise UnsupportedError(
+            "a condition has to look at one row at a time; filter the LazyFrame of tegula.arrow.scan_polars instead",
+            field="where",
+        )
+
     def kept(rows: Any, number: str) -> npt.NDArray[Any]:
         return np.asarray(polars.from_arrow(rows).filter(where)[number].to_numpy())
 
-    return ForeignPredicate({name: arrow_field(name, columns[name]) for name in used}, kept)
+    return ForeignPredicate(fields, kept)
+
+
+def _is_by_row(where: Any, fields: Mapping[str, Any]) -> bool:
+    """Return whether polars would evaluate a condition on parts of a table, as it does where it passes one on."""
+    polars = library("polars")
+    empty = polars.from_arrow(library("pyarrow").schema(fields.values()).empty_table())
+    passed_on = []
+
+    def read(columns: Any, predicate: Any, _rows: Any, _batch_rows: Any) -> Iterator[Any]:
+        passed_on.append(predicate is not None)
+        yield empty if columns is None else empty.select(columns)
+
+    frame = library("polars.io.plugins").register_io_source(read, schema=empty.schema)
+    try:
+        # as one expression, of which polars can't pass on a part
+        frame.filter(polars.when(where).then(True).otherwise(False)).collect()
+    except Exception as error:  # polars raises errors of its own
+        raise MetadataError(f"the condition can't be computed: {error}", field="where") from error
+    return all(passed_on)
