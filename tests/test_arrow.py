@@ -285,6 +285,16 @@ def test_datasets_are_pickled(tmp_path: Any) -> None:
     assert "TableDataset" in repr(bars)
 
 
+def test_conditions_without_columns_hold_for_all_rows_or_none() -> None:
+    odd = 'we"ird\n'
+    t = tegula.create_table({}, {"no type": np.zeros(3, "M8[ps]"), odd: [1, 2, 3]}, format="zarr3")
+    for condition, rows in [
+        (pc.scalar(True), 3), (pl.lit(True), 3), (pc.scalar(False), 0), (pl.lit(False), 0), ("1 < 2", 3),
+        (pc.field(odd) > 1, 2), (pl.col(odd) > 1, 2),
+    ]:  # fmt: skip
+        assert t.scan([odd], condition).to_arrow().num_rows == rows
+
+
 # --- errors
 
 
@@ -295,6 +305,15 @@ def test_wrong_conditions_are_errors_of_tegula(table: tegula.Table) -> None:
     ]:  # fmt: skip
         with pytest.raises(error):
             table.scan(where=wrong).to_arrow()
+
+
+def test_conditions_that_look_at_several_rows_are_refused(table: tegula.Table) -> None:
+    n = pl.col("n")
+    for wrong in (n > n.mean(), (n > 3) & (n < n.max()), n.cum_sum() > 3, n.shift() > 1, n.sum().over("s") > 1):
+        with pytest.raises(UnsupportedError, match="one row at a time"):
+            table.scan(where=wrong)
+        found = tegula.arrow.scan_polars(table).select("n", "s").filter(wrong).collect()
+        assert found.equals(pl.DataFrame(table.scan(["n", "s"])).filter(wrong))
 
 
 def test_broken_chunks_are_reported_by_every_library() -> None:

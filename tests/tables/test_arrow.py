@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import tegula
-from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import CodecError, MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.tables import arrow_input, scan
 
 FORMATS = ["bcolz", "zarr2", "zarr3"]
@@ -263,11 +263,10 @@ def test_chunks_larger_than_a_block_are_read_in_parts(monkeypatch: pytest.Monkey
 def test_streams_are_read_and_written_in_bounded_memory(
     format: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    monkeypatch.setattr(scan, "_BLOCK_BYTES", 2**17)
-    monkeypatch.setattr(arrow_input, "PIECE_BYTES", 2**17)
-    monkeypatch.setattr("tegula.tables.row_input.PIECE_BYTES", 2**17)
-    rows, step = 2**17, 2**11
-    most = 3 * 2**20  # all rows would take 1 MiB for the numbers and 8 MiB for the text
+    monkeypatch.setattr(scan, "_BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(arrow_input, "_PIECE_BYTES", 2**16)
+    rows, step = 2**16, 2**11
+    most = 2 * 2**20  # all rows would take 0.5 MiB for the numbers and 4 MiB for the text
 
     def batches() -> Any:
         for start in range(0, rows, step):
@@ -299,8 +298,7 @@ def test_streams_are_read_and_written_in_bounded_memory(
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_batches_of_any_size_are_appended_in_order(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_input, "PIECE_BYTES", 300)
-    monkeypatch.setattr("tegula.tables.row_input.PIECE_BYTES", 300)
+    monkeypatch.setattr(arrow_input, "_PIECE_BYTES", 300)
     text = ["x" * (i % 23) for i in range(400)]
     whole = pa.table({"n": range(400), "s": text, "kind": pa.array(text).dictionary_encode()})
     rng = np.random.default_rng(1)
@@ -328,17 +326,29 @@ def test_nothing_is_left_of_a_stream_that_fails() -> None:
     for make, message in {failing: "connection was lost", missing: "missing.*'a'"}.items():
         for format in FORMATS:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(arrow_input, "PIECE_BYTES", 1)
+                patch.setattr(arrow_input, "_PIECE_BYTES", 1)
                 store = tegula.MemoryStore()
                 reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), make())
                 with pytest.raises(MetadataError, match=message):
                     tegula.create_table(store, reader, format=format, path="t")
                 assert [key for key in store.list() if key.startswith("t")] == []
-                table = tegula.create_table(store, {"a": [0]}, format=format, path="t")
+                table = tegula.create_table(store, {"a": [0]}, format=format, path="t", chunks=9)
                 reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), make())
-                with pytest.raises(MetadataError, match=message):
+                with pytest.raises(MetadataError, match=message) as caught:
                     table.append(reader)
+                assert caught.value.__notes__ == ["2 rows of the stream were appended before"]
                 assert table["a"][:].tolist() == [0, 1, 2]  # a piece is appended as a whole
+
+
+def test_faults_of_a_table_that_is_copied_are_those_of_the_table() -> None:
+    store = tegula.MemoryStore()
+    table = tegula.create_table(store, {"a": np.arange(100)}, format="zarr3", chunks=10)
+    store.set("a/c/3", b"broken")
+    with pytest.raises(CodecError, match="a/c/3"):
+        tegula.create_table({}, table.scan().reader())
+    with pytest.raises(MetadataError, match="a/c/3") as caught:
+        tegula.create_table({}, table)
+    assert "Traceback" not in caught.value.message
 
 
 def test_missing_values_are_nan_nat_or_what_the_user_says() -> None:

@@ -13,17 +13,16 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
+from tegula.arrays.chunking import whole_chunks
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.optional import library
 from tegula.tables.frames import is_pandas
 
-__all__ = ["PIECE_BYTES", "ArrowRows", "columns_of_arrow", "is_arrow"]
+__all__ = ["ArrowRows", "columns_of_arrow", "is_arrow", "rows_of_piece"]
 
 Array = npt.NDArray[Any]
 
-PIECE_BYTES: Final = 2**26
-"""Bytes of the rows of a stream that are in memory at once."""
-
+_PIECE_BYTES: Final = 2**26
 _HOW_TO_FILL: Final = "fill missing values first, or give create_table a value for them in fill_values"
 
 
@@ -39,6 +38,11 @@ def is_arrow(value: Any) -> bool:
     return has_interface and not isinstance(value, type) and not is_pandas(value)
 
 
+def rows_of_piece(longest: int, row_nbytes: int) -> int:
+    """Return the rows of a piece for columns: whole chunks, the longest of which has that many rows."""
+    return whole_chunks(longest, row_nbytes, _PIECE_BYTES // 2)  # fewer bytes than `take` stops at
+
+
 class ArrowRows:
     """The rows of an Arrow stream, taken piece by piece; those in memory already are one piece.
 
@@ -48,6 +52,8 @@ class ArrowRows:
         An object with Arrow's interface for streams or arrays.
     fill_values : mapping, optional
         What to put in place of missing values, by column.
+    fixed_width : bool
+        Whether text has a fixed width in the columns that are made of it; otherwise it is Python strings.
 
     Raises
     ------
@@ -62,9 +68,10 @@ class ArrowRows:
     ({'a': array([ 1, -1])}, {'a': array([3])}, None)
     """
 
-    def __init__(self, rows: Any, fill_values: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, rows: Any, fill_values: Mapping[str, Any] | None = None, *, fixed_width: bool = False) -> None:
         arrow = library("pyarrow")
         self._fills = fill_values or {}
+        self._fixed_width = fixed_width
         self._rest: list[Any] = []
         self._batches: Iterator[Any] = iter(())
         self._started = False
@@ -73,7 +80,8 @@ class ArrowRows:
                 self._rest = [rows if isinstance(rows, arrow.Table) else arrow.table(rows)]
                 self._schema = self._rest[0].schema
             else:
-                reader = arrow.RecordBatchReader.from_stream(rows)
+                is_reader = isinstance(rows, arrow.RecordBatchReader)
+                reader = rows if is_reader else arrow.RecordBatchReader.from_stream(rows)
                 self._batches, self._schema = iter(reader), reader.schema
         self.is_stream = not self._rest
         """Whether the rows come piece by piece."""
@@ -92,11 +100,11 @@ class ArrowRows:
             If the stream fails, a value is missing, or NumPy has no type for a column.
         """
         whole = self._next(rows)
-        return None if whole is None else columns_of_arrow(whole, self._fills)
+        return None if whole is None else columns_of_arrow(whole, self._fills, self._fixed_width)
 
     def empty(self) -> dict[str, Array]:
         """Return the columns without rows."""
-        return columns_of_arrow(self._schema.empty_table())
+        return columns_of_arrow(self._schema.empty_table(), fixed_width=self._fixed_width)
 
     def kept(self) -> Iterator[dict[str, Array]]:
         """Yield all pieces, and keep them in a temporary file, from which they are taken once more afterwards."""
@@ -106,7 +114,7 @@ class ArrowRows:
             with arrow.ipc.new_stream(file, self._schema) as writer:
                 while (whole := self._next(None)) is not None:
                     writer.write_table(whole)
-                    yield columns_of_arrow(whole, self._fills)
+                    yield columns_of_arrow(whole, self._fills, self._fixed_width)
             file.seek(0)
         except BaseException:
             file.close()
@@ -119,7 +127,7 @@ class ArrowRows:
         found, self._rest = self._rest, []
         count, size = sum(map(len, found)), sum(part.nbytes for part in found)
         with _reading():
-            while size < PIECE_BYTES and (rows is None or count < rows):
+            while size < _PIECE_BYTES and (rows is None or count < rows):
                 batch = next(self._batches, None)
                 if batch is None:
                     break
@@ -139,7 +147,9 @@ def _batches_in(file: BinaryIO) -> Iterator[Any]:
         yield from library("pyarrow").ipc.open_stream(file)
 
 
-def columns_of_arrow(table: Any, fill_values: Mapping[str, Any] | None = None) -> dict[str, Array]:
+def columns_of_arrow(
+    table: Any, fill_values: Mapping[str, Any] | None = None, fixed_width: bool = False
+) -> dict[str, Array]:
     """Return the columns of an Arrow table, or of a value with its interface; categories become their values.
 
     Parameters
@@ -148,6 +158,8 @@ def columns_of_arrow(table: Any, fill_values: Mapping[str, Any] | None = None) -
         The table.
     fill_values : mapping, optional
         What to put in place of missing values, by column.
+    fixed_width : bool
+        Return text in arrays of fixed width, not as Python strings.
 
     Raises
     ------
@@ -163,7 +175,7 @@ def columns_of_arrow(table: Any, fill_values: Mapping[str, Any] | None = None) -
     if len({*table.column_names}) < len(table.column_names):
         raise MetadataError("two columns have one name", field="columns")
     fills = fill_values or {}
-    return {name: _column(name, table.column(name), fills.get(name)) for name in table.column_names}
+    return {name: _column(name, table.column(name), fills.get(name), fixed_width) for name in table.column_names}
 
 
 @contextmanager
@@ -171,17 +183,20 @@ def _reading() -> Iterator[None]:
     arrow = library("pyarrow")
     try:
         yield
+    except TegulaError:
+        raise
     except (arrow.ArrowException, TypeError, ValueError, OSError) as error:
-        raise MetadataError(f"these rows of Arrow can't be read: {error}") from error
+        reason = str(error).partition(". Detail: ")[0]  # pyarrow adds tracebacks of Python
+        raise MetadataError(f"these rows of Arrow can't be read: {reason}") from error
 
 
-def _column(name: str, column: Any, fill: Any) -> Array:
+def _column(name: str, column: Any, fill: Any, fixed_width: bool) -> Array:
     arrow = library("pyarrow")
     try:
         chunks = [_decoded(chunk) for chunk in column.chunks or [column.combine_chunks()]]
         if fill is not None and column.null_count:
             chunks = [chunk.fill_null(fill) for chunk in chunks]
-        parts = [*map(_values, chunks)]
+        parts = [_values(chunk, fixed_width) for chunk in chunks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     except TegulaError as error:
         error.within(field=name)
@@ -202,23 +217,26 @@ def _decoded(column: Any) -> Any:
     return column
 
 
-def _values(column: Any) -> Array:
+def _values(column: Any, fixed_width: bool) -> Array:
     """Return the values of an Arrow array; of nested ones, those of the parts put together."""
     types, kind = library("pyarrow").types, column.type
     is_time = types.is_timestamp(kind) or types.is_duration(kind) or types.is_date(kind)
     if column.null_count and not (types.is_floating(kind) or is_time):
         raise MetadataError(f"a value is missing, which {kind} can't represent: {_HOW_TO_FILL}")
     if types.is_fixed_size_list(kind):
-        inner = _values(_decoded(column.flatten()))
+        inner = _values(_decoded(column.flatten()), fixed_width)
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
     if types.is_struct(kind):
-        parts = [_values(_decoded(part)) for part in column.flatten()]
+        parts = [_values(_decoded(part), True) for part in column.flatten()]
         return _records({field.name: part for field, part in zip(kind, parts)}, len(column))
     if types.is_fixed_size_binary(kind):
         content = column.buffers()[1]
         raw = np.frombuffer(content, f"V{kind.byte_width}") if content else np.empty(0, f"V{kind.byte_width}")
         return raw[column.offset : column.offset + len(column)]
     _check_plain(kind)
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind)
+    if fixed_width and (types.is_string(kind) or types.is_large_string(kind) or is_binary):
+        return _fixed_text(column)
     if types.is_date64(kind):
         column = column.cast(library("pyarrow").date32())
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -239,22 +257,35 @@ def _check_plain(kind: Any) -> None:
         raise UnsupportedError(f"NumPy has no type for a column of {kind}: {how}")
 
 
+def _fixed_text(column: Any) -> Array:
+    """Return text or byte strings in an array of fixed width."""
+    types, kind = library("pyarrow").types, column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    _, places, content = column.buffers()
+    if not len(column):
+        return np.empty(0, "U1" if is_text else "S1")
+    wide = types.is_large_string(kind) or types.is_large_binary(kind)
+    offsets = np.frombuffer(places, "i8" if wide else "i4")[column.offset : column.offset + len(column) + 1]
+    codes = np.frombuffer(content or b"", np.uint8)[: offsets[-1]]
+    lengths = np.diff(offsets)
+    if not codes[offsets[1:][lengths > 0] - 1].all():
+        raise MetadataError("text ends in NUL, which NumPy would cut off")
+    codes = codes[offsets[0] :]
+    if is_text and codes.max(initial=0) >= 128:
+        return np.array(column.to_pylist())
+    width = max(1, int(lengths.max()))
+    matrix = np.zeros((len(column), width), np.uint32 if is_text else np.uint8)
+    matrix[np.arange(width) < lengths[:, None]] = codes
+    return matrix.reshape(-1).view(f"{'U' if is_text else 'S'}{width}")
+
+
 def _records(parts: Mapping[str, Array], length: int) -> Array:
     """Return a struct's parts as records, or as complex numbers if they are its real and imaginary parts."""
     if [*parts] == ["real", "imag"] and {part.dtype.str[1:] for part in parts.values()} in ({"f4"}, {"f8"}):
         numbers = np.empty(parts["real"].shape, np.result_type(parts["real"], np.complex64))
         numbers.real, numbers.imag = parts["real"], parts["imag"]
         return numbers
-    fixed = {name: _fixed_width(part) if part.dtype.kind == "O" else part for name, part in parts.items()}
-    records = np.empty(length, [(name, part.dtype, part.shape[1:]) for name, part in fixed.items()])
-    for name, part in fixed.items():
+    records = np.empty(length, [(name, part.dtype, part.shape[1:]) for name, part in parts.items()])
+    for name, part in parts.items():
         records[name] = part
     return records
-
-
-def _fixed_width(text: Array) -> Array:
-    """Return text or byte strings as records hold them."""
-    if any(item[-1:] in ("\0", b"\0") for item in text.flat):
-        raise MetadataError("a record's text ends in NUL, which NumPy would cut off")
-    kinds = {type(item) for item in text.flat}
-    return text.astype("S" if kinds == {bytes} else "U")

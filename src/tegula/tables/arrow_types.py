@@ -184,5 +184,8 @@ def _text(values: Array, kind: Any) -> Any:
     if lengths.sum() > np.iinfo(np.int32).max:
         raise OverflowError(_TOO_LONG)
     np.cumsum(lengths, out=offsets[1:])
-    content = codes[np.arange(width) < lengths[:, None]].astype(np.uint8)
+    letters = codes.astype(np.uint8, copy=False)
+    content = letters[letters != 0]
+    if len(content) < offsets[-1]:  # there is NUL inside, which is not padding
+        content = letters[np.arange(width) < lengths[:, None]]
     return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(offsets), arrow.py_buffer(content)])

@@ -171,7 +171,7 @@ def new_table(
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
     members = () if item.has_tables else None
     metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
-    source = ArrowRows(columns, fill_values) if is_arrow(columns) else None
+    source = ArrowRows(columns, fill_values, fixed_width=format == "bcolz") if is_arrow(columns) else None
     widths = _text_widths(source, format) if source else {}
     data = _new_data(source.take() if source else columns, format)
     unknown = [name for name in fill_values or {} if name not in data]
@@ -215,7 +215,7 @@ def new_table(
 def _text_widths(source: ArrowRows, format: str) -> dict[str, np.dtype[Any]]:
     """Return the types of columns of a stream that hold text of fixed width, which is as wide as the longest one."""
     kinds = {name: values.dtype for name, values in source.empty().items()}
-    names = [name for name, dtype in kinds.items() if dtype.names or (dtype.kind == "O" and format == "bcolz")]
+    names = [name for name, dtype in kinds.items() if dtype.names or dtype.kind in "US"]
     widths: dict[str, np.dtype[Any]] = {}
     for piece in source.kept() if names and source.is_stream else ():
         for name in names:

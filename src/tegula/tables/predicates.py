@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +25,7 @@ class ForeignPredicate:
     Parameters
     ----------
     fields : mapping
-        The fields of these columns in Arrow, by name; at least one.
+        The fields of these columns in Arrow, by name.
     kept : callable
         Returns which numbers of rows remain of a table of pyarrow, given the name of the column that holds them.
     """
@@ -38,7 +38,7 @@ class ForeignPredicate:
         self.reduces = False
         """Whether it contains a reduction, so that it can't be evaluated block by block."""
 
-    def evaluate(self, variables: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """Return for each row whether the condition is true; it is not where it is null.
 
         Raises
@@ -47,7 +47,7 @@ class ForeignPredicate:
             If the condition can't be computed.
         """
         parts = {name: arrow_array(name, variables[name], field.type) for name, field in self._fields.items()}
-        length = len(next(iter(parts.values())))
+        length = len(next(iter(parts.values()))) if parts else 1  # a constant is true of all rows, or of none
         number = next(name for name in (f"row{'_' * count}" for count in range(len(parts) + 1)) if name not in parts)
         rows = library("pyarrow").table({**parts, number: np.arange(length)})
         try:
@@ -56,7 +56,7 @@ class ForeignPredicate:
             raise MetadataError(f"the condition can't be computed: {error}", field="where") from error
         mask = np.zeros(length, bool)
         mask[kept] = True
-        return mask
+        return mask if parts else mask[0]
 
 
 def as_predicate(where: Any, columns: Mapping[str, Column]) -> Predicate:
@@ -85,12 +85,20 @@ def as_predicate(where: Any, columns: Mapping[str, Column]) -> Predicate:
 
 
 def _of_pyarrow(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
-    fields = {}
-    for name, column in columns.items():
-        with suppress(UnsupportedError):  # no condition can use such a column
-            fields[name] = arrow_field(name, column)
-    used = fields_used(where, fields) or dict([*fields.items()][:1])
+    text = str(where)
+    try:  # a table may have many columns, which are opened for this
+        used = fields_used(where, _fields(columns, [name for name in columns if name in text]))
+    except MetadataError:
+        used = fields_used(where, _fields(columns, [*columns]))
     return ForeignPredicate(used, lambda rows, number: np.asarray(rows.filter(where)[number]))
+
+
+def _fields(columns: Mapping[str, Column], names: list[str]) -> dict[str, Any]:
+    found = {}
+    for name in names:
+        with suppress(UnsupportedError):  # no condition can use such a column
+            found[name] = arrow_field(name, columns[name])
+    return found
 
 
 def fields_used(expression: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,12 +140,38 @@ def fields_used(expression: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_polars(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
     polars = library("polars")
-    used = dict.fromkeys(where.meta.root_names()) or [*columns][:1]
+    used = dict.fromkeys(where.meta.root_names())
     unknown = [name for name in used if name not in columns]
     if unknown:
         raise NotFoundError(f"there is no column {unknown[0]!r:.80}; the columns are {', '.join(columns)}"[:400])
 
+    fields = {name: arrow_field(name, columns[name]) for name in used}
+    if fields and not _is_by_row(where, fields):
+        raise UnsupportedError(
+            "a condition has to look at one row at a time; filter the LazyFrame of tegula.arrow.scan_polars instead",
+            field="where",
+        )
+
     def kept(rows: Any, number: str) -> npt.NDArray[Any]:
         return np.asarray(polars.from_arrow(rows).filter(where)[number].to_numpy())
 
-    return ForeignPredicate({name: arrow_field(name, columns[name]) for name in used}, kept)
+    return ForeignPredicate(fields, kept)
+
+
+def _is_by_row(where: Any, fields: Mapping[str, Any]) -> bool:
+    """Return whether polars would evaluate a condition on parts of a table, as it does where it passes one on."""
+    polars = library("polars")
+    empty = polars.from_arrow(library("pyarrow").schema(fields.values()).empty_table())
+    passed_on = []
+
+    def read(columns: Any, predicate: Any, _rows: Any, _batch_rows: Any) -> Iterator[Any]:
+        passed_on.append(predicate is not None)
+        yield empty if columns is None else empty.select(columns)
+
+    frame = library("polars.io.plugins").register_io_source(read, schema=empty.schema)
+    try:
+        # as one expression, of which polars can't pass on a part
+        frame.filter(polars.when(where).then(True).otherwise(False)).collect()
+    except Exception as error:  # polars raises errors of its own
+        raise MetadataError(f"the condition can't be computed: {error}", field="where") from error
+    return all(passed_on)

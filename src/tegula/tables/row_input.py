@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.arrays.chunking import whole_chunks
 from tegula.arrays.values import as_data, as_values
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import DataType
-from tegula.tables.arrow_input import PIECE_BYTES, ArrowRows, columns_of_arrow, is_arrow
+from tegula.tables.arrow_input import ArrowRows, columns_of_arrow, is_arrow, rows_of_piece
 from tegula.tables.frames import columns_of_pandas, is_pandas
 
 __all__ = ["as_column", "as_columns", "as_rows", "fitted", "fitted_rows", "pieces_to_append"]
@@ -93,13 +92,13 @@ def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
         The table's columns, at least one; each piece is appended before the next one is asked for.
     """
     if is_arrow(rows):
-        rows = ArrowRows(rows)
+        rows = ArrowRows(rows, fixed_width=all(column.dtype.kind != "O" for column in columns.values()))
     if not isinstance(rows, ArrowRows):
         yield rows
         return
     longest = max(column.metadata.grid.axes[0].longest() for column in columns.values())
     width = sum(column.dtype.itemsize * prod(column.shape[1:]) for column in columns.values())
-    step = whole_chunks(longest, width, PIECE_BYTES // 2)
+    step = rows_of_piece(longest, width)
     while (piece := rows.take(step - next(iter(columns.values())).shape[0] % step)) is not None:
         yield piece
 

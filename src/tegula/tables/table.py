@@ -23,6 +23,7 @@ from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
     NotFoundError,
+    TegulaError,
 )
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
@@ -370,10 +371,17 @@ class Table(TableProperties):
             columns = self._columns()
             if not columns:
                 raise MetadataError("the table has no columns")
-            for piece in pieces_to_append(rows, columns):
-                values = [*fitted_rows(piece, columns).values()]
-                if len(values[0]):
-                    self._change_rows(partial(engine.append_rows, values=values))
+            appended = 0
+            try:
+                for piece in pieces_to_append(rows, columns):
+                    values = [*fitted_rows(piece, columns).values()]
+                    if len(values[0]):
+                        self._change_rows(partial(engine.append_rows, values=values))
+                        appended += len(values[0])
+            except TegulaError as error:
+                if appended:
+                    error.add_note(f"{appended} rows of the stream were appended before")
+                raise
         return len(self)
 
     def _change_rows(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
