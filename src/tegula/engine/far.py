@@ -53,11 +53,28 @@ class InFlight:
 
     def acquire(self, nbytes: int) -> None:
         """Wait until there is room for so many bytes."""
+        taken: list[int] = []
+        try:
+            self._take(nbytes, taken)
+        except BaseException:  # a signal that came after the room was taken
+            self._give_back(taken)
+            raise
+
+    def _take(self, nbytes: int, taken: list[int]) -> None:
+        """Do what `acquire` does, and note it in a list in the same step, between whose halves no signal comes."""
         limit = config.current().buffer_bytes
         with self._changed:
             while self._held and self._held + nbytes > limit:
                 self._changed.wait()
             self._held += nbytes
+            taken.append(nbytes)
+
+    def _give_back(self, taken: list[int]) -> None:
+        with self._changed:
+            if taken:
+                self._held -= taken[0]
+                taken.clear()
+            self._changed.notify_all()
 
     def acquire_if_plenty(self, nbytes: int) -> bool:
         """Take room for so many bytes at once if that leaves half of it, and return whether it did; never wait.
@@ -72,9 +89,7 @@ class InFlight:
 
     def release(self, nbytes: int) -> None:
         """Give back what `acquire` was called with."""
-        with self._changed:
-            self._held -= nbytes
-            self._changed.notify_all()
+        self._give_back([nbytes])
 
     @contextmanager
     def hold(self, nbytes: int) -> Iterator[None]:
@@ -82,11 +97,16 @@ class InFlight:
         if not nbytes:
             yield
             return
-        self.acquire(nbytes)
+        taken: list[int] = []
         try:
+            self._take(nbytes, taken)
             yield
         finally:
-            self.release(nbytes)
+            try:
+                self._give_back(taken)
+            except BaseException:  # a signal: once more, since nothing else gives it back
+                self._give_back(taken)
+                raise
 
 
 IN_FLIGHT: Final = InFlight()
