@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -126,7 +126,38 @@ def _zarr_rows(name: str, arrays: dict[str, Any], values: Any) -> Iterator[Row]:
         yield Row(f"{name}: {operation}", contenders, defaults=("zarr-python",))
 
 
-FAMILIES: dict[str, Callable[[Path, bool], Iterator[Row]]] = {"zarr-python": zarr_python}
+def _gathered(triples: Iterable[tuple[str, str, Run]]) -> Iterator[Row]:
+    """Yield a row for each operation of (operation, contender, function), with tegula first."""
+    rows: dict[str, dict[str, Run]] = {}
+    for name, contender, run in triples:
+        rows.setdefault(name, {})[contender] = run
+    for name, contenders in rows.items():
+        first = next(contender for contender in contenders if contender.startswith("tegula"))
+        usual = tuple(contender for contender in contenders if contender.startswith("zarr-python"))
+        yield Row(name, {first: contenders[first], **contenders}, defaults=usual)
+
+
+def xarray(folder: Path, quick: bool) -> Iterator[Row]:
+    """Engines of xarray: opening, loading, a time series and a map."""
+    yield from _gathered(import_module("ecosystem_xarray").rows(folder, 4 if quick else 60))
+
+
+def dask(folder: Path, quick: bool) -> Iterator[Row]:
+    """Arrays of dask: a mean over all elements."""
+    yield from _gathered(import_module("ecosystem_dask").rows(folder, 0.25 if quick else 4))
+
+
+def tables(folder: Path, quick: bool) -> Iterator[Row]:
+    """Queries of tables: by polars, DuckDB, pyarrow, bcolz, and by arrays alone."""
+    yield from _gathered(import_module("ecosystem_tables").rows(folder, 10**6 if quick else 10**7))
+
+
+FAMILIES: dict[str, Callable[[Path, bool], Iterator[Row]]] = {
+    "zarr-python": zarr_python,
+    "xarray": xarray,
+    "dask": dask,
+    "tables": tables,
+}
 
 
 def main() -> int:
