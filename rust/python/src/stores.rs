@@ -7,7 +7,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
 use tegula_kernel::stores::{Expected, FarValue, Parts, Store, Value};
@@ -270,6 +270,11 @@ impl Drop for Room<'_> {
 }
 
 impl Asked {
+    /// The method that returns a value: from a store that is far away as the buffer that it has arrived in.
+    fn reading<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
+        if self.concurrency > 0 { intern!(py, "view") } else { intern!(py, "get") }
+    }
+
     /// Call a method, and turn its errors into the kernel's.
     fn call<T>(&self, work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         attach(|py| {
@@ -309,7 +314,7 @@ impl Store for Asked {
             return Ok(Some(Box::new(Ranges { store: self, key: key.to_owned(), generation: Mutex::new(None) })));
         }
         self.call(|py, store| {
-            let data = store.call_method1(intern!(py, "view"), (key,))?;
+            let data = store.call_method1(self.reading(py), (key,))?;
             if data.is_none() {
                 self.check_absent(py, key)?;
                 return Ok(None);
@@ -321,7 +326,7 @@ impl Store for Asked {
 
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.call(|py, store| {
-            let answer = store.call_method(intern!(py, "view"), (key,), Some(&with_generation(py)?))?;
+            let answer = store.call_method(self.reading(py), (key,), Some(&with_generation(py)?))?;
             let answer = answer.cast_into::<PyTuple>()?;
             let data = answer.get_item(0)?;
             if data.is_none() {

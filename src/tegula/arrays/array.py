@@ -73,11 +73,10 @@ class Array(ArrayProtocols):
 
     _unopened: tuple[Any, ...] | None = None  # what a copy was unpickled from, until it is used
 
-    def __init__(self, stored: StoredArray, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
-        self._stored = stored
-        self._set_up(path, read_only or stored.store.read_only, allow_pickle)
-
-    def _set_up(self, path: str, read_only: bool, allow_pickle: bool) -> None:
+    def __init__(self, stored: StoredArray | None, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
+        if stored is not None:  # else an unpickled copy, which is opened later
+            self._stored = stored
+            read_only = read_only or stored.store.read_only
         self._path = path
         self._read_only = read_only
         self._allow_pickle = allow_pickle
@@ -470,8 +469,7 @@ def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, op
 
     A scheduler may pass arrays on without access to their storage, and does not expect errors of unpickling.
     """
-    array = Array.__new__(Array)
-    array._set_up(path, read_only or store.read_only, options["allow_pickle"])
+    array = Array(None, path, read_only=read_only or store.read_only, allow_pickle=options["allow_pickle"])
     array._unopened = store, path, format, mark, read_only, options
     return array
 

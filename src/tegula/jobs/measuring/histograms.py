@@ -131,7 +131,9 @@ def bins_of(values: npt.NDArray[Any]) -> Bins:
     else:
         small, large = float(values.min()), float(values.max())
         span = frexp(large / 2 - small / 2)[1] + 1  # halves, since the difference may overflow
-        least = max(_LEAST, frexp(max(abs(small), abs(large)))[1] - _DIGITS)
+        greatest = max(abs(small), abs(large))
+        # zeros alone have the finest bins, since they may be merged with whatever is small
+        least = max(_LEAST, frexp(greatest)[1] - _DIGITS) if greatest else _LEAST
         exponent = max(least, span - 7 if large > small else least)
         while _floor(large, exponent) - _floor(small, exponent) >= _MOST:
             exponent += 1
