@@ -35,7 +35,7 @@ FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 def cluster() -> Iterator[Any]:
     """A client of two worker processes."""
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": ":0"}
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "60s", "distributed.worker.daemon": True}),
         distributed.LocalCluster(**options) as workers,

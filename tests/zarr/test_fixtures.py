@@ -57,6 +57,10 @@ def same(found: Any, expected: Any) -> bool:
     return one.shape == two.shape and one.tobytes() == two.astype(one.dtype).tobytes()
 
 
+# chunks of varying lengths, where zarr-python has them
+EXPERIMENTAL = {name: True for name in ["array.rectilinear_chunks"] if zarr.config.get(name, None) is not None}
+
+
 def columns_of(table: tegula.Table) -> dict[str, tegula.Array]:
     """Return the columns that can be read without unpickling."""
     found = {}
@@ -81,7 +85,7 @@ def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path)
                 zarr.open_array(store, path=name, mode="r")[...]
             continue
         for pipeline in PIPELINES:
-            with zarr.config.set({"codec_pipeline.path": pipeline}):
+            with zarr.config.set({"codec_pipeline.path": pipeline, **EXPERIMENTAL}):
                 try:
                     shown = zarr.open_array(store, path=name, mode="r")
                     found = shown[...]
