@@ -86,15 +86,15 @@ def test_large_shards_are_verified_with_few_requests(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("job", ["statistics", "compare", "rechunk", "convert", "copy", "check"])
 def test_the_bytes_of_all_arrays_together_are_bounded(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most, lock = 0, threading.Lock()
-    acquire = UNITS.acquire
+    take = UNITS._take
 
-    def acquired(nbytes: int) -> None:
+    def acquired(nbytes: int, taken: list[int]) -> None:
         nonlocal most
-        acquire(nbytes)
+        take(nbytes, taken)
         with lock:
             most = max(most, UNITS._held)
 
-    monkeypatch.setattr(UNITS, "acquire", acquired)
+    monkeypatch.setattr(UNITS, "_take", acquired)
     store = filled(WaveStore(), [f"x{number}" for number in range(12)])
     with config.configure(buffer_bytes=3 * 32):
         JOBS[job](store)

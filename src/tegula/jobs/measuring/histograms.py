@@ -138,12 +138,15 @@ def bins_of(values: npt.NDArray[Any]) -> Bins:
         while _floor(large, exponent) - _floor(small, exponent) >= _MOST:
             exponent += 1
         first = _floor(small, exponent)
-        # scaling by a power of two is exact
+        # scaling by a power of two is exact, unless nothing is left: then a negative value belongs below zero
         scaled = values * ldexp(1.0, -exponent) if -1000 < exponent < 1000 else np.ldexp(values, -exponent)
-        numbers = np.floor(scaled) - first
+        numbers = np.floor(scaled)
+        numbers[(numbers == 0) & (values < 0)] = -1
+        numbers -= first
     counts = np.bincount(numbers.astype(np.intp))
     return Bins(exponent, first, tuple(counts.tolist()))
 
 
 def _floor(value: float, exponent: int) -> int:
-    return int(np.floor(np.ldexp(value, -exponent)))
+    number = int(np.floor(np.ldexp(value, -exponent)))
+    return -1 if value < 0 and number == 0 else number
