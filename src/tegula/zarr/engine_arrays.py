@@ -235,14 +235,6 @@ def stack(metadata: ArrayMetadata, values: dict[str, Any], count: int, shape: tu
     -------
     StoredArray or None
         ``None`` if the kernel can't read it.
-
-    Examples
-    --------
-    >>> from tegula.hierarchy.creators import create_array
-    >>> a = create_array({}, shape=4, dtype="u1", chunks=2, codecs=[])
-    >>> made = stack(a.metadata, {"c/0": b"ab", "c/1": b"cd"}, 2, (2,))
-    >>> made.metadata.shape, made.store.get("c/1")
-    ((4,), b'cd')
     """
     whole = (count * shape[0], *shape[1:]) if shape else ()
     if 0 in shape or (count > 1 and not shape):
