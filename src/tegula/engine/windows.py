@@ -100,7 +100,7 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
     CodecError
         If the chunk is too short.
     ConflictError
-        If it has been replaced meanwhile.
+        If it has been replaced in between.
     """
     item, sizes = array.chain.item_nbytes or 0, tuple(map(len, window.indices))
     pieces = [*_pieces(window.ranges, ShardReader(array.store).span)]

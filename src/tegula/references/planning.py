@@ -1,4 +1,4 @@
-"""What the references of a hierarchy contain: the documents of each node, and whether its chunks can be referenced."""
+"""Plans for the references of a hierarchy: the documents of each node, and whether its chunks can be referenced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to show for a target: its own store where it is Zarr v3, a view of it where it is not."""
+"""The store to show for a target: its own where it is Zarr v3, a view of it where it is not."""
 
 from __future__ import annotations
 

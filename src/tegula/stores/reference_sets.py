@@ -41,7 +41,7 @@ class Reference(NamedTuple):
 
 
 class ReferenceSet(ABC):
-    """What a `tegula.stores.references.ReferenceStore` looks up its keys in."""
+    """A mapping of keys to references, in which a `tegula.stores.references.ReferenceStore` looks them up."""
 
     @abstractmethod
     def find(self, key: str) -> Reference | bytes | None:

@@ -106,7 +106,7 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
 
 
 def _fits(batch: Sequence[Item], places: Sequence[tuple[int, ...]], grid: ChunkGrid) -> bool:
-    """Return whether the chunks have the shapes of the grid's, which may have got more chunks meanwhile."""
+    """Return whether the chunks have the shapes of the grid's, which may have got more chunks since."""
     if grid.is_regular:
         return bool(batch[0][1].shape == grid.largest_chunk())
     ends = [len(cut.edges) if isinstance(cut, VaryingAxis) else None for cut in grid.axes]
