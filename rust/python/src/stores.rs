@@ -205,7 +205,7 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
     }
 }
 
-/// Call Python from a thread of the kernel, which lets another one work meanwhile.
+/// Call Python from a thread of the kernel; the thread gives up its turn first, so that another thread can work.
 fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     pool::end_turn();
     Python::attach(work)

@@ -22,7 +22,7 @@ _Node = NodeMetadata | TegulaError
 
 
 class ImpliedKeys(WrappingStore):
-    """A store for reading one node, whose keys are those that the node's documents imply.
+    """A read-only store of one node, which lists the keys that the node's documents imply.
 
     Those are the documents and chunks of an array, of the columns of a table, and of all nodes in the consolidated
     metadata of a group, as far as they exist. Other keys are not seen.

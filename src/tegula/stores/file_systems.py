@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""What storage raises for a file that does not exist."""
+"""Errors that storage raises for a file that does not exist."""
 
 _BASES: Final = ("fsspec.spec", "fsspec.asyn", "fsspec.archive", "fsspec.implementations.chained")
 _REMOVING: Final = ("rm", "_rm", "rm_file", "_rm_file")

@@ -297,7 +297,7 @@ def _columns(node: Container) -> tuple[str, ...] | None:
 
 
 def _fills_differ(one: Array, other: Array, exact: bool) -> bool:
-    """Return whether elements that were never written, and those that growing adds, have different values.
+    """Return whether two arrays read unwritten elements, and elements added by growing, as different fill values.
 
     For data of xarray formats disagree whether the fill value marks missing data, so only the mark is compared.
     """

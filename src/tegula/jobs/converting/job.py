@@ -157,7 +157,7 @@ class Job:
         ConvertedArray
             What was done.
         tuple of Rules
-            Those that do not fit the array.
+            Rules that do not fit the array.
         """
         options, store, path = self._options, self._store, self._place(name)
         axes = selected_axes(select, source.shape)
