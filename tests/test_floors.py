@@ -13,7 +13,7 @@ import pytest
 import tegula
 
 ROOT = Path(tegula.__file__).parent
-GROUND = {"errors", "config", "executors", "optional", "_kernel"}
+GROUND = {"errors", "config", "executors", "optional", "threads", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
 _ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
     "optional": {"errors"},
+    "threads": set(),
     "_kernel": {"errors"},
     "executors": {"errors", "optional", "_kernel"},
     "config": {"errors", "executors"},

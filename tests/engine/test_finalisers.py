@@ -15,11 +15,10 @@ import pytest
 
 import tegula.tensorstore as ts
 from tegula import bcolz
-from tegula.engine import chunk_cache, document_cache, finalisers, pool, shard_indexes
+from tegula.engine import chunk_cache, document_cache, finalisers, shard_indexes
 from tegula.stores import MemoryStore
 
 LOCKS: dict[str, Callable[[], Any]] = {
-    "pools": lambda: pool._lock,
     "decoded chunks": lambda: chunk_cache.CHUNKS._lock,
     "indexes of shards": lambda: shard_indexes.KEPT.lock,
     "documents": lambda: document_cache.KEPT.lock,

@@ -14,20 +14,22 @@ import pytest
 from tegula import config
 from tegula.engine import pool
 from tegula.engine.pool import begin, for_each, gather, results_of
-from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
+from tegula.stores.open_files import GaveUp, waiting
+from tegula.threads import Call, Pool, finish
 
 
 @contextmanager
 def busy(name: str, threads: int) -> Iterator[None]:
     """Keep all threads of a pool busy, as on a machine that is busy with other work."""
     end = threading.Event()
-    blocked = [pool._pool(name, threads).submit(end.wait, 60) for _ in range(threads)]
+    blocked = [Call(lambda: end.wait(60)) for _ in range(threads)]
+    for call in blocked:
+        Pool.named(name, threads).start(call)
     try:
         yield
     finally:
         end.set()
-        for future in blocked:
-            future.result(60)
+        finish(blocked)
 
 
 @pytest.mark.parametrize("requests", [0, 4])
@@ -81,7 +83,7 @@ def test_the_first_error_is_raised_when_running_calls_have_ended() -> None:
     def work(number: int) -> int:
         if number == 1:
             running.set()
-            while not waiting_is_over()():
+            while not waiting.is_over():
                 pass
             ended.set()
         assert running.wait(30)
@@ -96,8 +98,7 @@ def test_the_first_error_is_raised_when_running_calls_have_ended() -> None:
 
 def test_a_part_of_an_operation_that_has_failed_asks_no_more() -> None:
     asked: list[int] = []
-    before = waiting_is_over()
-    end_waiting(lambda: len(asked) >= 3)
+    before, waiting.is_over = waiting.is_over, lambda: len(asked) >= 3
     try:
         for act in (lambda: gather(asked.append, range(100), 2), lambda: [*results_of(asked.append, range(100), 2)]):
             asked.clear()
@@ -105,4 +106,4 @@ def test_a_part_of_an_operation_that_has_failed_asks_no_more() -> None:
                 act()
             assert 0 < len(asked) <= 5
     finally:
-        end_waiting(before)
+        waiting.is_over = before

@@ -30,7 +30,15 @@ pytestmark = [
 
 ROOT = Path(tegula.__file__).parent
 PLACES = [
-    str(ROOT / place) for place in ("stores", "engine/atomic_append.py", "engine/far.py", "zarr1/synchronizers.py")
+    str(ROOT / place)
+    for place in (
+        "stores",
+        "threads.py",
+        "engine/atomic_append.py",
+        "engine/far.py",
+        "engine/pool.py",
+        "zarr1/synchronizers.py",
+    )
 ]
 RANDOM = int(os.environ.get("TEGULA_INTERRUPTS", "400"))
 

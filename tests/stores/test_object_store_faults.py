@@ -323,7 +323,7 @@ def test_a_request_waits_until_another_one_has_ended() -> None:
     begun: list[int] = []
 
     def work(number: int) -> None:
-        limiter.begin()
+        limiter.begin(number)
         begun.append(number)
 
     threads = [threading.Thread(target=work, args=[number], daemon=True) for number in range(5)]
@@ -333,7 +333,7 @@ def test_a_request_waits_until_another_one_has_ended() -> None:
         wait_until(lambda ended=ended: len(begun) >= 2 + ended)
         time.sleep(0.02)
         assert len(begun) == 2 + ended
-        limiter.end()
+        limiter.end(begun[ended])
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()

@@ -48,7 +48,8 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # taken by `with`, in compiled code; a condition takes it in Python code
+        self._changed = threading.Condition(self._lock)
         self._held = 0
 
     def acquire(self, nbytes: int) -> None:
@@ -63,14 +64,14 @@ class InFlight:
     def _take(self, nbytes: int, taken: list[int]) -> None:
         """Do what `acquire` does, and note it in a list in the same step, between whose halves no signal comes."""
         limit = config.current().buffer_bytes
-        with self._changed:
+        with self._lock:
             while self._held and self._held + nbytes > limit:
                 self._changed.wait()
             self._held += nbytes
             taken.append(nbytes)
 
     def _give_back(self, taken: list[int]) -> None:
-        with self._changed:
+        with self._lock:
             if taken:
                 self._held -= taken[0]
                 taken.clear()
@@ -81,7 +82,7 @@ class InFlight:
 
         An operation that has room for all its chunks need not ask for each of them.
         """
-        with self._changed:
+        with self._lock:
             plenty = 2 * (self._held + nbytes) <= config.current().buffer_bytes
             if plenty:
                 self._held += nbytes

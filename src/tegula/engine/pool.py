@@ -8,48 +8,24 @@ asked together, in a *wave*: `for_each` and `gather` with `requests`.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from functools import partial
 from operator import length_hint
-from typing import Any, Final, Generic, TypeVar
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 from tegula import config
 from tegula.codecs import CodecChain
 from tegula.codecs.sharding import InnerChain
-from tegula.stores.open_files import GaveUp, end_waiting, waiting_is_over
+from tegula.stores.open_files import GaveUp, waiting
+from tegula.threads import Call, Pool, finish, share
 
 __all__ = ["begin", "for_each", "gather", "in_background", "results_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 _MOST: Final = 256  # requests under way at once, in all operations
-_lock = threading.Lock()
-_pools: dict[str, tuple[int, ThreadPoolExecutor]] = {}
-
-
-def _forget_pools() -> None:
-    """Drop the pools in a forked child, which has no threads and starts pools of its own when it needs them."""
-    global _lock
-    _lock = threading.Lock()
-    _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pools)
-
-
-def _pool(name: str, threads: int) -> ThreadPoolExecutor:
-    with _lock:
-        known = _pools.get(name)
-        if known is None or known[0] != threads:
-            # the old pool, if any, ends its threads when its last operation drops it
-            known = _pools[name] = (threads, ThreadPoolExecutor(threads, thread_name_prefix=f"tegula-{name}"))
-        return known[1]
 
 
 def in_background(run: Callable[[], object], requests: int = 0) -> None:
@@ -58,17 +34,8 @@ def in_background(run: Callable[[], object], requests: int = 0) -> None:
     Where no thread can be started, as while the interpreter ends, it is called before this returns. `requests` is the
     `concurrency` of the store, if the function does little more than to wait for it.
     """
-    not_run = threading.Lock()
-
-    def once() -> None:
-        if not_run.acquire(blocking=False):
-            run()
-
-    pool = _pool("far operation", _MOST) if requests else _pool("operation", max(4, config.current().threads))
-    try:
-        pool.submit(once)
-    except RuntimeError:  # it may still have been queued for a busy thread
-        once()
+    threads = _MOST if requests else max(4, config.current().threads)
+    Pool.named("far operation" if requests else "operation", threads).start_or_make(Call(run))
 
 
 def begin(work: Callable[[], T]) -> Callable[[], T | None]:
@@ -76,49 +43,20 @@ def begin(work: Callable[[], T]) -> Callable[[], T | None]:
 
     That is ``None`` if the call has failed, or no thread has begun it yet: then it will not be made.
     """
-    call = _Call(work, _pool("request", _MOST))
+    call = Call(work)
+    _requests().start(call)
 
     def result() -> T | None:
-        if call.cancel() or call.future is None or call.future.exception() is not None:
+        if call.cancel():
             return None
-        return call.future.result()
+        call.wait()
+        return None if call.error is not None else call.result()
 
     return result
 
 
-class _Call(Generic[T]):
-    """A call that a pool makes when it has a thread for it.
-
-    A call that is cancelled lets go of its function at once, and of all that this refers to: the pool forgets a
-    cancelled call only when a thread comes across it.
-    """
-
-    def __init__(self, work: Callable[[], T], pool: ThreadPoolExecutor) -> None:
-        self._work: Callable[[], T] | None = work
-        self.future: Future[T] | None = None
-        with suppress(RuntimeError):  # no thread can be started, as while the interpreter ends
-            self.future = pool.submit(self._run)
-
-    def _run(self) -> T:
-        work, self._work = self._work, None
-        assert work is not None
-        return work()
-
-    def cancel(self) -> bool:
-        """Cancel the call, and return whether that was possible: whether no thread has begun it."""
-        if self.future is not None and not self.future.cancel():
-            return False
-        self._work = None
-        return True
-
-    def result(self) -> T:
-        """Return the result: the calling thread makes the call if no other has begun it."""
-        work = self._work
-        if self.future is None or self.future.cancel():
-            self._work = None
-            assert work is not None
-            return work()
-        return self.future.result()
+def _requests() -> Pool:
+    return Pool.named("request", _MOST)
 
 
 def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]:
@@ -164,28 +102,32 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     if not requests:
         yield from map(work, items)
         return
-    left, outer = threading.Event(), waiting_is_over()
+    left: list[bool] = []
+    outer = waiting.is_over
 
     def run(item: T) -> R:
-        before = waiting_is_over()
-        end_waiting(lambda: left.is_set() or outer())
+        before = waiting.is_over
         try:
+            waiting.is_over = lambda: bool(left) or outer()
             return work(item)
         finally:
-            end_waiting(before)
+            waiting.is_over = before
 
-    pool, calls = _pool("request", _MOST), deque[_Call[R]]()
+    calls = deque[Call[R]]()
     try:
         for item in items:
             _check_wanted(outer)
-            calls.append(_Call(partial(run, item), pool))
+            calls.append(Call(partial(run, item)))
+            _requests().start(calls[-1])
             if len(calls) >= requests:
-                yield calls.popleft().result()
+                yield calls[0].result()
+                calls.popleft()
         while calls:
-            yield calls.popleft().result()
+            yield calls[0].result()
+            calls.popleft()
     finally:
-        left.set()
-        wait([call.future for call in calls if not call.cancel() and call.future is not None])
+        left.append(True)
+        finish(calls)
 
 
 def _check_wanted(is_over: Callable[[], bool]) -> None:
@@ -232,12 +174,12 @@ def for_each(
 
     # what the threads share: the iterator, the lock for taking from it, and whether one has failed
     source = iter(items)
-    drawing = threading.Lock()
-    failed = threading.Event()
-    outer = waiting_is_over()
+    drawing = Lock()
+    failed: list[bool] = []
+    outer = waiting.is_over
 
     def draw() -> Iterator[T]:
-        while not failed.is_set():
+        while not failed:
             if requests:
                 _check_wanted(outer)
             with drawing:
@@ -248,29 +190,16 @@ def for_each(
             yield item
 
     def run() -> None:
-        before = waiting_is_over()
-        end_waiting(lambda: failed.is_set() or outer())
+        before = waiting.is_over
         try:
+            waiting.is_over = lambda: bool(failed) or outer()
             for item in draw():
                 work(item)
-        except BaseException as error:
-            if isinstance(error, GaveUp) and failed.is_set():
-                return  # the error of the other thread is raised
-            failed.set()
-            raise
+        except GaveUp:
+            if not failed:
+                raise  # else the error of the other thread is raised
         finally:
-            end_waiting(before)
+            waiting.is_over = before
 
     # the calling thread works, too; it does all the work where no thread can be started, as while the interpreter ends
-    pool = _pool("request", _MOST) if requests else _pool("chunk", threads - 1)
-    helpers = [_Call(run, pool) for _ in range(threads - 1)]
-    running: list[Future[None]] = []
-    try:
-        run()
-    finally:
-        # a helper that has not started yet would find no item left, so it is cancelled
-        running += [helper.future for helper in helpers if not helper.cancel() and helper.future is not None]
-        done, _ = wait(running, return_when=FIRST_EXCEPTION)
-        wait(running)
-    for future in done:
-        future.result()
+    share(run, threads - 1, _requests() if requests else Pool.named("chunk", threads - 1), failed)

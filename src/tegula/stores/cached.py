@@ -9,7 +9,6 @@ import weakref
 from ast import literal_eval
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tegula import config
@@ -20,6 +19,7 @@ from tegula.stores.disk_cache import DiskCache
 from tegula.stores.identity import lasting_text, location
 from tegula.stores.interface import Store
 from tegula.stores.wrapping import WrappingStore
+from tegula.threads import in_threads
 
 __all__ = ["CachedStore"]
 
@@ -116,10 +116,7 @@ class CachedStore(WrappingStore):
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
         """Return the answers of `get` for each ``(key, byte_range)``, in order; as many at once as the store allows."""
         wanted = [*requests]
-        if self.concurrency <= 1 or len(wanted) < 2:
-            return [self._get(*request)[0] for request in wanted]
-        with ThreadPoolExecutor(min(self.concurrency, len(wanted))) as pool:
-            return [value for value, _ in pool.map(lambda request: self._get(*request), wanted)]
+        return in_threads(lambda request: self._get(*request)[0], wanted, self.concurrency)
 
     def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
         """Return the value of `key` and its generation, or ``None`` if it is the one given; see `Revalidating`."""

@@ -20,7 +20,8 @@ from tegula.stores.interface import Store
 from tegula.stores.object_failures import Failure, ShortBody
 from tegula.stores.object_generations import ObjectGeneration, generation_from, history_of
 from tegula.stores.object_ranges import Span, range_options, spans_of
-from tegula.stores.object_requests import Requests, in_threads
+from tegula.stores.object_requests import Requests
+from tegula.threads import in_threads
 
 __all__ = ["ObjectReader"]
 

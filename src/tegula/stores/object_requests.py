@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tegula.errors import StoreError
@@ -15,12 +13,9 @@ from tegula.stores.object_failures import Failure, failure_of
 from tegula.stores.object_library import StoreHandle, obstore
 from tegula.stores.object_retries import Limiter, Retries
 
-__all__ = ["Requests", "in_threads"]
+__all__ = ["Requests"]
 
 _T = TypeVar("_T")
-_U = TypeVar("_U")
-
-_MOST_THREADS = 256
 
 
 class Requests:
@@ -49,13 +44,14 @@ class Requests:
             Takes obstore's module and a store.
         """
         self._check_open()
-        self.limiter.begin()
+        request = object()
         try:
+            self.limiter.begin(request)
             answer: _T | Failure = action(obstore(), self.single.get())
         except BaseException as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
             answer = failure_of(error)
         finally:
-            self.limiter.end()
+            self.limiter.end(request)
         self.answered = self.answered or not isinstance(answer, Failure) or answer.status is not None
         if not isinstance(answer, Failure):
             self.limiter.grow()
@@ -113,72 +109,10 @@ class Requests:
 _all_requests: weakref.WeakSet[Requests] = weakref.WeakSet()
 
 
-class _Threads:
-    """Threads that wait for answers, shared by all stores of the process.
+def _renew_limiters() -> None:
+    for requests in _all_requests:
+        requests.limiter.renew()
 
-    A thread with a blocking call costs about half the processor time of a task of an event loop, and works within
-    a running loop, too.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """In a forked child, forget the parent's threads, which do not exist here."""
-        self._lock = threading.Lock()
-        self._pool: Any = None
-        for requests in _all_requests:
-            requests.limiter.renew()
-
-    def pool(self) -> Any:
-        with self._lock:
-            if self._pool is None:
-                executor = import_module("concurrent.futures").ThreadPoolExecutor
-                self._pool = executor(_MOST_THREADS, thread_name_prefix="tegula-objects")
-            return self._pool
-
-
-_threads = _Threads()
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_threads.forget)
-
-
-def in_threads(action: Callable[[_T], _U], items: Sequence[_T], concurrency: int) -> list[_U]:
-    """Return what `action` returns for each item, in order; `concurrency` of them are under way at once.
-
-    After an error nothing more is begun, and the error is raised when nothing is under way any more.
-
-    Examples
-    --------
-    >>> in_threads(len, ["a", "bcd", ""], 2)
-    [1, 3, 0]
-    """
-    workers = min(concurrency, len(items))
-    if workers < 2:
-        return [action(item) for item in items]
-    found: list[Any] = [None] * len(items)
-    order = iter(range(len(items)))
-    lock = threading.Lock()
-    failed = threading.Event()
-
-    def work() -> None:
-        while not failed.is_set():
-            with lock:
-                place = next(order, None)
-            if place is None:
-                return
-            try:
-                found[place] = action(items[place])
-            except BaseException:
-                failed.set()
-                raise
-
-    under_way = [_threads.pool().submit(work) for _ in range(workers)]
-    try:
-        import_module("concurrent.futures").wait(under_way)
-    finally:
-        failed.set()  # if the wait is interrupted, the threads end after the request that each has under way
-    for each in under_way:
-        each.result()
-    return found
+    os.register_at_fork(after_in_child=_renew_limiters)

@@ -141,7 +141,7 @@ class Limiter:
     def renew(self) -> None:
         """Begin anew, with no request under way, as in a forked process."""
         self._allowed = float(self.most)
-        self._under_way = 0
+        self._under_way: dict[object, None] = {}
         self._halved = 0.0
         self._waiting = 0
         self._lock = threading.Lock()
@@ -152,21 +152,21 @@ class Limiter:
         """How many requests may be under way now."""
         return max(1, int(self._allowed))
 
-    def begin(self) -> None:
+    def begin(self, request: object) -> None:
         """Wait until one more request may be under way, and count it until `end`."""
         with self._lock:
-            while self._under_way + 1 > self._allowed:
+            while len(self._under_way) + 1 > self._allowed:
                 self._waiting += 1
                 try:
                     self._free.wait(_LOOK_AGAIN)
                 finally:
                     self._waiting -= 1
-            self._under_way += 1
+            self._under_way[request] = None
 
-    def end(self) -> None:
-        """Count one request less."""
+    def end(self, request: object) -> None:
+        """Count a request no longer, if a signal has not come before it was counted."""
         with self._lock:
-            self._under_way -= 1
+            self._under_way.pop(request, None)
             if self._waiting:
                 self._free.notify()
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from tegula.errors import StoreError
 
-__all__ = ["GaveUp", "Held", "acquire", "end_waiting", "read_at", "release", "sync_file", "waiting_is_over", "write_at"]
+__all__ = ["GaveUp", "Held", "acquire", "read_at", "release", "sync_file", "waiting", "write_at"]
 
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
@@ -34,7 +34,6 @@ _log = logging.getLogger("tegula.stores")
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
 _LONG = 1.0  # seconds of waiting after which attempts become rarer
 _SUSPICIOUS = 10.0  # seconds of waiting after which the log names the lock
-_waits = threading.local()
 _exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # runs an iterator to its end without a step of Python
 _locked: dict[int, list[int | None]] = {}  # by descriptor of a lock, all descriptors that its holder has open
 
@@ -161,8 +160,8 @@ else:
 def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
     """Lock an open file and return True, or return False if the lock is held elsewhere and `wait` is off.
 
-    In the main thread an exception of a signal handler ends the wait, in other threads the condition that was given to
-    `end_waiting`. A long wait is reported to the log, with the process that holds the lock if it is known.
+    In the main thread an exception of a signal handler ends the wait, in other threads the condition
+    `waiting.is_over`. A long wait is reported to the log, with the process that holds the lock if it is known.
 
     Raises
     ------
@@ -177,7 +176,7 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
         return False
     # Attempts, and not one call that waits: it could only be interrupted in the main thread, and reports nothing.
     start = time.monotonic()
-    pause, report, is_over = _SHORTEST_PAUSE, _SUSPICIOUS, waiting_is_over()
+    pause, report, is_over = _SHORTEST_PAUSE, _SUSPICIOUS, waiting.is_over
     while True:
         time.sleep(pause)
         if _try(fd):
@@ -191,21 +190,26 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
             report *= 2
 
 
-def waiting_is_over() -> Callable[[], bool]:
-    """Return a function that says whether this thread must stop waiting for locks."""
-    return getattr(_waits, "over", _is_failed)
-
-
-def end_waiting(condition: Callable[[], bool]) -> None:
-    """Make this thread stop waiting for locks when `condition` returns True."""
-    _waits.over = condition
-
-
 def _is_failed() -> bool:
     """Return whether this is a thread of the kernel that works on an operation which has failed elsewhere."""
     # imported already by any thread that needs it; another thread may be importing it at this moment
     given_up = getattr(sys.modules.get("tegula._kernel"), "given_up", None)
     return given_up is not None and bool(given_up())
+
+
+class _Waiting(threading.local):
+    """What a thread may ask while it waits for a lock.
+
+    Attributes
+    ----------
+    is_over : callable
+        Returns True when this thread must stop waiting. It is set by an assignment, in which no signal comes.
+    """
+
+    is_over: Callable[[], bool] = staticmethod(_is_failed)
+
+
+waiting = _Waiting()
 
 
 def _holder(fd: int) -> str:
