@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.measuring.statistics import Statistics, statistics
+    from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cached import CachedStore
     from tegula.tables.table import Table
@@ -109,6 +110,7 @@ __all__ = [
     "open_group",
     "open_table",
     "save",
+    "serve",
     "statistics",
     "store_of",
     "zeros",
@@ -136,6 +138,7 @@ _HOMES = {
     **dict.fromkeys(_NUMPY_NAMES, "hierarchy.numpy_names"),
     **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "hierarchy.opening"),
     **dict.fromkeys(("load", "save"), "hierarchy.saving"),
+    "serve": "server.running",
     "store_of": "targets.stores",
     **dict.fromkeys(
         ("FsspecStore", "LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"

@@ -67,7 +67,7 @@ def test_each_path_has_storage_options(name: str) -> None:
 
 
 def test_each_command_is_tried() -> None:
-    assert COMMANDS.keys() == _COMMANDS.keys()
+    assert COMMANDS.keys() == _COMMANDS.keys() - {"serve"}  # which runs until it is stopped: tests/server
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def run(name: str, arguments: list[str], url: str, options: dict[str, str]) -> A
     return CliRunner().invoke(app, [name, *(word.format(**known) for word in arguments), *words(options)])
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_commands_in_a_bucket(name: str, place: Any) -> None:
     for arguments in COMMANDS[name]:
         result = run(name, arguments, place.url, {**place.storage_options, "secret_access_key": SECRET})

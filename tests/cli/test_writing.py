@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import tegula
-from tegula.cli import windows
 from tegula.cli.program import app
+from tegula.extracts import windows
 
 
 def cat(*arguments: Any, code: int = 0) -> Any:

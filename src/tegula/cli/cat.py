@@ -11,11 +11,11 @@ import typer
 
 from tegula.cli.files import output as open_output
 from tegula.cli.reporting import AllowPickle
-from tegula.cli.selections import parse_selection, split_selection
 from tegula.cli.targets import StorageOptions, open_target, target_argument
-from tegula.cli.windows import Window, window
-from tegula.cli.writing import SUFFIXES, WRITERS
 from tegula.errors import SelectionError, UnsupportedError
+from tegula.extracts.selections import parse_selection, split_selection
+from tegula.extracts.windows import Window, window
+from tegula.extracts.writing import SUFFIXES, WRITERS
 from tegula.hierarchy.group import Group
 
 __all__ = ["cat"]

@@ -13,7 +13,6 @@ import typer
 from tegula.cli.completion import complete_codecs
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
-from tegula.cli.selections import parse_selection
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -24,6 +23,7 @@ from tegula.cli.targets import (
 )
 from tegula.display.info import human_bytes
 from tegula.errors import SelectionError
+from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
 from tegula.jobs.converting.convert import convert as convert_node
 

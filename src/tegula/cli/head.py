@@ -12,10 +12,10 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.cli.values import array_to_json
-from tegula.cli.windows import window
 from tegula.display.info import counted
 from tegula.errors import UnsupportedError
+from tegula.extracts.values import array_to_json
+from tegula.extracts.windows import window
 from tegula.hierarchy.group import Group
 
 __all__ = ["head"]

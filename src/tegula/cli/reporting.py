@@ -65,7 +65,8 @@ def one_line(text: str) -> str:
 def print_json(value: Any) -> None:
     """Print a value to standard output as strict JSON."""
     try:
-        to_json = import_module("tegula.cli.values").to_json  # imported here: it needs NumPy, which messages do not
+        # imported here: it needs NumPy, which messages do not
+        to_json = import_module("tegula.extracts.values").to_json
         text = json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False)
     except RecursionError:
         raise UnsupportedError("the output is nested too deeply for JSON; print fewer levels, or omit --json") from None

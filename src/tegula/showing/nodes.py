@@ -114,6 +114,8 @@ class ShownArray:
 
     Attributes
     ----------
+    path : str
+        Its path in the store.
     described : ArrayMetadata
         Its description in Zarr v3.
     document : bytes
@@ -122,8 +124,8 @@ class ShownArray:
 
     def __init__(self, store: Store, path: str, metadata: ArrayMetadata) -> None:
         self.metadata = metadata
+        self.path = path
         self._store = store
-        self._path = path
         self._same = metadata.format == _ZARR3.name
         self.described = metadata if self._same else describe(metadata)
         self.document: bytes = (
@@ -133,12 +135,12 @@ class ShownArray:
     @cached_property
     def stored(self) -> engine.StoredArray:
         """The array for the engine, in its own format."""
-        return engine.stored_array(self._store, self._path, self.metadata)
+        return engine.stored_array(self._store, self.path, self.metadata)
 
     @cached_property
     def _target(self) -> Any:
         """The codecs of the shown chunks."""
-        return engine.stored_array(self._store, self._path, self.described, document="").chain
+        return engine.stored_array(self._store, self.path, self.described, document="").chain
 
     @cached_property
     def is_passed_on(self) -> bool:

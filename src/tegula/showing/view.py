@@ -23,8 +23,11 @@ from tegula.stores.arguments import check_key, check_prefix, clip_range, flat_vi
 __all__ = ["Zarr3View"]
 
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/(?:0|[1-9][0-9]*))*)").fullmatch
+# chunks of arrays in Zarr v3 whose document asks for other keys
+_OTHER_CHUNK: Final = re.compile(r"(?:c[./])?[0-9]+(?:[./][0-9]+)*").fullmatch
 _MASK: Final = "_FillValue"
 _MOST: Final = 4096  # nodes that are kept
+_MOST_AXES: Final = 66  # parts of a key: NumPy has 64 axes
 Shown = ShownArray | ShownGroup
 
 
@@ -144,12 +147,27 @@ class Zarr3View(Store):
     def _chunk(self, key: str) -> tuple[ShownArray, tuple[int, ...], str] | None:
         """Return the array and coordinates of a chunk, and its key in the store; ``None`` if the key is of no chunk."""
         match = _CHUNK(key)
-        array = None if match is None else self.array_at(match[1] or "")
-        if match is None or array is None:
-            return None
-        coords = array.coords(match[2])
-        stored = array.key(coords) if coords is not None else ""
-        return (array, coords, stored) if coords is not None and stored else None
+        if match is not None:
+            found = self._chunk_of(match[1] or "", match[2])
+            if found is not None:
+                return found
+        parts = key.split("/")
+        for cut in range(len(parts) - 1, max(-1, len(parts) - _MOST_AXES), -1):
+            inner = "/".join(parts[cut:])
+            if not _OTHER_CHUNK(inner):
+                if parts[cut] != "c":
+                    break
+                continue
+            found = self._chunk_of("/".join(parts[:cut]), inner)
+            if found is not None:
+                return found
+        return None
+
+    def _chunk_of(self, path: str, inner: str) -> tuple[ShownArray, tuple[int, ...], str] | None:
+        array = self.array_at(path)
+        coords = None if array is None else array.coords(inner)
+        stored = array.key(coords) if array is not None and coords is not None else ""
+        return (array, coords, stored) if array is not None and coords is not None and stored else None
 
     # --- reading
 

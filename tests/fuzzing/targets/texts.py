@@ -73,7 +73,7 @@ class Texts:
     def run(self, case: Case) -> str:
         """Read it, and if there are codecs in it, make an array with them."""
         try:
-            parse = importlib.import_module("tegula.cli.selections")
+            parse = importlib.import_module("tegula.extracts.selections")
             options = importlib.import_module("tegula.cli.convert")
         except ImportError:  # without typer there is no command line
             raise Skipped from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ from tegula.targets.stores import check_options
 
 __all__ = [
     "Measured", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
+    "statistics_of_blocks",
 ]  # fmt: skip
 
 Measured = dict[str, Moments]
@@ -336,7 +337,29 @@ def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
     found = merged(found, measure_fill(array, array.size - done))
     if progress is not None:
         progress(path, array.nbytes, array.nbytes)
-    dtype, text = array.dtype, str(array.metadata.data_type)
+    return _of_measured(array.dtype, str(array.metadata.data_type), path, found)
+
+
+def statistics_of_blocks(array: Array, blocks: Iterable[npt.NDArray[Any]]) -> Statistics:
+    """Return the statistics of some elements of an array, which are measured block by block.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1, 5, 9]
+    >>> statistics_of_blocks(g["x"], iter([g["x"][:2]])).max
+    5
+    """
+    found: Measured = {}
+    dtype, masks = array.dtype, _masks(array)
+    for values in blocks:
+        dtype = values.dtype
+        found = merged(found, _measured(values, masks))
+    return _of_measured(dtype, str(array.metadata.data_type), "", found)
+
+
+def _of_measured(dtype: np.dtype[Any], text: str, path: str, found: Measured) -> Statistics:
     if dtype.names is None:
         return _result(path, "array", text, dtype, found[""])
     types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}

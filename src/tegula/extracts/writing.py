@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.cli.values import array_to_json
-from tegula.cli.windows import Window
 from tegula.errors import UnsupportedError
+from tegula.extracts.values import array_to_json
+from tegula.extracts.windows import Window
 
 __all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
 

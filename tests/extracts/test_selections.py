@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tegula.cli.selections import parse_selection, split_selection
 from tegula.errors import SelectionError
+from tegula.extracts.selections import parse_selection, split_selection
 
 INTS = st.integers(-(10**17), 10**17)
 STEPS = st.none() | INTS.filter(bool)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tegula.cli.values import array_to_json, to_json
+from tegula.extracts.values import array_to_json, to_json
 
 NUMBERS = st.sampled_from(["?", "i1", ">u2", "u8", "f2", "f4", ">f8"])
 

@@ -54,6 +54,8 @@ class Window:
         Type of the elements.
     inner_shape : tuple of int
         Shape of an element, for a field that is an array itself.
+    block_bytes : int
+        The most bytes to read at once.
     """
 
     array: Array | _Records
@@ -61,6 +63,7 @@ class Window:
     axes: tuple[int | range, ...]
     dtype: np.dtype[Any]
     inner_shape: tuple[int, ...]
+    block_bytes: int
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +78,7 @@ class Window:
     @property
     def fits(self) -> bool:
         """True if a row is small enough to be read at once."""
-        return self.row_bytes <= _BLOCK_BYTES or not self.has_rows
+        return self.row_bytes <= self.block_bytes or not self.has_rows
 
     @property
     def has_rows(self) -> bool:
@@ -105,7 +108,7 @@ class Window:
             return
         number, axis = self._first()
         chunk = self.array.chunks[number]
-        for part in _parts(axis, max(chunk) if isinstance(chunk, tuple) else chunk, self.row_bytes):
+        for part in _parts(axis, max(chunk) if isinstance(chunk, tuple) else chunk, self.row_bytes, self.block_bytes):
             yield self._with(number, part).read()
 
     def pieces(self) -> Iterator[npt.NDArray[Any]]:
@@ -120,7 +123,7 @@ class Window:
         return replace(self, axes=(*self.axes[:number], axis, *self.axes[number + 1 :]))
 
 
-def window(node: Array | Table, selection: tuple[Any, ...]) -> Window:
+def window(node: Array | Table, selection: tuple[Any, ...], block_bytes: int | None = None) -> Window:
     """Return the window of a selection.
 
     Parameters
@@ -128,7 +131,9 @@ def window(node: Array | Table, selection: tuple[Any, ...]) -> Window:
     node : Array or Table
         The array, or the table whose rows are selected.
     selection : tuple
-        Ints, slices, ``...`` and names of fields, as from `tegula.cli.selections.parse_selection`.
+        Ints, slices, ``...`` and names of fields, as from `tegula.extracts.selections.parse_selection`.
+    block_bytes : int, optional
+        The most bytes to read at once; by default 64 MiB.
 
     Raises
     ------
@@ -145,12 +150,12 @@ def window(node: Array | Table, selection: tuple[Any, ...]) -> Window:
     nothing: tuple[Any, ...] = (slice(0, 0),) * array.ndim or (...,)
     sample = np.asarray(array[(*fields, *nothing)])  # read for its data type
     dtype = array.dtype if not fields else sample.dtype
-    return Window(array, fields, axes, dtype, sample.shape[array.ndim :])
+    return Window(array, fields, axes, dtype, sample.shape[array.ndim :], block_bytes or _BLOCK_BYTES)
 
 
-def _parts(axis: range, chunk: int, row_bytes: int) -> Iterator[range]:
+def _parts(axis: range, chunk: int, row_bytes: int, block_bytes: int) -> Iterator[range]:
     """Split a range of indices at multiples of a span: as many indices as fit into memory, whole chunks if possible."""
-    span = max(1, _BLOCK_BYTES // max(1, row_bytes)) * abs(axis.step)
+    span = max(1, block_bytes // max(1, row_bytes)) * abs(axis.step)
     span -= span % chunk if span > chunk else 0
     done = 0
     while done < len(axis):

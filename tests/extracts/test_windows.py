@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import tegula
-from tegula.cli import windows, writing
-from tegula.cli.values import array_to_json
-from tegula.cli.windows import window
-from tegula.cli.writing import WRITERS
+from tegula.extracts import windows, writing
+from tegula.extracts.values import array_to_json
+from tegula.extracts.windows import window
+from tegula.extracts.writing import WRITERS
 
 SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
 
@@ -74,12 +74,11 @@ def test_blocks_are_bounded_and_begin_with_chunks(part):
     assert max(sizes, default=0) <= max(limit, array.dtype.itemsize)
 
 
-def test_each_chunk_is_decoded_once_where_a_row_of_them_fits(monkeypatch):
-    monkeypatch.setattr(windows, "_BLOCK_BYTES", 4 * 25)
+def test_each_chunk_is_decoded_once_where_a_row_of_them_fits():
     array = tegula.create_array({}, shape=(100,), chunks=10, dtype="i4")
-    spans = [(part.start, part.stop) for part in windows._parts(range(5, 95), array.chunks[0], 4)]
+    spans = [(part.start, part.stop) for part in windows._parts(range(5, 95), array.chunks[0], 4, 100)]
     assert spans == [(5, 20), (20, 40), (40, 60), (60, 80), (80, 95)]
-    assert [part.start for part in windows._parts(range(94, -1, -3), 10, 4)] == [94, 67]
+    assert [part.start for part in windows._parts(range(94, -1, -3), 10, 4, 100)] == [94, 67]
 
 
 def test_structured(tmp_path):

@@ -1,0 +1,1 @@
+"""Parts of nodes as text and bytes: selections in words, windows that fit into memory, writers of files, JSON."""

@@ -1,0 +1,103 @@
+"""Connections of clients that may be slow or hostile: bounds on the bytes and the time that each may take."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+__all__ = ["Connection"]
+
+_MOST_HEAD: Final = 2**16  # bytes of a request line and headers
+_MOST_HEADERS: Final = 200
+_HEAD_SECONDS: Final = 20.0  # for a client to send them
+_STALL_SECONDS: Final = 60.0  # for a client to receive what waits for it
+
+
+class Connection(HttpToolsProtocol):
+    """A connection of uvicorn's that ends when its client sends headers without end, or takes no bytes.
+
+    uvicorn bounds neither, and keeps what the client has not taken.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._head = 0
+        self._in_head = True
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Note a new connection; its first request must come soon."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end of the connection."""
+        self._unset(stall=True)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass bytes on to the parser, unless they belong to headers that do not end."""
+        super().data_received(data)
+        if self._in_head and self.parser is not None:
+            self._head += len(data)
+            if self._head > _MOST_HEAD:
+                self._refuse()
+
+    def on_message_begin(self) -> None:
+        """Note that a request has begun."""
+        super().on_message_begin()
+        self._head, self._in_head = 0, True
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, unless there are too many."""
+        if len(self.headers) >= _MOST_HEADERS:
+            raise httptools.HttpParserError("too many headers")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Answer the request, whose headers are complete."""
+        self._in_head = False
+        self._unset()
+        super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        """Note that the client takes bytes more slowly than they come."""
+        super().pause_writing()
+        if self._stall is None:
+            self._stall = self.loop.call_later(_STALL_SECONDS, self._give_up)
+
+    def resume_writing(self) -> None:
+        """Note that the client has taken most of what waited for it."""
+        super().resume_writing()
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that is not used, also if the client has not taken the last answer."""
+        super().timeout_keep_alive_handler()
+        if self._stall is None:
+            self._stall = self.loop.call_later(_STALL_SECONDS, self._give_up)
+
+    def _refuse(self) -> None:
+        if not self.transport.is_closing():
+            self.send_400_response("The headers are too long.")
+            self._in_head = False
+
+    def _give_up(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _unset(self, *, stall: bool = False) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if stall and self._stall is not None:
+            self._stall.cancel()
+            self._stall = None

@@ -1,0 +1,240 @@
+"""Elements as JSON and files: rows of tables, statistics of a selection, and downloads, all in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from tegula.arrays.array import Array
+from tegula.errors import SelectionError, TegulaError, UnsupportedError
+from tegula.extracts.selections import parse_selection
+from tegula.extracts.values import array_to_json, to_json
+from tegula.extracts.windows import Window, window
+from tegula.extracts.writing import WRITERS
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open_table
+from tegula.jobs.measuring.statistics import statistics_of_blocks
+from tegula.server.content import Content
+from tegula.tables.table import Table
+
+__all__ = ["COST", "Download", "download", "measured", "rows"]
+
+COST: Final = 2**25
+"""Bytes of memory to hold while elements are read."""
+_MOST_ROWS: Final = 1000
+_MOST_COLUMNS: Final = 1000
+_MOST_CELLS: Final = 100_000
+_MOST_BYTES: Final = 2**24  # of the rows in memory
+_LONGEST_CELL: Final = 2000  # letters
+_MOST_ITEMS: Final = 64  # of a cell that is an array itself
+_MOST_MEASURED: Final = 2**28
+_BLOCK: Final = 2**24
+_TYPES: Final = {"npy": "application/octet-stream", "csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+Json = dict[str, Any]
+
+
+def _table_at(content: Content, path: str) -> Table | Array:
+    """Return the table at a path, also one in a format without tables; or an array with rows."""
+    node = content.open(path)
+    if isinstance(node, Group):
+        try:
+            return open_table(content.store, path=content.place(path))
+        except TegulaError as error:
+            raise SelectionError("this group is not a table: its members are not arrays of one length") from error
+    if isinstance(node, Array) and not node.shape:
+        raise SelectionError("an array without axes has no rows", path=f"/{path}")
+    return node
+
+
+def rows(content: Content, path: str, columns: list[str] | None, start: int, stop: int | None) -> Json:
+    """Return rows of a table, or of an array along its first axis; fewer than asked for where they are large.
+
+    Parameters
+    ----------
+    content : Content
+        What is served.
+    path : str
+        Path of the table or array.
+    columns : list of str, optional
+        Columns of the table, or fields of structured elements; by default all of them, up to 1,000.
+    start, stop : int
+        The rows; not more than 1,000 are returned.
+
+    Raises
+    ------
+    NotFoundError, SelectionError
+        If there is no such node or column.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"a": [1, 2, 3], "b": [0.5, float("nan"), 2.5]})
+    >>> page = rows(Content(t), "", None, 1, 3)
+    >>> page["rows"], page["total"], [column["name"] for column in page["columns"]]
+    ([[2, 'NaN'], [3, 2.5]], 3, ['a', 'b'])
+    """
+    node = _table_at(content, path)
+    total = len(node)
+    start = max(0, min(start, total))
+    stop = min(total, start + _MOST_ROWS, total if stop is None else max(start, stop))
+    sources = _columns(node, columns)
+    width = max(1, sum(prod(shape) * _itemsize(dtype) for dtype, shape in sources.values()))
+    most = max(1, min(_MOST_BYTES // width, _MOST_CELLS // max(1, len(sources))))
+    if width > _MOST_BYTES:
+        raise SelectionError(f"a row has {width} bytes; ask for fewer columns, or for a selection of its values")
+    stop = min(stop, start + most)
+    cells = [_column(node, name, start, stop) for name in sources]
+    return {
+        "path": path,
+        "columns": [
+            {"name": name, "dtype": _type_name(node, name, dtype), "shape": [*shape]}
+            for name, (dtype, shape) in sources.items()
+        ],
+        "start": start,
+        "stop": stop,
+        "total": total,
+        "rows": [list(row) for row in zip(*cells)] if cells else [[] for _ in range(start, stop)],
+    }
+
+
+def _columns(node: Table | Array, wanted: list[str] | None) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    """Return type and inner shape of each column; an array without fields has one column without a name."""
+    if isinstance(node, Table):
+        names = node.names
+    elif node.dtype.names is None:
+        names = ("",)
+    else:
+        names = node.dtype.names
+    chosen = [*names[:_MOST_COLUMNS]] if wanted is None else wanted
+    if len(chosen) > _MOST_COLUMNS:
+        raise SelectionError(f"at most {_MOST_COLUMNS} columns can be read at once, not {len(chosen)}")
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise SelectionError(f"there is no column {unknown[0]!r:.80}")
+    found = {}
+    for name in chosen:
+        if isinstance(node, Table):
+            column = node[name]
+            found[name] = column.dtype, column.shape[1:]
+        else:
+            dtype = node.dtype[name] if name else node.dtype
+            found[name] = dtype.base, (*node.shape[1:], *dtype.shape)
+    return found
+
+
+def _type_name(node: Table | Array, name: str, dtype: np.dtype[Any]) -> str:
+    if isinstance(node, Table):
+        return str(node[name].metadata.data_type)
+    return str(dtype) if name else str(node.metadata.data_type)
+
+
+def _itemsize(dtype: np.dtype[Any]) -> int:
+    return 64 if dtype.hasobject else max(1, dtype.itemsize)
+
+
+def _column(node: Table | Array, name: str, start: int, stop: int) -> list[Any]:
+    column: Any = node[name] if isinstance(node, Table) else node
+    is_field = name and not isinstance(node, Table)
+    values = np.asarray(column[name, start:stop] if is_field else column[start:stop])
+    if values.ndim > 1 and prod(values.shape[1:]) > _MOST_ITEMS:
+        return [_shortened(item) for item in values]
+    return [_cell(item) for item in array_to_json(values)]
+
+
+def _shortened(item: Any) -> Any:
+    first = array_to_json(item.reshape(-1)[:_MOST_ITEMS])
+    return {"values": [_cell(value) for value in first], "shape": [*item.shape]}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _LONGEST_CELL:
+        return f"{value[:_LONGEST_CELL]}…"
+    return value
+
+
+def _window(content: Content, path: str, selection: str) -> tuple[Table | Array, Window]:
+    node = content.open(path)
+    if isinstance(node, Group):
+        node = _table_at(content, path)
+    return node, window(node, parse_selection(selection) if selection.strip() else (...,), block_bytes=_BLOCK)
+
+
+def measured(content: Content, path: str, selection: str) -> Json:
+    """Return minimum, maximum, mean, missing values and a histogram of a selection.
+
+    Raises
+    ------
+    NotFoundError, SelectionError
+        If there is no such node or selection.
+    UnsupportedError
+        If the selection is too large.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1.0, float("nan"), 4.0, 9.0]
+    >>> found = measured(Content(g), "x", "0:3")
+    >>> found["count"], found["missing"], found["max"], found["mean"]
+    (2, 1, 4.0, 2.5)
+    """
+    node, part = _window(content, path, selection)
+    if isinstance(node, Table):
+        raise SelectionError("statistics are those of one column; name it in the path", path=f"/{path}")
+    nbytes = prod(part.shape) * _itemsize(part.dtype)
+    if nbytes > _MOST_MEASURED:
+        raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_MEASURED} are measured at once")
+    found = statistics_of_blocks(node, part.pieces())
+    return {**to_json(found.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A selection as a file."""
+
+    name: str
+    media_type: str
+    size: int | None
+    pieces: Iterator[bytes]
+    cost: int
+
+
+def download(content: Content, path: str, selection: str, format: str) -> Download:
+    """Return a selection as a file that is written block by block.
+
+    Raises
+    ------
+    NotFoundError, SelectionError, UnsupportedError
+        If there is no such node, selection or format, or the format can't hold the values.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [[1, 2], [3, 4]]
+    >>> found = download(Content(g), "x", ":, 1", "csv")
+    >>> found.name, b"".join(found.pieces)
+    ('x.csv', b'2\\n4\\n')
+    """
+    if format not in _TYPES:
+        raise SelectionError(f"the format must be one of {', '.join(_TYPES)}, not {format!r:.40}")
+    node, part = _window(content, path, selection)
+    pieces = WRITERS[format](part)
+    first = next(pieces, b"")  # raises if the format can't hold the values
+    size = len(first) + prod(part.shape) * part.dtype.itemsize if format == "npy" else None
+    last = path.rpartition("/")[2] or node.name or "values"
+    arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
+    chunk = max((array._stored.chunk_nbytes for array in arrays), default=0)
+    return Download(f"{last}.{format}", _TYPES[format], size, _chained(first, pieces), 2 * _BLOCK + chunk)
+
+
+def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    with closing(pieces):  # type: ignore[type-var]
+        yield first
+        yield from pieces

@@ -1,0 +1,71 @@
+"""Who may ask: the token of a server, and the names that a request may call it by."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+__all__ = ["LOOPBACK", "cookie_name", "is_known_host", "offered_tokens", "token_matches"]
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""The names of this machine that no other site can take, so that its pages can't ask in the name of a user."""
+
+
+def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:
+    """Return whether the header ``Host`` of a request names this server; with nothing allowed, any name does.
+
+    Examples
+    --------
+    >>> is_known_host("localhost:8000", LOOPBACK), is_known_host("[::1]:8000", LOOPBACK)
+    (True, True)
+    >>> is_known_host("localhost.evil.example", LOOPBACK), is_known_host(None, LOOPBACK)
+    (False, False)
+    """
+    if not allowed:
+        return True
+    name, _, port = (header or "").strip().lower().rpartition(":")
+    if not port.isdigit() or (name.startswith("[") and not name.endswith("]")):
+        name = (header or "").strip().lower()
+    return name in allowed
+
+
+def cookie_name(scope: Mapping[str, object]) -> str:
+    """Return the name of the cookie with the token: cookies do not know ports, so the name does."""
+    server = scope.get("server")
+    port = server[1] if isinstance(server, (tuple, list)) and len(server) > 1 else None
+    return f"tegula-{port}" if isinstance(port, int) else "tegula"
+
+
+def offered_tokens(query: bytes, headers: Mapping[str, str], cookie: str) -> list[tuple[str, str]]:
+    """Return the tokens of a request, each with where it stands: ``query``, ``bearer`` or ``cookie``.
+
+    Examples
+    --------
+    >>> offered_tokens(b"token=a&x=1", {"authorization": "Bearer b", "cookie": "tegula-8000=c"}, "tegula-8000")
+    [('query', 'a'), ('bearer', 'b'), ('cookie', 'c')]
+    """
+    found = []
+    if b"token=" in query:
+        try:
+            values = parse_qs(query.decode("latin-1"), max_num_fields=100).get("token", [])
+        except ValueError:
+            values = []
+        found += [("query", value) for value in values[:1]]
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        found.append(("bearer", value.strip()))
+    if cookie in headers.get("cookie", ""):
+        try:
+            morsel = SimpleCookie(headers["cookie"]).get(cookie)
+        except CookieError:
+            morsel = None
+        if morsel is not None:
+            found.append(("cookie", morsel.value))
+    return found
+
+
+def token_matches(offered: str, token: str) -> bool:
+    """Return whether a token is the right one, in a time that does not depend on where they differ."""
+    return hmac.compare_digest(offered.encode(errors="replace"), token.encode())

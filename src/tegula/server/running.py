@@ -1,0 +1,247 @@
+"""A server in this process: a thread of its own, the address it listens at, and its end."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from tegula import optional
+from tegula.arrays.node import Node
+from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.hierarchy.opening import open as open_node
+from tegula.server.guard import LOOPBACK
+from tegula.targets.stores import check_options
+
+__all__ = ["Server", "serve"]
+
+_MOST_CONNECTIONS: Final = 512
+_KEEP_ALIVE: Final = 15  # seconds
+_PORTS: Final = range(8000, 8100)  # to try where none is asked for
+_PATIENCE: Final = 20.0  # seconds for a server to start, or to end
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+").fullmatch
+_LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+
+
+class Server:
+    """A server that runs in a thread; made by `tegula.serve`.
+
+    Attributes
+    ----------
+    url : str
+        Where it can be asked, without the token.
+    token : str or None
+        The secret that each request must have.
+
+    Examples
+    --------
+    >>> import urllib.request, tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="u1")
+    >>> with tegula.serve(a, port=0) as server:
+    ...     urllib.request.urlopen(f"{server.url}/zarr.json").status
+    200
+    """
+
+    def __init__(self, node: Any, sock: socket.socket, host: str, token: str | None, origins: tuple[str, ...]) -> None:
+        uvicorn = optional.library("uvicorn")
+        server = optional.library("tegula.server")
+        connections = optional.library("tegula.server.connections")
+        self.token = token
+        port = sock.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        hosts = LOOPBACK if token is None else ()
+        application = server.app(node, token, allow_origins=origins, allow_hosts=hosts)
+        config = uvicorn.Config(
+            application,
+            http=connections.Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = uvicorn.Server(config)
+        self._socket = sock
+        self._node = node
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="tegula server", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except BaseException as error:  # noqa: BLE001 - raised by `start`
+            self._error = error
+
+    def start(self) -> None:
+        """Start the thread, and wait until the server answers.
+
+        Raises
+        ------
+        StoreError
+            If it can't be started.
+        """
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(int(_PATIENCE / 0.01)):
+            if self._server.started or not self._thread.is_alive():
+                break
+            waited.wait(0.01)
+        if not self._server.started:
+            self.close()
+            raise StoreError(f"the server could not be started: {self._error or 'it gave no reason'}")
+        atexit.register(self.close)
+
+    @property
+    def open_url(self) -> str:
+        """The URL to open in a browser, with the token."""
+        return f"{self.url}/" + (f"?token={quote(self.token, safe='')}" if self.token is not None else "")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it answers requests."""
+        return self._thread.is_alive() and not self._server.should_exit
+
+    def wait(self) -> None:
+        """Wait until the server has ended; Ctrl-C ends it."""
+        try:
+            while self._thread.is_alive():
+                self._thread.join(0.5)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stop the server: answers under way have two seconds; closing again does nothing."""
+        self._server.should_exit = True
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+        self._socket.close()
+        atexit.unregister(self.close)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tegula.Server {self.url}{'' if self.is_running else ' (closed)'}>"
+
+
+def serve(
+    target: Any,
+    *,
+    path: str = "",
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    token: str | None = None,
+    allow_origins: tuple[str, ...] | None = None,
+    open_browser: bool = False,
+    block: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Server:
+    """Show a node of any format in the browser, and as Zarr v3 over HTTP to any other program.
+
+    The server is read-only and runs in a thread of this process, until it is closed or the process ends.
+
+    Parameters
+    ----------
+    target : str, path, mapping, Store, Array, Group or Table
+        What to show: anything that `tegula.open` opens, or an open node.
+    path : str
+        Path of the node in `target`.
+    host : str
+        The address to listen at. By default only programs on this machine can connect.
+    port : int, optional
+        The port; 0 for any free one. By default the first free one from 8000 on.
+    token : str, optional
+        A secret that each request must have. One is made if `host` is not an address of this machine alone.
+    allow_origins : tuple of str, optional
+        Origins of web pages that may read from other sites (CORS). By default all with a token, and without one only
+        pages of this machine: any web site could read your data otherwise.
+    open_browser : bool
+        Open the page in the browser.
+    block : bool
+        Return only when the server has ended, as by Ctrl-C.
+    storage_options : mapping, optional
+        Settings of the storage that a URL names; see `tegula.store_of`.
+
+    Returns
+    -------
+    Server
+        The server, with its `url`; use it in a ``with`` statement, or call `Server.close`.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such node.
+    UnsupportedError
+        If starlette or uvicorn are not installed.
+    StoreError
+        If the port is taken.
+
+    Examples
+    --------
+    >>> import json, urllib.request, tegula
+    >>> old = tegula.create_array({}, shape=3, dtype="i4", format="bcolz")
+    >>> with tegula.serve(old, port=0) as server:
+    ...     document = json.load(urllib.request.urlopen(f"{server.url}/zarr.json"))
+    >>> document["zarr_format"], document["shape"]
+    (3, [3])
+    """
+    for name in ("starlette", "uvicorn"):
+        reason = optional.import_failure(name)
+        if reason is not None:
+            raise UnsupportedError(f"{reason}, or {optional.tegula_command('server')}")
+    if isinstance(target, Node):
+        check_options(target, storage_options)
+        node: Any = target[path] if path else target  # type: ignore[index]
+    else:
+        node = open_node(target, path=path, storage_options=storage_options)
+    is_local = host in _LOCAL_NAMES
+    if token is not None and not _TOKEN(token):
+        raise MetadataError("a token consists of ASCII letters, digits and ._~+/=-", field="token")
+    if token is None and not is_local:
+        token = secrets.token_urlsafe(24)
+    if allow_origins is None:
+        allow_origins = ("*",) if token is not None else ()
+    server = Server(node, _listen(host, port), host, token, allow_origins)
+    server.start()
+    if open_browser:
+        webbrowser.open(server.open_url)
+    if block:
+        server.wait()
+    return server
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """Return a socket that is bound to the port, or to the first free one."""
+    if port is not None and not 0 <= port <= 65535:
+        raise MetadataError(f"the port must be between 0 and 65535, not {port}", field="port")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    failure: OSError | None = None
+    for number in [port] if port is not None else [*_PORTS, 0]:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, number))
+            sock.listen(1024)  # two sockets of one port are told apart here
+        except OSError as error:
+            sock.close()
+            failure = error
+            continue
+        except BaseException:
+            sock.close()
+            raise
+        sock.setblocking(False)
+        return sock
+    raise StoreError(f"can't listen at {host}, port {port}: {failure and failure.strerror}") from failure

@@ -1,0 +1,242 @@
+"""Stored and made-up values as answers of HTTP: whole, in part, or not at all if the client has them already."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from threading import Lock
+from typing import Final
+
+from tegula.errors import ConflictError
+from tegula.server.conditions import Span, UnsatisfiableError, matches, precondition, wanted_span
+from tegula.server.content import Content, Passed, Ready, Worked
+from tegula.stores import Generation, Store
+from tegula.stores.capabilities import Ranged
+
+__all__ = ["BLOCK", "Reply", "Values", "not_found"]
+
+BLOCK: Final = 2**18
+"""Bytes that are read and sent at once; of storage that is far away four times as many."""
+
+_MOST_KEPT: Final = 2**25  # bytes of values that were made, for further ranges of them
+_LARGEST_KEPT: Final = 2**22
+_MOST_SIZES: Final = 4096
+
+Headers = dict[str, str]
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer: its status, headers, first bytes, and the rest block by block."""
+
+    status: int
+    headers: Headers = field(default_factory=dict)
+    body: bytes = b""
+    rest: Iterator[bytes] | None = None
+
+
+def not_found() -> Reply:
+    """Return the answer for a key without a value."""
+    return Reply(404, {"content-type": "text/plain; charset=utf-8", "content-length": "10"}, b"not found\n")
+
+
+class Values:
+    """The values of some content, for requests.
+
+    Methods wait for the store, so they are called in threads.
+
+    Parameters
+    ----------
+    content : Content
+        What is served.
+    cache_control : str
+        The header ``Cache-Control`` of all answers.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=4, chunks=2, dtype="u1", codecs=[])
+    >>> a[:] = [1, 2, 3, 4]
+    >>> values = Values(Content(a))
+    >>> reply = values.answer("GET", {"range": "bytes=1-"}, "c/1", Passed("c/1"))
+    >>> reply.status, reply.headers["content-range"], reply.body
+    (206, 'bytes 1-1/2', b'\\x04')
+    """
+
+    def __init__(self, content: Content, cache_control: str = "no-cache") -> None:
+        self._store: Store = content.store
+        self._block = 4 * BLOCK if content.store.concurrency else BLOCK
+        self._cache_control = cache_control
+        self._sizes: dict[str, tuple[Generation, int]] = {}
+        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._kept_bytes = 0
+        self._lock = Lock()
+
+    def answer(self, method: str, headers: Mapping[str, str], key: str, found: Passed | Worked | Ready) -> Reply:
+        """Return the answer to a request for something that `Content.find` has found.
+
+        Raises
+        ------
+        TegulaError
+            If it can't be read.
+        """
+        if isinstance(found, Passed):
+            return self._passed(method, headers, found.key)
+        if isinstance(found, Ready):
+            tag = f'"{blake2b(found.value, digest_size=12).hexdigest()}"'
+            return self._whole(method, headers, tag, found.value, "application/json")
+        return self._worked(method, headers, key, found)
+
+    # --- values in memory
+
+    def _whole(self, method: str, headers: Mapping[str, str], tag: str, value: bytes, kind: str) -> Reply:
+        """Answer with a value that is in memory."""
+        status = precondition(headers, tag)
+        if status is not None:
+            return self._empty(status, tag)
+        span = _span(method, headers, tag, len(value))
+        if span is None:
+            return self._unsatisfiable(tag, len(value))
+        body = value[slice(*span)] if len(value) != span.stop - span.start else value
+        return self._found(method, tag, span, len(value), kind, body)
+
+    def _worked(self, method: str, headers: Mapping[str, str], key: str, found: Worked) -> Reply:
+        """Answer with a value that is made of a stored one."""
+        data: bytes | None
+        if found.needs_value:
+            data, generation = self._store.get(found.key, with_generation=True)
+        else:
+            data, generation = self._read(found.key, 0, 0)
+        if data is None:
+            return not_found()
+        tag = _tag(generation, found.mark)
+        status = precondition(headers, tag)
+        if status is not None:
+            return self._empty(status, tag)
+        value = self._known(key, tag)
+        if value is None:
+            value = found.make(data)
+            self._keep(key, tag, value)
+        return self._whole(method, headers, tag, value, "application/octet-stream")
+
+    def _known(self, key: str, tag: str) -> bytes | None:
+        with self._lock:
+            value = self._kept.get((key, tag))
+            if value is not None:
+                self._kept.move_to_end((key, tag))
+            return value
+
+    def _keep(self, key: str, tag: str, value: bytes) -> None:
+        if len(value) > _LARGEST_KEPT:
+            return
+        with self._lock:
+            old = self._kept.pop((key, tag), b"")
+            self._kept[key, tag] = value
+            self._kept_bytes += len(value) - len(old)
+            while self._kept_bytes > _MOST_KEPT:
+                self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+
+    # --- stored values
+
+    def _passed(self, method: str, headers: Mapping[str, str], key: str) -> Reply:
+        """Answer with a stored value; no more than a block of it is in memory."""
+        conditional = "if-none-match" in headers or "if-match" in headers or "if-range" in headers
+        if method == "GET" and "range" not in headers and not conditional:
+            first, generation = self._read(key, 0, self._block)
+            if first is None:
+                return not_found()
+            size = len(first) if len(first) < self._block else self._size(key, generation)
+            if size is None:
+                return not_found()
+            return self._streamed(method, _tag(generation), Span(0, size), size, key, generation, first)
+        nothing, generation = self._read(key, 0, 0)
+        tag = _tag(generation)
+        status = None if nothing is None else precondition(headers, tag)
+        if status is not None:
+            return self._empty(status, tag)
+        size = None if nothing is None else self._size(key, generation)
+        if size is None:
+            return not_found()
+        span = _span(method, headers, tag, size)
+        if span is None:
+            return self._unsatisfiable(tag, size)
+        first = b"" if method == "HEAD" else self._part(key, generation, span.start, span.stop)
+        return self._streamed(method, tag, span, size, key, generation, first)
+
+    def _read(self, key: str, start: int, length: int) -> tuple[bytes | None, Generation]:
+        """Return a part of a value and its generation, without reading more of it."""
+        if isinstance(self._store, Ranged):
+            parts, generation = self._store.get_ranges(key, [(start, length)] if length else [])
+            return (None if parts is None else parts[0] if parts else b""), generation
+        return self._store.get(key, (start, length), with_generation=True)
+
+    def _part(self, key: str, generation: Generation, start: int, stop: int) -> bytes:
+        """Return at most a block of a value that has not changed."""
+        length = min(self._block, stop - start)
+        value, now = self._read(key, start, length)
+        if value is None or now != generation or len(value) != length:
+            raise ConflictError("the value has changed while it was sent", key=key)
+        return value
+
+    def _size(self, key: str, generation: Generation) -> int | None:
+        """Return the length of a value in one state."""
+        known = self._sizes.get(key)
+        if known is not None and known[0] == generation:
+            return known[1]
+        size = self._store.size(key)
+        if size is not None and self._store.concurrency:  # elsewhere asking costs less than keeping
+            if len(self._sizes) >= _MOST_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = generation, size
+        return size
+
+    def _streamed(
+        self, method: str, tag: str, span: Span, size: int, key: str, generation: Generation, first: bytes
+    ) -> Reply:
+        reply = self._found(method, tag, span, size, "application/octet-stream", first)
+        if method != "HEAD" and span.start + len(first) < span.stop:
+            starts = range(span.start + len(first), span.stop, self._block)
+            reply.rest = (self._part(key, generation, start, span.stop) for start in starts)
+        return reply
+
+    # --- answers
+
+    def _found(self, method: str, tag: str, span: Span, size: int, kind: str, body: bytes) -> Reply:
+        headers = self._headers(tag)
+        headers["content-type"] = kind
+        headers["accept-ranges"] = "bytes"
+        headers["content-length"] = str(span.stop - span.start)
+        if span.partial:
+            headers["content-range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
+        return Reply(206 if span.partial else 200, headers, b"" if method == "HEAD" else body)
+
+    def _headers(self, tag: str) -> Headers:
+        return {"etag": tag, "cache-control": self._cache_control, "x-content-type-options": "nosniff"}
+
+    def _empty(self, status: int, tag: str) -> Reply:
+        headers = self._headers(tag)
+        if status != 304:
+            headers["content-length"] = "0"
+        return Reply(status, headers)
+
+    def _unsatisfiable(self, tag: str, size: int) -> Reply:
+        return Reply(416, {**self._headers(tag), "content-range": f"bytes */{size}", "content-length": "0"})
+
+
+def _tag(generation: Generation, mark: bytes = b"") -> str:
+    """Return a strong entity tag for a state of a stored value, and whatever else the bytes depend on."""
+    return f'"{blake2b(repr((generation, mark)).encode(errors="replace"), digest_size=12).hexdigest()}"'
+
+
+def _span(method: str, headers: Mapping[str, str], tag: str, size: int) -> Span | None:
+    """Return the part that a request asks for, ``None`` if it lies beyond the end; HEAD has no parts."""
+    wanted = headers.get("range") if method == "GET" else None
+    condition = headers.get("if-range")
+    if condition is not None and (condition.strip() == "*" or not matches(condition, tag, strong=True)):
+        wanted = None
+    try:
+        return wanted_span(wanted, size)
+    except UnsatisfiableError:
+        return None

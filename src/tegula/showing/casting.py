@@ -1,0 +1,228 @@
+"""Arrays of any format shown as Zarr v3 with elements of another type, for programs that know few types.
+
+A chunk of the result is an inner chunk where the array has shards, since it is made when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.errors import UnsupportedError
+from tegula.formats import find_format
+from tegula.jobs.converting.masks import as_attribute
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_keys import default_keys
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec
+
+__all__ = ["CASTS", "CastArray", "cast", "suggested_cast"]
+
+CASTS: Final[Mapping[str, np.dtype[Any]]] = {
+    name: np.dtype(name).newbyteorder("<")
+    for name in "uint8 uint16 uint32 uint64 int8 int16 int32 int64 float32 float64".split()
+}
+"""The types that elements can be cast to, by name."""
+
+_ZARR3: Final = find_format("zarr3")
+_SECONDS: Final = {
+    "W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12,
+    "fs": 1e-15, "as": 1e-18,
+}  # fmt: skip
+_LEVEL: Final = 1  # of the compression of chunks, which are made for one answer
+
+
+def cast(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert elements to another type; what lies beyond its range becomes its smallest or largest value.
+
+    Times become seconds, of dates since 1970. NaN becomes 0 in an integer type, NaT becomes NaN.
+
+    Raises
+    ------
+    UnsupportedError
+        If elements of this kind can't be cast to it.
+
+    Examples
+    --------
+    >>> cast(np.array([1.5, np.nan, 1e30, -7]), np.dtype("u1"))
+    array([  1,   0, 255,   0], dtype=uint8)
+    >>> cast(np.array(["1970-01-02", "NaT"], "M8[D]"), np.dtype("f8"))
+    array([86400.,    nan])
+    """
+    kind = values.dtype.kind
+    if kind in "Mm":
+        values = _seconds(values, dtype)
+    elif values.dtype in EXTENDED_DTYPES:
+        values = values.astype("i8" if "int" in values.dtype.name else "f8")
+    elif kind not in "biuf":
+        raise UnsupportedError(f"elements of the type {values.dtype} can't be cast to {dtype}")
+    if dtype.kind == "f" or values.dtype.kind == "b":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    if values.dtype.kind != "f":
+        own = np.iinfo(values.dtype)
+        return values.clip(max(limits.min, own.min), min(limits.max, own.max)).astype(dtype)
+    # the largest integers have no exact form as floats, so clipping alone would not do
+    wide = values.astype("f8")
+    low, high = wide <= limits.min, wide >= limits.max
+    result = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
+    result[low], result[high] = limits.min, limits.max
+    return result
+
+
+def _seconds(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return dates as seconds since 1970, and durations as seconds."""
+    unit, count = np.datetime_data(values.dtype)
+    if dtype.kind != "f":
+        raise UnsupportedError(f"times can be cast to float32 and float64, not to {dtype}")
+    if values.dtype.kind == "M" and unit in "YM":
+        values, unit, count = values.astype("M8[D]"), "D", 1
+    if unit not in _SECONDS:
+        raise UnsupportedError(f"durations in the unit {unit!r} can't be cast to seconds")
+    found = values.astype("i8") * (_SECONDS[unit] * count)
+    found[np.isnat(values)] = np.nan
+    return found
+
+
+def suggested_cast(data_type: DataType) -> str | None:
+    """Return the type to show elements in where a program has only numbers of up to 32 bits; ``None`` without one.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> [suggested_cast(as_data_type(name)) for name in ("f8", "i8", "?", "M8[s]", "u2", "U3")]
+    ['float32', 'int32', 'uint8', 'float64', 'uint16', None]
+    """
+    dtype = data_type.numpy
+    if data_type.variable or dtype.names is not None:
+        return None
+    if dtype in EXTENDED_DTYPES:
+        return "int8" if "int" in dtype.name else "float32"
+    if dtype.kind in "Mm":
+        return "float64"
+    if dtype.kind == "f":
+        return "float32"
+    if dtype.kind == "b":
+        return "uint8"
+    if dtype.kind in "iu":
+        return f"{'u' if dtype.kind == 'u' else ''}int{8 * min(4, dtype.itemsize)}"
+    return None
+
+
+class CastArray:
+    """An array shown with elements of another type: its document in Zarr v3, and its chunks.
+
+    Parameters
+    ----------
+    array : Array
+        The array.
+    name : str
+        A name in `CASTS`.
+
+    Attributes
+    ----------
+    described : ArrayMetadata
+        Its description in Zarr v3.
+    document : bytes
+        Its ``zarr.json``.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no such type, or elements of this kind can't be cast to it.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, chunks=2, dtype="f8", format="zarr2")
+    >>> shown = CastArray(a, "float32")
+    >>> shown.described.data_type.numpy, shown.coords("c/1"), shown.stored_key((1,))
+    (dtype('float32'), (1,), '1')
+    """
+
+    def __init__(self, array: Array, name: str) -> None:
+        if name not in CASTS:
+            raise UnsupportedError(f"elements can be cast to {', '.join(CASTS)}, not to {name!r:.40}", path=array.path)
+        self.array = array
+        self.dtype = CASTS[name]
+        self.described = _described(array, self.dtype)
+        self.document: bytes = _ZARR3.serialize(self.described)["zarr.json"]
+
+    @cached_property
+    def _chain(self) -> Any:
+        return engine.stored_array(self.array.store, self.array.path, self.described, document="").chain
+
+    def coords(self, key: str) -> tuple[int, ...] | None:
+        """Return the coordinates of a chunk by its key below the array, ``None`` if there is none in the grid."""
+        found = self.described.keys.decode(key, self.array.ndim)
+        if found is None or any(at >= most for at, most in zip(found, self._grid.counts(self.array.shape))):
+            return None
+        return found
+
+    @property
+    def _grid(self) -> ChunkGrid:
+        return self.described.grid
+
+    def stored_key(self, coords: tuple[int, ...]) -> str:
+        """Return the key of the stored value that holds a chunk."""
+        outer = self.array.metadata.grid
+        starts = (axis.start(number) for axis, number in zip(self._grid.axes, coords))
+        return self.array._stored.key(tuple(axis.locate(start) for axis, start in zip(outer.axes, starts)))
+
+    def chunk(self, coords: tuple[int, ...]) -> bytes:
+        """Read a chunk, cast it and encode it.
+
+        Raises
+        ------
+        CodecError, StoreError
+            If it can't be read.
+        """
+        full = self._grid.chunk_shape(coords)
+        part = cast(np.asarray(self.array[self._grid.region(coords, self.array.shape)]), self.dtype)
+        if part.shape != full:
+            whole = np.full(full, self.described.fill_value, self.dtype)
+            whole[tuple(map(slice, part.shape))] = part
+            part = whole
+        return bytes(self._chain.encode(part))
+
+
+def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
+    """Describe the array that is shown."""
+    metadata = array.metadata
+    if metadata.data_type.variable or metadata.data_type.numpy.names is not None:
+        raise UnsupportedError(f"elements of the type {metadata.data_type} can't be cast to {dtype}", path=array.path)
+    if metadata.dimension_names is not None and find_format(metadata.format).mask == "fill_value":
+        metadata = as_attribute(metadata, [])
+    sharding = array._stored.chain.sharding
+    codecs = [CodecSpec("bytes", {"endian": "little"}), CodecSpec("zstd", {"level": _LEVEL, "checksum": False})]
+    return _ZARR3.adapt(
+        replace(
+            metadata,
+            data_type=DataType(dtype),
+            grid=metadata.grid if sharding is None else regular_grid(sharding.inner_shape),
+            keys=default_keys(),
+            codecs=tuple(codecs),
+            fill_value=cast(array._stored.fill.reshape(1), dtype).reshape(()),
+            attributes=_with_units(metadata),
+            format=_ZARR3.name,
+            dense=False,
+            documents={},
+            extra={},
+        )
+    )
+
+
+def _with_units(metadata: ArrayMetadata) -> Mapping[str, Any]:
+    """Return the attributes; those of times say in the words of CF what the numbers are."""
+    kind = metadata.data_type.numpy.kind
+    if kind not in "Mm" or "units" in metadata.attributes:
+        return metadata.attributes
+    return {**metadata.attributes, "units": "seconds since 1970-01-01T00:00:00" if kind == "M" else "seconds"}
