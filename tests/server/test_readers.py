@@ -1,9 +1,11 @@
 """Every fixture, read through a server by other libraries, is what the library that wrote it says."""
 
+import base64
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,3 +201,52 @@ def test_zarrita(server: Any, unpacked: Path, zarrita: Path) -> None:
     assert not wrong, "\n".join(f"{url}: {why}" for url, why in wrong)
     assert done > 300
     assert len(lacking) < done / 2
+
+
+# --- GDAL, through /vsicurl
+
+
+GDAL_LACKS = ("Unsupported codec", "Invalid or unsupported", "regular supported", "sharding", "invalid value for level")
+
+
+def gdal() -> str:
+    """Return a Python with rasterio whose GDAL knows the final Zarr v3, which needs a newer Python than tegula."""
+    code = "import rasterio, sys; sys.exit(tuple(map(int, rasterio.__gdal_version__.split('.')[:2])) < (3, 11))"
+    for python in filter(None, (os.environ.get("TEGULA_GDAL_PYTHON"), sys.executable)):
+        if not subprocess.run([python, "-c", code], capture_output=True, check=False).returncode:
+            return python
+    return pytest.skip("there is no rasterio with GDAL 3.11; TEGULA_GDAL_PYTHON may name a Python that has it")
+
+
+def test_gdal(server: Any, unpacked: Path) -> None:
+    """All fixtures that are rasters: numbers along two axes."""
+    expected = {}
+    for archive, case in TOGETHER:
+        path = place(archive, case)
+        for name, array in arrays(tegula.open(unpacked / path)).items():
+            if (
+                array.ndim == 2
+                and array.size
+                and array.dtype.kind in "iuf"
+                and array.itemsize > 1
+                and 1 not in array.shape
+            ):
+                expected[f"{server.url}/{path}/{quote(name)}".rstrip("/")] = array[...]
+    script = Path(__file__).with_name("gdal_reader.py")
+    found = subprocess.run(
+        [gdal(), str(script)], input=json.dumps([*expected]), capture_output=True, text=True, timeout=300, check=True
+    )
+    wrong, done = [], 0
+    for line in found.stdout.splitlines():
+        read = json.loads(line)
+        values = expected[read["url"]]
+        if "error" in read:
+            if not any(lack in read["error"] for lack in GDAL_LACKS):
+                wrong.append((read["url"], read["error"]))
+            continue
+        there = np.frombuffer(base64.b64decode(read["values"]), read["dtype"]).reshape(read["shape"])
+        done += 1
+        if there.shape != values.shape or not np.array_equal(there, values, equal_nan=values.dtype.kind == "f"):
+            wrong.append((read["url"], f"{there.ravel()[:4]} != {values.ravel()[:4]}"))
+    assert not wrong, "\n".join(f"{url}: {why}" for url, why in wrong)
+    assert done > 20
