@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("zarr", minversion="3")
 pytest.importorskip("hypothesis")
-import zarr  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
-from hypothesis.stateful import run_state_machine_as_test  # noqa: E402
+import zarr
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
 
-import tegula  # noqa: E402
-import tegula.zarr  # noqa: E402
+import tegula
+import tegula.zarr
 
 stateful = pytest.importorskip("zarr.testing.stateful")
 pytestmark = pytest.mark.filterwarnings("ignore")
