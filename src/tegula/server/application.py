@@ -26,6 +26,7 @@ from tegula.server import extracting, facts, pages
 from tegula.server.budget import Budget, BusyError, run
 from tegula.server.content import Content, Worked, split_cast
 from tegula.server.guard import cookie_name, is_known_host, offered_tokens, token_matches
+from tegula.server.neuroglancer import neuroglancer
 from tegula.server.values import BLOCK, Reply, Values, not_found
 from tegula.stores.arguments import is_key
 
@@ -262,7 +263,7 @@ class Application:
     async def _neuroglancer(
         self, method: str, rest: str, query: Query, headers: Mapping[str, str], held: list[int]
     ) -> Reply:
-        return await run(partial(pages.neuroglancer, self.content, rest, query, headers), self._requests)
+        return await run(partial(neuroglancer, self.content, rest, query, headers), self._requests)
 
     async def _info(self, method: str, rest: str, query: Query, headers: Mapping[str, str], held: list[int]) -> Reply:
         return _json(await run(partial(facts.info, self.content, rest.strip("/")), self._requests))
@@ -405,6 +406,10 @@ async def _send(
     """Send an answer; the rest block by block, as fast as the client takes it and as long as it is there."""
     headers = [(name.encode(_LATIN), value.encode(_LATIN, "replace")) for name, value in reply.headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    if reply.stays_open and receive is not None:
+        await send({"type": "http.response.body", "body": reply.body, "more_body": True})
+        await _disconnected(receive)
+        return
     if rest is None:
         await send({"type": "http.response.body", "body": reply.body})
         return
