@@ -259,6 +259,14 @@ class Ledger:
         """Return how many bytes the ledger has."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
+    def whole(self) -> Ledger:
+        """Return the ledger for work that is not shared by parts: the process that needs it does all of it."""
+        if self.part == (1, 1):
+            return self
+        made = Ledger(self.store, self.path)
+        made.read()
+        return made
+
     # --- what is done
 
     def read(self) -> None:

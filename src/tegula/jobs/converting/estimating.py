@@ -51,7 +51,8 @@ class Estimate:
         """One line of text."""
         read, written = human_bytes(self.bytes_read), human_bytes(self.bytes_written)
         units, requests = counted(self.units, "unit"), counted(self.requests, "request")
-        return f"{units}, {read} to read, {written} to write, {requests}, {human_bytes(self.memory)} of memory for a worker"
+        memory = f"{human_bytes(self.memory)} of memory for a worker"
+        return f"{units}, {read} to read, {written} to write, {requests}, {memory}"
 
 
 def estimate(source: Array, target: Array, copies: bool) -> Estimate:

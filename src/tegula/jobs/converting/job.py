@@ -348,18 +348,19 @@ class Job:
 
     def _verified(self, source: Array, planned: Prepared, target: Array) -> tuple[bool, str]:
         """Compare an array with its source, unit by unit; return whether they are equal, and the digest of values."""
-        conduct = self._conduct
+        conduct, plan = self._conduct, self._conduct.plan
+        ledger = None if conduct.ledger is None else conduct.ledger.whole()
         work = self._work(source, planned, "verify", visible=True)
-        if conduct.plan is None or conduct.ledger is None:
+        work.ledger = ledger
+        if plan is None:
             piece = Piece(planned.name, target.shape, block_grid(source, target), 0, {}, "")
-        else:  # numbers of their own
-            piece = conduct.plan.pieces[planned.name]
-            piece = replace(piece, first=piece.first + conduct.plan.units)
-        total, left = do_units(
-            conduct.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, planned, 1)
-        )
-        with self._lock:
-            self.report.units_left += left
+        else:  # the units have numbers of their own
+            piece = plan.pieces[planned.name]
+            piece = replace(piece, first=piece.first + plan.units)
+        show = partial(self._show, planned, 1)
+        total, _ = do_units(conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+        if ledger is not None:
+            ledger.complete(piece.first, piece.first + max(1, piece.count))
         self._report_progress(planned.name, 2 * target.nbytes, target)
         written = Array(target._stored, target.path, read_only=True)
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)

@@ -151,11 +151,11 @@ class Converting(Work):
 def _checksum(box: Box, values: npt.NDArray[Any]) -> int:
     """Return a checksum of the values of a box; those of all boxes combine by exclusive or."""
     if values.dtype.hasobject:
-        raw = repr(values.tolist()).encode("utf-8", "surrogatepass")
+        crc = zlib.crc32(repr(values.tolist()).encode("utf-8", "surrogatepass"))
     else:
-        raw = np.ascontiguousarray(values).view("u1") if values.size else b""
+        crc = zlib.crc32(np.ascontiguousarray(values).reshape(-1).view("u1"))  # type: ignore[arg-type]
     where = ",".join(f"{part.start}:{part.stop}" for part in box)
-    found = import_module("hashlib").blake2b(f"{where}={zlib.crc32(raw):08x}".encode(), digest_size=8)
+    found = import_module("hashlib").blake2b(f"{where}={crc:08x}".encode(), digest_size=8)
     return int.from_bytes(found.digest(), "big")
 
 

@@ -58,7 +58,7 @@ class Cluster(Runner):
         under_way: set[Any] = set()
         try:
             while True:
-                batches = []
+                batches: list[list[Unit]] = []
                 while len(under_way) + len(batches) < self.workers * _AHEAD:
                     if waiting.is_over():
                         raise GaveUp("stopped because another part of the operation failed")

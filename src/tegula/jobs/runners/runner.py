@@ -144,8 +144,8 @@ def runner_of(runner: Any, workers: int | None) -> Runner:
     is_client = hasattr(runner, "submit") and hasattr(runner, "scheduler_info")
     if not is_client and not (isinstance(runner, str) and (runner in ("dask", "local") or "://" in clean(runner))):
         raise MetadataError(
-            f"{runner!r:.80} is no runner: give 'threads', 'processes', 'dask', the address of a scheduler, or a Client "
-            "of dask.distributed",
+            f"{runner!r:.80} is no runner: give 'threads', 'processes', 'dask', the address of a scheduler, or a "
+            "Client of dask.distributed",
             field="runner",
         )
     return _made("cluster", "Cluster", runner, workers)
