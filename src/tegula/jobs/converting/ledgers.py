@@ -88,7 +88,7 @@ def convert_recorded(
             for name in job.report.failed:  # what was written of arrays that can't be converted
                 if name in plan.pieces:
                     delete_node(store, f"{path}/{name}".strip("/"))
-            if goes_on:  # the same command may come again
+            if goes_on and not job.report.failed:  # the same command may come again
                 store.set(mark, plan.digest)
             ledger.finish()
         elif ledger.plan() is None:  # another part has completed the target meanwhile
