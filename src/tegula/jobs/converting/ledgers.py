@@ -201,7 +201,11 @@ class _Counter(Job):
         """Report an array as it is."""
         prepared = self._prepared(source, name, select, *notes)
         stored, after = prepared.draft._stored.amount_stored()
-        sizes: dict[str, Any] = {"before": source.nbytes_stored() if source.store.listable else 0, "after": after, "stored": stored}
+        sizes: dict[str, Any] = {
+            "before": source.nbytes_stored() if source.store.listable else 0,
+            "after": after,
+            "stored": stored,
+        }
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes), prepared.target.misfits
 
 
