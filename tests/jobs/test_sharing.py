@@ -58,6 +58,7 @@ def plain(found: Any) -> dict[str, Any]:
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "compare": lambda source, **options: tegula.compare(source, OTHER, **options),
     "statistics": tegula.statistics,
+    "check": tegula.check,
 }
 OTHER = fill(MemoryStore(), codecs="zstd")
 
@@ -109,6 +110,22 @@ def test_processes_give_the_same_results(tmp_path: Path) -> None:
         found = tegula.compare(tmp_path / "s.zarr", tmp_path / "o.zarr", **options)
         assert found.equal
         assert found.elements == VALUES.size + 20
+
+
+def test_processes_find_the_same_faults(tmp_path: Path) -> None:
+    store = tegula.LocalStore(tmp_path / "s.zarr")
+    fill(store)
+    store.set("a/c/1/2", b"damaged")
+    store.set("a/c/9/9", b"outside")
+    store.set("a/stray", b"")
+    expected = plain(tegula.check(tmp_path / "s.zarr"))
+    assert expected["counts"] == {"damaged-chunk": 1, "chunk-outside": 1, "stray-key": 1}
+    for options in ({"workers": 2}, {"ledger": tmp_path / "ledger"}):
+        found = plain(tegula.check(tmp_path / "s.zarr", **options))
+        for one in (found, expected):
+            one["findings"] = sorted(one["findings"], key=str)
+            one["counts"] = dict(sorted(one["counts"].items()))
+        assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Dask", "Part", "Resume", "Workers", "parse_part", "running"]
+__all__ = ["Dask", "Ledger", "Part", "Resume", "Workers", "parse_part", "running"]
 
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on where the same command was interrupted; begin if it was not.")
@@ -19,6 +19,15 @@ Dask = Annotated[
     str | None,
     typer.Option(
         "--dask", metavar="ADDRESS|local", help="Do the work on a dask cluster: its scheduler, or one started here."
+    ),
+]
+
+Ledger = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="PATH",
+        help="Keep what is done in this directory or bucket: after an interruption the same command goes on.",
     ),
 ]
 
