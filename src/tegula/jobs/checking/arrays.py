@@ -16,7 +16,7 @@ from tegula.engine.far import UNITS
 from tegula.engine.pool import for_each, results_of
 from tegula.engine.visiting import cells
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
-from tegula.formats import Format
+from tegula.formats import Format, find_format
 from tegula.jobs.checking.boxes import BoxCheck, check_boxes
 from tegula.jobs.checking.documents import Place, below, own_keys
 from tegula.jobs.checking.examination import Examination
@@ -215,12 +215,11 @@ class _Checked:
         return missing
 
 
-def _check_box(
-    store: Store, place: Place, item: Format, metadata: ArrayMetadata, allow_pickle: bool, box: Box
-) -> BoxCheck:
+def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> BoxCheck:
     """Check the chunks in a box of an array, in any process."""
-    exam = Examination(store, place.path, _KEPT, None, allow_pickle)
-    one = _Checked(exam, place, item, metadata)
+    exam = Examination(store, path, _KEPT, None, allow_pickle)
+    place = Place(path, metadata.documents, [], False)
+    one = _Checked(exam, place, find_format(metadata.format), metadata)
     exam.report.findings.clear()  # those of the documents, which are found once for all boxes
     exam.report.counts.clear()
     exam.report.errors = exam.report.warnings = exam.report.notes = exam.unread = 0
@@ -294,7 +293,7 @@ def check_arrays(exam: Examination, place: Place) -> None:
         for_each(work, keys(), parallel, requests=exam.requests)
         if shared is not None and main.stored is not None:
             name = place.path[len(exam.path) :].strip("/") if exam.path else place.path
-            check = partial(_check_box, exam.store, place, main.item, main.metadata, exam.allow_pickle)
+            check = partial(_check_box, exam.store, place.path, main.metadata, exam.allow_pickle)
             for part, size in check_boxes(shared, name, main.stored, check):
                 part.add_to(exam)
                 main.add(part)
