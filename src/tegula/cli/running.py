@@ -18,7 +18,9 @@ Workers = Annotated[
 Dask = Annotated[
     str | None,
     typer.Option(
-        "--dask", metavar="ADDRESS|FILE|local", help="Do the work on a dask cluster: its scheduler, or one started here."
+        "--dask",
+        metavar="ADDRESS|FILE|local",
+        help="Do the work on a dask cluster: its scheduler, or one started here.",
     ),
 ]
 

@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.engine.copying import copy_chunks, part_of, stores_all
-from tegula.engine.visiting import cells, is_inside
+from tegula.engine.copying import copy_chunks, stores_all
+from tegula.engine.visiting import cells
 from tegula.formats import find_format
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.runners.runner import Work
-from tegula.jobs.units import Box, in_order
+from tegula.jobs.units import Box, stored_pairs
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
@@ -135,17 +135,10 @@ class Converting(Work):
             found = stored_blocks(self.source, self.axes, self.target, grid, compared=self.mode == "verify")
             return None if found is None else ((coords, ()) for coords in found)
         old = self.source._stored
-        number, ndim = prod(old.metadata.grid.counts(old.metadata.shape)), old.metadata.ndim
+        number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target._stored) or not old.is_sparse(number):
             return None
-
-        def pairs() -> Iterator[Coords]:
-            for coords, _ in old.stored_chunks():
-                if is_inside(old, coords):
-                    part = part_of(old, coords)
-                    yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
-
-        return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        return stored_pairs(self.source, grid)
 
 
 def _checksum(box: Box, values: npt.NDArray[Any]) -> int:

@@ -126,8 +126,8 @@ def runner_of(runner: Any, workers: int | None) -> Runner:
     Parameters
     ----------
     runner : "threads", "processes", "dask", address, Client or Runner, optional
-        ``"dask"`` starts a cluster on this machine; an address such as ``"tcp://host:8786"``, or the JSON file that it has
-        written, names a scheduler.
+        ``"dask"`` starts a cluster on this machine; an address such as ``"tcp://host:8786"``, or the JSON file that the
+        scheduler has written, names another one.
     workers : int, optional
         Number of processes.
 
