@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.compare import compare
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
+    from tegula.jobs.downsampling.downsample import Pyramid, downsample
     from tegula.jobs.measuring.statistics import Statistics, statistics
+    from tegula.jobs.summing.checksum import Checksum, checksum
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cached import CachedStore
     from tegula.tables.table import Table
@@ -60,6 +62,7 @@ __all__ = [
     "Array",
     "CachedStore",
     "CheckReport",
+    "Checksum",
     "CodecError",
     "Comparison",
     "ConflictError",
@@ -76,6 +79,7 @@ __all__ = [
     "MetadataError",
     "NotFoundError",
     "ObjectStore",
+    "Pyramid",
     "ReadOnlyError",
     "SelectionError",
     "Statistics",
@@ -88,6 +92,7 @@ __all__ = [
     "__version__",
     "array",
     "check",
+    "checksum",
     "compare",
     "config",
     "convert",
@@ -96,6 +101,7 @@ __all__ = [
     "create_group",
     "create_table",
     "delete",
+    "downsample",
     "empty",
     "empty_like",
     "full",
@@ -130,6 +136,8 @@ _HOMES = {
     "compare": "jobs.comparing.compare",
     **dict.fromkeys(("ConvertReport", "convert"), "jobs.converting.convert"),
     **dict.fromkeys(("Statistics", "statistics"), "jobs.measuring.statistics"),
+    **dict.fromkeys(("Checksum", "checksum"), "jobs.summing.checksum"),
+    **dict.fromkeys(("Pyramid", "downsample"), "jobs.downsampling.downsample"),
     **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "hierarchy.copying"),
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(("create_array", "create_group", "create_table"), "hierarchy.creators"),

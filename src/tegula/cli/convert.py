@@ -27,7 +27,7 @@ from tegula.errors import SelectionError
 from tegula.jobs.converting.convert import ConvertReport
 from tegula.jobs.converting.convert import convert as convert_node
 
-__all__ = ["convert", "parse_codecs", "parse_lengths", "parse_rules"]
+__all__ = ["convert", "parse_codecs", "parse_lengths", "parse_option", "parse_rules"]
 
 
 class _Format(StrEnum):
@@ -98,11 +98,11 @@ def convert(
     # read the options; a mistake in one is an error of the command line
     options = {
         "format": None if format is None else format.value,
-        "chunks": _parsed(_by_name(parse_lengths), chunks, "--chunks"),
-        "shards": _parsed(_by_name(parse_lengths), shards, "--shards"),
-        "codecs": _parsed(_by_name(parse_codecs), codecs, "--codecs"),
+        "chunks": parse_option(_by_name(parse_lengths), chunks, "--chunks"),
+        "shards": parse_option(_by_name(parse_lengths), shards, "--shards"),
+        "codecs": parse_option(_by_name(parse_codecs), codecs, "--codecs"),
         "checksum": checksum,
-        "select": _parsed(parse_selection, select, "--select"),
+        "select": parse_option(parse_selection, select, "--select"),
         "overwrite": overwrite,
         "dry_run": dry_run,
         "verify": verify,
@@ -123,7 +123,7 @@ def convert(
         raise typer.Exit(1)
 
 
-def _parsed(parse: Any, text: str | None, option: str) -> Any:
+def parse_option(parse: Any, text: str | None, option: str) -> Any:
     """Parse the value of an option that was given, with errors that name the option."""
     try:
         return None if text is None else parse(text)
