@@ -22,7 +22,7 @@ from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic
 from tegula.stores.capabilities import blocked_by
 
-__all__ = ["Moved", "can_copy_chunks", "copy_chunks", "part_of"]
+__all__ = ["Moved", "can_copy_chunks", "copy_chunks", "part_of", "stores_all"]
 
 Coords = tuple[int, ...]
 _FIRST: Final = 4  # chunks that are timed before threads are used
@@ -44,11 +44,12 @@ def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
         and source.chain.sharding is None
         and target.chain.sharding is None
         and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
-        and (old.dense or _stores_all(target) or _same_fill(source, target))
+        and (old.dense or stores_all(target) or _same_fill(source, target))
     )
 
 
-def _stores_all(target: StoredArray) -> bool:
+def stores_all(target: StoredArray) -> bool:
+    """Return whether each chunk of a copy is stored, also one that is missing in the source."""
     return target.metadata.dense or target.write_empty is True
 
 
@@ -83,8 +84,8 @@ class Moved(NamedTuple):
     after: int
 
 
-def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
-    """Copy all chunks, and yield a report after each batch.
+def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coords] | None = None) -> Iterator[Moved]:
+    """Copy all chunks, or those `chosen` by their grid coordinates, and yield a report after each batch.
 
     A chunk is decoded and encoded again if its length is wrong, if the target stores it in another way, or if it is the
     last, shorter chunk of a dense array and the target stores whole chunks, padded with the fill value. Missing chunks
@@ -98,7 +99,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         If a chunk can't be read, decoded or written; says which.
     """
     mover = _Mover(source, target)
-    visited = _visited(source, target)
+    visited = _visited(source, target) if chosen is None else iter(chosen)
     total = prod(source.metadata.shape) * source.dtype.itemsize
     # far away all chunks that there is room for are under way at once
     requests = max(source.store.concurrency, target.store.concurrency)
@@ -122,7 +123,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         total -= nbytes
         yield Moved(nbytes, copied, stored, before, after)
     source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
-    if total:  # the elements of chunks that were not visited
+    if total and chosen is None:  # the elements of chunks that were not visited
         yield Moved(total, 0, 0, 0, 0)
 
 
@@ -130,7 +131,7 @@ def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:
     """Return the chunks to visit: the stored ones where they are few, else the whole grid."""
     counts = source.metadata.grid.counts(source.metadata.shape)
     number = prod(counts)
-    if _stores_all(target) and not source.metadata.dense:
+    if stores_all(target) and not source.metadata.dense:
         check_number(target, number, "filling an array that stores every chunk")
     elif source.is_sparse(number):
         return (coords for coords, _ in source.stored_chunks() if is_inside(source, coords))
@@ -193,7 +194,7 @@ class _Mover:
         target = self.target
         if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
             self._decode(coords)
-        elif _stores_all(target):
+        elif stores_all(target):
             shape = self.source.metadata.grid.chunk_shape(coords)
             if self.blank is None or not target.metadata.grid.is_regular:
                 self.blank = target.chain.encode(np.full(shape, self.source.fill, target.dtype))
