@@ -21,10 +21,11 @@ from tegula.arrays.array import Array
 from tegula.errors import MetadataError
 from tegula.formats import Format, find_format
 from tegula.formats.dimension_names import attributes_without
+from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["as_attribute", "attributes_of", "keep_mask", "mask_of", "missing_values"]
+__all__ = ["as_attribute", "attribute_of", "attributes_of", "keep_mask", "mask_of", "missing_values"]
 
 _KEY: Final = "_FillValue"
 _MOST_CHUNKS: Final = 2**20  # absent chunks that are written because the fill value changes
@@ -132,6 +133,16 @@ def attributes_of(array: Array) -> dict[str, Any]:
         if mask is not None and not (kind in "fc" and np.isnan(mask)):  # NaN is missing anyway
             attributes[_KEY] = mask.item()
     return attributes
+
+
+def attribute_of(value: Any, data_type: DataType, draft: ArrayMetadata) -> Any:
+    """Return the value that marks missing data as the attribute ``_FillValue`` has it in the format of `draft`."""
+    plain = np.asarray(value).item()
+    if draft.dimension_names is not None and find_format(draft.format).mask == "attribute":
+        encoded = _encoded(plain, data_type.numpy.kind)
+        if encoded is not None:
+            return encoded
+    return "NaN" if isinstance(plain, float) and np.isnan(plain) else plain
 
 
 def _text(metadata: ArrayMetadata) -> str:

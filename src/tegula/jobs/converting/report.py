@@ -43,7 +43,13 @@ class ConvertedArray:
     codecs : tuple of str
         Names of the new array's codecs; with shards, of the inner chunks' codecs.
     digest : str
-        A digest of the values that verification has read back; empty without verification, or if they differ.
+        The checksum of the values that verification has read back, as of `tegula.checksum`; empty without verification,
+        or if they differ.
+    dtype : str
+        Data type of the new array.
+    max_error, max_relative_error : float or None
+        The largest difference of a new value, unpacked, and the largest one as a part of the value; ``None`` if values
+        were not to be changed.
 
     Examples
     --------
@@ -64,13 +70,30 @@ class ConvertedArray:
     shards: tuple[Any, ...] | None = None
     codecs: tuple[str, ...] = ()
     digest: str = ""
+    dtype: str = ""
+    max_error: float | None = None
+    max_relative_error: float | None = None
+
+    @property
+    def error(self) -> str:
+        """The largest errors as text; empty if values were not to be changed.
+
+        Examples
+        --------
+        >>> ConvertedArray("t", (4,), (4,), 8, 32, 8, max_error=0.005, max_relative_error=1.7e-5).error
+        '0.005 (1.7e-05 of the value)'
+        """
+        if self.max_error is None:
+            return ""
+        return f"{self.max_error:.3g} ({self.max_relative_error or 0:.2g} of the value)"
 
     def __repr__(self) -> str:
         sizes = f"{human_bytes(self.nbytes_before)} stored before, {human_bytes(self.nbytes_after)} after"
         verified = {None: "", True: ", verified", False: ", differs"}[self.verified]
         notes = f", {counted(len(self.notes), 'note')}" if self.notes else ""
         where = f"'/{self.path}' {self.shape} in chunks {self.chunks}"
-        return f"<tegula.ConvertedArray {where}, {sizes}{verified}{notes}>"
+        error = f", largest error {self.error}" if self.error else ""
+        return f"<tegula.ConvertedArray {where}, {sizes}{verified}{error}{notes}>"
 
 
 @dataclass(slots=True, repr=False)
