@@ -22,7 +22,7 @@ from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, refuse_overlap
+from tegula.targets.paths import clean, place, refuse_overlap
 from tegula.targets.stores import creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
@@ -235,8 +235,8 @@ def convert(
             check_reachable(who, node.store, store)
             if recorded:
                 how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
-                said = {name: repr(value)[:200] for name, value in given.items() if value is not None}
-                said |= {"format": repr(format)} | ({} if select is None else {"select": repr(select)[:200]})
+                every = [("format", format), *given.items(), ("select", select)]
+                said = {str(name): repr(value)[:200] for name, value in every if value is not None}
                 report = convert_recorded(node, select, store, path, options, who, said=said, **how)
             else:
                 job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who))
@@ -247,6 +247,7 @@ def convert(
                 report = job.report
     if store is not target:
         store.close()
+    report.source, report.target = node._place, place(store, path)
     report.seconds = time.perf_counter() - start
     return report
 

@@ -54,6 +54,14 @@ class Pyramid:
         Its arrays, the largest first: path, shape, chunks, scale and translation of each.
     seconds : float
         Duration.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> image = tegula.create_array({}, data=np.zeros((300, 500)), chunks=(100, 100), dimension_names=["y", "x"])
+    >>> found = tegula.downsample(image, tegula.MemoryStore(), scale=0.5)
+    >>> [(level.path, level.shape, level.scale) for level in found.levels[2:]]
+    [('s2', (75, 125), (2.0, 2.0)), ('s3', (38, 63), (4.0, 4.0))]
     """
 
     target: str
