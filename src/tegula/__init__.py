@@ -12,7 +12,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tegula import config
+    from tegula import config, jobs
     from tegula.arrays.array import Array
     from tegula.engine import Future
     from tegula.errors import (
@@ -106,6 +106,7 @@ __all__ = [
     "empty_like",
     "full",
     "full_like",
+    "jobs",
     "load",
     "move",
     "ones",
@@ -149,7 +150,7 @@ _HOMES = {
         ("FsspecStore", "LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"
     ),
 }  # fmt: skip
-_ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})
+_ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "jobs", "metadata", "stores"})
 
 if not TYPE_CHECKING:  # a checker would take every name for one of ours
 

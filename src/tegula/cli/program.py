@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "compare": _Command("compare", "compare"),
     "checksum": _Command("checksum", "checksum"),
     "check": _Command("check", "check"),
+    "jobs": _Command("jobs", "app"),
     "consolidate": _Command("consolidate", "consolidate"),
     "cp": _Command("moving", "cp"),
     "mv": _Command("moving", "mv"),

@@ -32,26 +32,28 @@ from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "survives"]
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "survives"]
 
 DIRECTORY: Final = ".tegula_job"
+COMPLETE: Final = ".tegula_complete"
+"""Name of the note that a job leaves in an array that it has written: the digest of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 _RENEWED: Final = 30.0
-Amounts = Mapping[str, int]
+Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
 """The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
 
 
 def is_ledger_key(key: str) -> bool:
-    """Return whether a key belongs to the ledger of a job.
+    """Return whether a key belongs to the ledger of a job, or says that one is complete.
 
     Examples
     --------
     >>> is_ledger_key("a/.tegula_job/plan.json"), is_ledger_key("a/c/0")
     (True, False)
     """
-    return DIRECTORY in key.split("/")
+    return not {DIRECTORY, COMPLETE}.isdisjoint(key.split("/"))
 
 
 def survives(store: Store) -> bool:
@@ -352,8 +354,16 @@ class Ledger:
 
     def sum_of(self, first: int, stop: int) -> Counter[str]:
         """Return the sums over the units of an array that are done, by what was counted."""
+        return _sum(self.records(first, stop))
+
+    def known(self, number: int) -> Amounts | None:
+        """Return the record of a unit, if it had one of its own when the ledger was read."""
+        return self._done.get(number)
+
+    def records(self, first: int, stop: int) -> list[Amounts]:
+        """Return the records of the units of an array that are done."""
         whole = [amounts for name, amounts in self._sums.items() if first <= int(name.partition("-")[0]) < stop]
-        return _sum([*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)])
+        return [*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
 
     def complete(self, first: int, stop: int) -> None:
         """Note that an array is complete; the records of its units are not needed any more."""

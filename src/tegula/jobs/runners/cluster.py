@@ -118,5 +118,5 @@ def _do(packed: bytes, units: list[Unit]) -> list[Result]:
     found = []
     for unit in units:
         known = None if work.ledger is None else work.ledger.recorded(unit.number)
-        found.append((unit, work(unit) if known is None else known))
+        found.append((unit, work(unit) if known is None else work.result_of(known)))
     return found

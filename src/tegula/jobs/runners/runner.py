@@ -12,7 +12,7 @@ from typing import Any
 from tegula.engine.far import UNITS
 from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.ledger import Ledger, is_shared
+from tegula.jobs.ledger import Amounts, Ledger, is_shared
 from tegula.jobs.plans import Unit
 from tegula.targets.paths import clean
 
@@ -50,9 +50,18 @@ class Work(ABC):
         """Do one unit, and note in the ledger that it is done."""
         with UNITS.hold(self.nbytes(unit) if self.requests else 0):
             result = self.do(unit)
-        if self.ledger is not None:
-            self.ledger.record(unit.number, result)
+        if self.ledger is not None and (record := self.record_of(result)) is not None:
+            self.ledger.record(unit.number, record)
         return result
+
+    def record_of(self, result: Any) -> Amounts | None:
+        """Return what the ledger notes of a result; ``None`` if the unit is to be done again in any case."""
+        found: Amounts = result
+        return found
+
+    def result_of(self, record: Amounts) -> Any:
+        """Return the result that the ledger has noted."""
+        return record
 
     def packed(self) -> bytes:
         """Return the work as bytes for other processes."""
