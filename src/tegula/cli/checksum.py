@@ -8,6 +8,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json, print_message
+from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.jobs.summing.checksum import checksum as checksum_of_node
 
@@ -19,6 +20,9 @@ def checksum(
     attributes: Annotated[
         bool, typer.Option("--attributes", help="Include attributes and the names of dimensions.")
     ] = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    ledger: Ledger = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the checksum of PATH itself.")] = False,
     allow_pickle: AllowPickle = False,
@@ -35,7 +39,8 @@ def checksum(
         open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
         progress_line(quiet, node) as progress,
     ):
-        found = checksum_of_node(node, attributes=attributes, progress=progress)
+        how = {"ledger": ledger, **running(workers, dask)}
+        found = checksum_of_node(node, attributes=attributes, progress=progress, **how)
     if as_json:
         print_json(found.as_dict())
     elif found.ok and quiet:

@@ -10,6 +10,7 @@ import typer
 from tegula.cli.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, Quiet, columns, one_line, print_json
+from tegula.cli.running import Dask, Workers, running
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -68,6 +69,8 @@ def downsample(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete what exists at TARGET, or old levels.")
     ] = False,
+    workers: Workers = None,
+    dask: Dask = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
@@ -91,6 +94,7 @@ def downsample(
         "method": method.value,
         "name": name,
         "overwrite": overwrite,
+        **running(workers, dask),
     }
     place, inner = (None, "") if target is None else split_target(target)
     if target is not None:

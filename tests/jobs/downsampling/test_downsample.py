@@ -284,6 +284,17 @@ def test_after_an_error_nothing_new_is_left() -> None:
     assert contents(target) == {}
 
 
+def test_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "BLOCK_BYTES", 8 * 400)
+    values = RNG.normal(size=(70, 60))
+    source = tegula.create_array(tmp_path / "a", data=values, chunks=(10, 10))
+    tegula.downsample(source, tmp_path / "b", workers=2, levels=2)
+    expected = reduced(reduced(values, (2, 2), "mean"), (2, 2), "mean")
+    np.testing.assert_array_equal(tegula.open_group(tmp_path / "b")["s2"][...], expected)
+    with pytest.raises(UnsupportedError, match="in the memory of this process"):
+        tegula.downsample(source, tegula.MemoryStore(), workers=2)
+
+
 def test_labels_text_and_progress() -> None:
     values = np.array([["a", "b", "b"], ["c", "b", "a"]], object)
     target = tegula.MemoryStore()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from tegula.jobs.summing.limbs import limbs_of
 from tegula.jobs.summing.sums import Sums
 from tegula.metadata.data_types import OBJECT
 
+checksums = importlib.import_module("tegula.jobs.summing.checksum")
 DTYPES: list[Any] = ["?", "<i2", ">i4", "u8", ">f4", "<f8", "c16", "S4", ">U3", "V3", "<M8[ms]", ">m8[s]", "u1",
                      [("a", "<i2"), ("b", ">f8"), ("c", "S3")]]  # fmt: skip
 CODECS: list[Any] = [None, "auto", "zstd", "gzip", {"id": "blosc", "cname": "zstd"}, ["shuffle", "zlib"]]
@@ -264,6 +266,33 @@ def test_it_is_the_same_in_another_process_and_version() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == expected
+
+
+def test_processes_and_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tegula.create_group(tmp_path / "g")
+    group.create_array("a", data=np.random.default_rng(0).normal(size=(60, 50)), chunks=(10, 10))
+    group["b"] = np.arange(9)
+    expected = tegula.checksum(group)
+    assert tegula.checksum(tmp_path / "g", workers=2) == expected
+    # interrupted, and again: what was summed is not read once more
+    monkeypatch.setattr(units, "BLOCK_BYTES", 8 * 500)
+    read: list[Any] = []
+    sum_one = checksums.sum_box
+
+    def summed(array: tegula.Array, box: Any) -> Sums:
+        read.append(box)
+        if len(read) == 4:
+            raise KeyboardInterrupt
+        return sum_one(array, box)
+
+    monkeypatch.setattr(checksums, "sum_box", summed)
+    kept = tegula.MemoryStore()
+    with pytest.raises(KeyboardInterrupt):
+        tegula.checksum(group, ledger=kept)
+    assert tegula.checksum(group, ledger=kept) == expected
+    number = len({str(box) for box in read})
+    assert 4 < number == len(read) - 1
+    assert [*kept.list()] == []
 
 
 def test_progress_reaches_the_total() -> None:

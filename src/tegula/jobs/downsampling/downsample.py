@@ -24,6 +24,8 @@ from tegula.jobs.converting.masks import missing_values
 from tegula.jobs.downsampling.levels import fill_level, new_level, shapes_of
 from tegula.jobs.downsampling.ome import Axis, Level, axes_of, multiscales, per_axis
 from tegula.jobs.downsampling.reducing import METHODS, check_method
+from tegula.jobs.plans import Plan
+from tegula.jobs.sharing import Code, sharing
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata.fill_values import scalar_array
 from tegula.stores import LocalStore, Store
@@ -99,6 +101,8 @@ def downsample(
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
     target_storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
 ) -> Pyramid:
     """Write an array and smaller and smaller copies of it, a multi-scale pyramid, with OME-Zarr 0.5 metadata.
 
@@ -147,6 +151,8 @@ def downsample(
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
         Those of `target`; by default those of `source` if both URLs name the same bucket.
+    runner, workers : optional
+        Who computes the levels, as for `tegula.convert`.
 
     Returns
     -------
@@ -194,13 +200,17 @@ def downsample(
         target, path = _group_of(array, path)
     with nullcontext(target) if isinstance(target, Store) else creating(target, target_options) as store:
         group = clean(path)
-        with _Writer(store, group, array, overwrite) as writer:
+        shared = sharing(
+            Plan("downsample", {}, array._place, ""), Code[None](), list, [array.store, store],
+            runner=runner, workers=workers, ledger=None,
+        )  # fmt: skip
+        with shared as share, _Writer(store, group, array, overwrite) as writer:
             base = writer.base(array, known, one_at_a_time(progress), layout)
             found = [Level(writer.first, base.shape, base.chunks, scales, (0.0,) * base.ndim)]
             previous = base
             for number, shape in enumerate(shapes_of(base.shape, _longest(base), steps, levels)[1:], 1):
                 level = writer.level(f"s{number}", base, shape)
-                fill_level(previous, level, steps, method, masks, one_at_a_time(progress), f"s{number}")
+                fill_level(previous, level, steps, method, masks, one_at_a_time(progress), f"s{number}", share)
                 found.append(_level(f"s{number}", level, scales, [step**number for step in steps], method))
                 previous = level
             writer.finish(multiscales(name, known, found, method))

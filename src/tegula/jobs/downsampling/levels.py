@@ -18,7 +18,8 @@ from tegula.engine.visiting import cells, check_number, is_inside
 from tegula.formats import find_format
 from tegula.jobs import units
 from tegula.jobs.downsampling.reducing import reduced
-from tegula.jobs.units import Box, Progress, block_grid, box_results, in_order, pieces
+from tegula.jobs.sharing import Share, shared_results
+from tegula.jobs.units import Box, Progress, block_grid, in_order, pieces
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.stores import Store
@@ -163,11 +164,13 @@ def fill_level(
     masks: Sequence[Any],
     progress: Progress | None,
     path: str,
+    share: Share[None] | None = None,
 ) -> None:
     """Compute all boxes of a level."""
     work = partial(downsample_box, source, target, factors=factors, method=method, masks=masks)
+    found = level_boxes(source, target, factors, method, masks)
     done = 0
-    for _, size in box_results(work, level_boxes(source, target, factors, method, masks), target, source):
+    for _, size in shared_results(share, path, work, found, target, source):
         done += size
         if progress is not None:
             progress(path, done * target.itemsize, target.nbytes)

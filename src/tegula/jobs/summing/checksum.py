@@ -18,9 +18,11 @@ from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
 from tegula.jobs.converting.masks import attributes_of
 from tegula.jobs.measuring.statistics import opened
+from tegula.jobs.plans import Plan
+from tegula.jobs.sharing import Code, Share, entry_for, shared_results, sharing
 from tegula.jobs.summing.limbs import type_name
 from tegula.jobs.summing.sums import Sums, sums_of_fill, sums_of_values
-from tegula.jobs.units import Box, Progress, arrays_below, box_results, boxes, one_at_a_time
+from tegula.jobs.units import Box, Progress, arrays_below, boxes, one_at_a_time
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 
@@ -28,6 +30,7 @@ __all__ = ["Checksum", "checksum", "digest_of_array", "sum_box"]
 
 _VERSION: Final = "tegula checksum 1"
 _BYTES: Final = 16
+_CODE: Final = Code[Sums]((Sums,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +107,9 @@ def checksum(
     progress: Progress | None = None,
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    ledger: Any = None,
 ) -> Checksum:
     """Compute a checksum of values that stays the same in any format, byte order, memory order, chunks and codecs.
 
@@ -136,6 +142,11 @@ def checksum(
         Allow unpickling of chunks, which can run any code.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    runner, workers : optional
+        Who does the work, as for `tegula.convert`.
+    ledger : str, path, mapping or Store, optional
+        A directory or bucket that keeps what has been summed: after an interruption the same call goes on. It is empty
+        at the end.
 
     Returns
     -------
@@ -160,9 +171,20 @@ def checksum(
     >>> print(tegula.checksum(store), tegula.checksum(store) == tegula.checksum(copied))
     af654721086b586d529b6a0cec63d384 True
     """
-    with opened(source, path, allow_pickle, storage_options) as node:
+    with (
+        opened(source, path, allow_pickle, storage_options) as node,
+        sharing(
+            Plan("checksum", {}, node._place, ""),
+            _CODE,
+            lambda: (entry_for(name, array) for name, array in arrays_below(node, {})),
+            [node.store],
+            runner=runner,
+            workers=workers,
+            ledger=ledger,
+        ) as share,
+    ):
         if isinstance(node, Array):
-            digest = _of_array(node, "", attributes, progress)
+            digest = _of_array(node, "", attributes, progress, share)
             return Checksum(digest, {"": digest}, attributes=attributes)
         failed: dict[str, str] = {}
         found: dict[str, str] = {}
@@ -171,11 +193,12 @@ def checksum(
         def summed(item: tuple[str, Array]) -> tuple[str, str | TegulaError]:
             name, array = item
             try:
-                return name, _of_array(array, name, attributes, shown)
+                return name, _of_array(array, name, attributes, shown, share)
             except TegulaError as error:
                 return name, error
 
-        for name, result in results_of(summed, arrays_below(node, failed), node.store.concurrency):
+        requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
+        for name, result in results_of(summed, arrays_below(node, failed), requests):
             if isinstance(result, str):
                 found[name] = result
             else:
@@ -236,11 +259,11 @@ def digest_of_all(
     return Checksum("" if failed else _digest(facts), dict(sorted(arrays.items())), dict(failed), attributes)
 
 
-def _of_array(array: Array, path: str, attributes: bool, progress: Progress | None) -> str:
+def _of_array(array: Array, path: str, attributes: bool, progress: Progress | None, share: Share[Sums] | None) -> str:
     """Sum the boxes of an array and the elements they leave out."""
     sums = Sums()
     done = 0
-    for part, size in box_results(partial(sum_box, array), boxes(array), array):
+    for part, size in shared_results(share, path, partial(sum_box, array), boxes(array), array):
         sums = sums.merge(part)
         done += size
         if progress is not None:

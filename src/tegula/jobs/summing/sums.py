@@ -32,6 +32,8 @@ _BLOCK: Final = 2**11  # limbs that one product of matrices adds up; exact, sinc
 _PART: Final = 21  # bits of a weight in one column of a matrix
 _PIECE: Final = 2**17  # limbs at a time, so that intermediate results stay in the processor's cache
 
+_SMALL: Final = 2**18  # operations up to which libraries multiply matrices in the calling thread alone
+
 Bases = tuple[int, ...]  # one for each set of weights
 
 
@@ -182,7 +184,14 @@ def _blocks(rows: npt.NDArray[Any], columns: npt.NDArray[np.float64]) -> Residue
 
 def _times(cells: npt.NDArray[Any], columns: npt.NDArray[np.float64]) -> Residues:
     """Multiply rows of limbs by weights; the products of floating-point numbers are exact integers below 2**53."""
-    sums = (cells.astype(np.float64) @ columns).astype(np.uint64).reshape(len(cells), 3, _KEYS)
+    wide = cells.astype(np.float64)
+    size, width = columns.shape
+    found = np.empty((len(wide), width))
+    rows = max(1, _SMALL // columns.size)
+    whole = len(wide) // rows * rows
+    np.matmul(wide[:whole].reshape(-1, rows, size), columns, out=found[:whole].reshape(-1, rows, width))
+    np.matmul(wide[whole:], columns, out=found[whole:])
+    sums = found.astype(np.uint64).reshape(len(wide), 3, _KEYS)
     return total(np.stack([shift(sums[:, place], place * _PART) for place in range(3)]), 0)
 
 
