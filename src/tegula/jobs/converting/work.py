@@ -15,6 +15,7 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.copying import copy_chunks, part_of, stores_all
 from tegula.engine.visiting import cells, is_inside
+from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
@@ -35,6 +36,7 @@ __all__ = ["Converting", "Place", "digest_of", "loss_of"]
 Coords = tuple[int, ...]
 Mode = Literal["copy", "rewrite", "verify"]
 _SUMS: Final = ("sum 0", "sum 1", "weight 0", "weight 1")
+_UNSUMMED: Final = "without a sum"
 _ERRORS: Final = ("largest error", "largest relative error")
 
 
@@ -73,7 +75,7 @@ class Place:
 
 
 class Converting(Work):
-    """What is done with each unit of an array: chunks are copied, or values rewritten, or both sides compared.
+    """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
     Parameters
     ----------
@@ -132,8 +134,10 @@ class Converting(Work):
             return total
         if self.mode == "rewrite":
             values, loss = rewrite_box(self.source, self.axes, self.target, unit.box, self.precision)
-            errors = _amounts_of(loss) if self.precision is not None else {}
-            return {"read": values.nbytes, "written": values.nbytes, **errors}
+            found = _amounts_of(loss) if self.precision is not None else {}
+            if self.ledger is not None:
+                found |= _sums(unit.box, values, self.target)
+            return {"read": values.nbytes, "written": values.nbytes, **found}
         same = same_box(self.source, self.axes, self.target, unit.box, self.precision)
         if same is None:
             return {"read": 0, "different": 1}
@@ -165,12 +169,17 @@ class Converting(Work):
 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:
     """Return the sums of a box, which make the checksum of the array."""
-    found = sums_of_values(values, box, array.metadata.data_type)
+    try:
+        found = sums_of_values(values, box, array.metadata.data_type)
+    except UnsupportedError:  # objects of any class
+        return {_UNSUMMED: 1}
     return dict(zip(_SUMS, (*found.values, *found.weights)))
 
 
 def digest_of(array: Array, total: Mapping[str, int]) -> str:
-    """Return the checksum of an array's values, as of `tegula.checksum`, from the sums over its units."""
+    """Return the checksum of an array's values, as of `tegula.checksum`; empty for objects that have none."""
+    if total.get(_UNSUMMED):
+        return ""
     numbers = [total.get(name, 0) % PRIME for name in _SUMS]
     half = len(numbers) // 2
     return digest_of_array(array, Sums(tuple(numbers[:half]), tuple(numbers[half:])))

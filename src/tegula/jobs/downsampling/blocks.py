@@ -161,12 +161,25 @@ def integer_mean(cells: np.ndarray[Any, Any], count: Any) -> np.ndarray[Any, Any
     wide = np.dtype(np.uint64 if cells.dtype.kind in "bu" else np.int64)
     small = cells.astype(np.int8) if is_extension(cells.dtype) else cells
     number = np.asarray(count, wide)
-    quotients, remainders = np.divmod(small.astype(wide), number[..., None])
-    carry, rest = np.divmod(remainders.sum(axis=-1, dtype=wide), number)
-    floor = quotients.sum(axis=-1, dtype=wide) + carry
+    if small.dtype.itemsize <= 4:
+        floor, rest = np.divmod(_integer_sum(small, wide), number)
+    else:  # the sum could overflow
+        quotients, remainders = np.divmod(small.astype(wide), number[..., None])
+        carry, rest = np.divmod(_integer_sum(remainders, wide), number)
+        floor = _integer_sum(quotients, wide) + carry
     twice = rest * wide.type(2)
     up = (twice > number) | ((twice == number) & ((floor & wide.type(1)) == wide.type(1)))
     return np.asarray(floor + up.astype(wide))
+
+
+def _integer_sum(cells: np.ndarray[Any, Any], wide: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    count = cells.shape[-1]
+    if count > 64:
+        return np.asarray(cells.sum(axis=-1, dtype=wide))
+    total = cells[..., 0].astype(wide)  # faster than along a short axis
+    for number in range(1, count):
+        total += cells[..., number]
+    return np.asarray(total)
 
 
 def _median(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -201,7 +214,7 @@ def mode_of(
     wide = _widened(cells)
     if counted is None:
         ordered = np.sort(wide, axis=-1)
-    else:  # those that count come first
+    else:  # cells that count come first
         order = np.lexsort((wide, ~counted), axis=-1)
         ordered, counted = (np.take_along_axis(array, order, axis=-1) for array in (wide, counted))
     if ordered.shape[-1] > 64:

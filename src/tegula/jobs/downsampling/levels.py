@@ -73,7 +73,7 @@ def new_level(store: Store, path: str, base: Array, shape: tuple[int, ...], *, o
 def level_boxes(
     source: Array, target: Array, factors: Sequence[int], method: str, masks: Sequence[Any]
 ) -> Iterator[Box]:
-    """Yield the boxes of a level to compute: of whole chunks or shards, without those that hold the fill value only.
+    """Yield the boxes of a level to compute: of whole chunks or shards, without boxes of nothing but fill values.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Reduction of blocks of values to one each: the mean or the most frequent of those that are not missing, or the first.
+"""Reduction of blocks of values to one each: the mean or the most frequent one without missing values, or the first.
 
 The arithmetic is that of `tegula.jobs.downsampling.blocks`. What is added here are missing values, times, and means of
 floating-point numbers that do not lose digits: they are added up in double precision.
