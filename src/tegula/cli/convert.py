@@ -76,7 +76,7 @@ def convert(
     scale_offset: Annotated[
         str | None,
         typer.Option(
-            metavar="SCALE,OFFSET|ARRAY=SCALE,OFFSET;...",
+            metavar="SCALE,OFFSET|ARRAY=SCALE,OFFSET",
             help="Pack values in --dtype: value = packed * SCALE + OFFSET.",
         ),
     ] = None,
