@@ -145,7 +145,7 @@ def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
             result = run(name, arguments, url, given)
             assert result.exit_code in (1, 2), (arguments, url)
             assert SECRET not in result.output + result.stderr
-        known = [word.format(x="a", g="b", new="c") for word in arguments]
+        known = [word.format(x="a", g="b", new="c", image="d") for word in arguments]
         result = CliRunner().invoke(app, [name, *known, "--storage-option", SECRET])
         assert result.exit_code == 2
         assert SECRET not in result.output + result.stderr
