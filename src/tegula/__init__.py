@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
-    from tegula.hierarchy.copying import CopyReport, copy, delete, move
+    from tegula.hierarchy.copying import CopyReport, delete, move
     from tegula.hierarchy.creators import create_array, create_group, create_table
     from tegula.hierarchy.group import Group
     from tegula.hierarchy.numpy_names import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.compare import compare
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
+    from tegula.jobs.copying import copy
     from tegula.jobs.downsampling.downsample import Pyramid, downsample
     from tegula.jobs.measuring.statistics import Statistics, statistics
     from tegula.jobs.summing.checksum import Checksum, checksum
@@ -139,7 +140,8 @@ _HOMES = {
     **dict.fromkeys(("Statistics", "statistics"), "jobs.measuring.statistics"),
     **dict.fromkeys(("Checksum", "checksum"), "jobs.summing.checksum"),
     **dict.fromkeys(("Pyramid", "downsample"), "jobs.downsampling.downsample"),
-    **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "hierarchy.copying"),
+    **dict.fromkeys(("CopyReport", "delete", "move"), "hierarchy.copying"),
+    "copy": "jobs.copying",
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(("create_array", "create_group", "create_table"), "hierarchy.creators"),
     **dict.fromkeys(_NUMPY_NAMES, "hierarchy.numpy_names"),

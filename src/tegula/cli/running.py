@@ -18,7 +18,9 @@ Workers = Annotated[
 Dask = Annotated[
     str | None,
     typer.Option(
-        "--dask", metavar="ADDRESS|local", help="Do the work on a dask cluster: its scheduler, or one started here."
+        "--dask",
+        metavar="ADDRESS|FILE|local",
+        help="Do the work on a dask cluster: its scheduler, or one started here.",
     ),
 ]
 
@@ -68,6 +70,6 @@ def running(workers: int | None, dask: str | None) -> dict[str, Any]:
     """
     if dask is not None and dask != "local" and workers is not None:
         raise typer.BadParameter("the cluster has its own workers", param_hint="--workers")
-    if dask is not None and dask != "local" and "://" not in dask:
+    if dask is not None and dask != "local" and "://" not in dask and not dask.endswith(".json"):
         dask = f"tcp://{dask}"
     return {"runner": dask, "workers": workers}

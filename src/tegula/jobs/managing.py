@@ -44,6 +44,16 @@ class JobState:
         The processes that work on it, or did, by part.
     ledger_bytes : int
         Bytes of the ledger.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> from tegula.jobs.ledger import Ledger
+    >>> from tegula.jobs.plans import Plan
+    >>> store = tegula.MemoryStore()
+    >>> Ledger(store, "x").begin(Plan("convert", {}, "a.zarr", "x"), resume=False)
+    >>> tegula.jobs.show_job(store, "x").state
+    'running'
     """
 
     path: str

@@ -39,9 +39,9 @@ class Code(Generic[R]):
 
     Examples
     --------
-    >>> code = Code()
-    >>> code.decode(code.encode((1.5, None, np.datetime64("2020-01-01"))))
-    (1.5, None, numpy.datetime64('2020-01-01'))
+    >>> code, result = Code(), (1.5, None, np.datetime64("2020-01-01"))
+    >>> code.decode(code.encode(result)) == result
+    True
     """
 
     classes: tuple[type, ...] = ()

@@ -24,7 +24,7 @@ from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "itemsize_of", "one_at_a_time", "pieces", "with_known_members",
+    "itemsize_of", "one_at_a_time", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -180,6 +180,19 @@ def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
         if ceiling is None:
             return
         last = max(window)
+
+
+def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
+    """Yield the box and the coordinates of each stored chunk of an array, in order of the boxes."""
+    old, ndim = array._stored, array.ndim
+
+    def pairs() -> Iterator[Coords]:
+        for coords, _ in old.stored_chunks():
+            if is_inside(old, coords):
+                part = part_of(old, coords)
+                yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
+
+    return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
 
 
 def boxes(array: Array) -> Iterator[Box]:

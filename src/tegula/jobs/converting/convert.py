@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from tegula.jobs.converting.ledgers import convert_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Field, Rules, rules_of
 from tegula.jobs.converting.targets import Options
+from tegula.jobs.ledger import share_of
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
@@ -217,7 +218,7 @@ def convert(
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
     # who does it, and whether there is a ledger
-    share = _part_of(part)
+    share = share_of(part)
     recorded = (resume is not None or part is not None or visible_early) and not dry_run
     if visible_early and item.new_draft is not None:
         raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
@@ -250,17 +251,6 @@ def convert(
     report.source, report.target = node._place, place(store, path)
     report.seconds = time.perf_counter() - start
     return report
-
-
-def _part_of(part: Any) -> tuple[int, int]:
-    """Return which part is to be done, and how many there are; refuse what is not such a pair."""
-    if part is None:
-        return 1, 1
-    if isinstance(part, Sequence) and len(part) == 2 and all(type(one) is int for one in part):
-        number, parts = part
-        if 1 <= number <= parts:
-            return number, parts
-    raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
 
 
 def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:

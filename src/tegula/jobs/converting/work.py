@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.engine.copying import copy_chunks, part_of, stores_all
-from tegula.engine.visiting import cells, is_inside
+from tegula.engine.copying import copy_chunks, stores_all
+from tegula.engine.visiting import cells
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs.converting.precision import Loss, Precision
@@ -26,7 +26,7 @@ from tegula.jobs.runners.runner import Work
 from tegula.jobs.summing.checksum import digest_of_array
 from tegula.jobs.summing.modular import PRIME
 from tegula.jobs.summing.sums import Sums, sums_of_values
-from tegula.jobs.units import Box, in_order
+from tegula.jobs.units import Box, stored_pairs
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
@@ -154,17 +154,10 @@ class Converting(Work):
             found = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
             return None if found is None else ((coords, ()) for coords in found)
         old = self.source._stored
-        number, ndim = prod(old.metadata.grid.counts(old.metadata.shape)), old.metadata.ndim
+        number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target._stored) or not old.is_sparse(number):
             return None
-
-        def pairs() -> Iterator[Coords]:
-            for coords, _ in old.stored_chunks():
-                if is_inside(old, coords):
-                    part = part_of(old, coords)
-                    yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
-
-        return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        return stored_pairs(self.source, grid)
 
 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:
