@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.copying import copy
+    from tegula.jobs.downsampling.downsample import Pyramid, downsample
     from tegula.jobs.measuring.statistics import Statistics, statistics
+    from tegula.jobs.summing.checksum import Checksum, checksum
     from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cached import CachedStore
@@ -62,6 +64,7 @@ __all__ = [
     "Array",
     "CachedStore",
     "CheckReport",
+    "Checksum",
     "CodecError",
     "Comparison",
     "ConflictError",
@@ -78,6 +81,7 @@ __all__ = [
     "MetadataError",
     "NotFoundError",
     "ObjectStore",
+    "Pyramid",
     "ReadOnlyError",
     "SelectionError",
     "Statistics",
@@ -90,6 +94,7 @@ __all__ = [
     "__version__",
     "array",
     "check",
+    "checksum",
     "compare",
     "config",
     "convert",
@@ -98,6 +103,7 @@ __all__ = [
     "create_group",
     "create_table",
     "delete",
+    "downsample",
     "empty",
     "empty_like",
     "full",
@@ -134,6 +140,8 @@ _HOMES = {
     "compare": "jobs.comparing.compare",
     **dict.fromkeys(("ConvertReport", "convert"), "jobs.converting.convert"),
     **dict.fromkeys(("Statistics", "statistics"), "jobs.measuring.statistics"),
+    **dict.fromkeys(("Checksum", "checksum"), "jobs.summing.checksum"),
+    **dict.fromkeys(("Pyramid", "downsample"), "jobs.downsampling.downsample"),
     **dict.fromkeys(("CopyReport", "delete", "move"), "hierarchy.copying"),
     "copy": "jobs.copying",
     **dict.fromkeys(_ERRORS, "errors"),

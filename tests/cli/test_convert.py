@@ -36,6 +36,37 @@ def test_the_number_of_copied_chunks_is_printed(tmp_path: Path) -> None:
     assert found["arrays"][0]["chunks_copied"] == 3
 
 
+def test_precision_and_a_file_with_the_report(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "x")
+    group["t"], group["p"] = np.linspace(250, 300, 101), np.linspace(0, 1, 101)
+    options = ("--dtype", "t=i2", "--scale-offset", "t=0.01,273.15", "--bitround", "p=6", "--verify")
+    head, *lines = convert(
+        tmp_path / "x", tmp_path / "y", *options, "--report", tmp_path / "r.json"
+    ).stdout.splitlines()
+    assert head.endswith("largest error")
+    found = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    errors = {item["path"]: item["max_error"] for item in found["arrays"]}
+    assert 0 < errors["t"] <= 0.00501
+    assert 0 < errors["p"] <= 2**-7
+    for line in lines[:2]:
+        assert f"{errors[line.split()[0][1:]]:.3g} (" in line
+    result = tegula.open(tmp_path / "y")["t"]
+    assert (str(result.dtype), result.attrs["scale_factor"], result.attrs["add_offset"]) == ("int16", 0.01, 273.15)
+    convert(tmp_path / "x", tmp_path / "z", "--dry-run", "--quiet", "--report", tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert not (tmp_path / "z").exists()
+    wrong = (("--report", "r.txt"), ("--dtype", "t="), ("--scale-offset", "x"), ("--bitround", "1.5"))
+    for option, value in wrong:
+        result = CliRunner().invoke(app, ["convert", str(tmp_path / "x"), str(tmp_path / "z"), option, value])
+        assert result.exit_code == 2, result.output
+        assert option in result.stderr
+    result = CliRunner().invoke(
+        app, ["convert", str(tmp_path / "x"), str(tmp_path / "z"), "--dtype", "t=i1", "--quiet"]
+    )
+    assert result.exit_code == 1
+    assert "tegula: error: /t: the value 250.0 at [0] is out of the range of int8" in result.stderr
+
+
 def test_a_table_there_and_back(tmp_path: Path) -> None:
     columns = {"z": np.arange(25), "a": np.arange(25) / 4}
     tegula.create_table(tmp_path / "t", columns, format="bcolz", chunks=10)

@@ -33,7 +33,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     "attrs": [["get", "{x}"], ["set", "{x}", "unit=m"], ["unset", "{x}", "unit"]],
     "convert": [["{x}", "{new}"], ["{g}::y", "{new}2::inner"]],
     "references": [["{x}", "{new}.json"], ["{g}", "{new}.parq", "--form", "parquet"]],
+    "downsample": [["{image}", "{new}"], ["{image}", "{g}::deep", "--factors", "3"]],
     "compare": [["{x}", "{x}"]],
+    "checksum": [["{g}"], ["{g}::y", "--quiet"]],
     "check": [["{g}"], ["{g}", "--repair"]],
     "jobs": [["list", "{g}"]],
     "consolidate": [["{g}"]],
@@ -76,6 +78,7 @@ def place(s3_server: Any) -> Any:
     """A bucket with an array and a group."""
     bucket = s3_server.bucket()
     tegula.save(f"{bucket.url}/x.zarr", np.arange(3), storage_options=bucket.storage_options)
+    tegula.save(f"{bucket.url}/image.zarr", np.eye(20), storage_options=bucket.storage_options)
     tegula.save(f"{bucket.url}/g.zarr", y=np.arange(4), storage_options=bucket.storage_options)
     return bucket
 
@@ -85,7 +88,7 @@ def words(options: dict[str, Any]) -> list[str]:
 
 
 def run(name: str, arguments: list[str], url: str, options: dict[str, str]) -> Any:
-    known = {"x": f"{url}/x.zarr", "g": f"{url}/g.zarr", "new": f"{url}/new"}
+    known = {"x": f"{url}/x.zarr", "g": f"{url}/g.zarr", "new": f"{url}/new", "image": f"{url}/image.zarr"}
     return CliRunner().invoke(app, [name, *(word.format(**known) for word in arguments), *words(options)])
 
 
@@ -142,7 +145,7 @@ def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
             result = run(name, arguments, url, given)
             assert result.exit_code in (1, 2), (arguments, url)
             assert SECRET not in result.output + result.stderr
-        known = [word.format(x="a", g="b", new="c") for word in arguments]
+        known = [word.format(x="a", g="b", new="c", image="d") for word in arguments]
         result = CliRunner().invoke(app, [name, *known, "--storage-option", SECRET])
         assert result.exit_code == 2
         assert SECRET not in result.output + result.stderr

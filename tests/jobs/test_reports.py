@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,52 @@ def test_the_totals_of_a_conversion_are_what_is_stored(options: dict[str, Any]) 
     assert f"in {len(chunks)} chunks" in report.summary
     totals = json.loads(json.dumps(report.as_dict()))["totals"]
     assert totals == {name: getattr(report, name) for name in totals}
+
+
+class Page(HTMLParser):
+    """The text of an HTML document, and whether its elements are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.found: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        assert tag not in ("script", "link", "img", "style")
+        if tag != "meta":
+            self.opened.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.found.append(data)
+
+
+def test_a_report_as_json_and_as_a_page() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    hierarchy(source)
+    tegula.open_group(source, "r+").create_array("<b>f", data=np.array([1.5, 0.1]))
+    report = tegula.convert(source, target, bitround=3, verify=True)
+    found = json.loads(report.to_json())
+    assert found == json.loads(json.dumps(report.as_dict()))
+    assert (found["source"], found["target"], found["ok"]) == (source.url, target.url, True)
+    (line,) = (item for item in found["arrays"] if item["path"] == "<b>f")
+    assert (line["max_error"], line["dtype"]) == (abs(0.1015625 - 0.1), "float64")
+    assert line["digest"] == tegula.checksum(target, path="<b>f")
+    page = Page(report.to_html())
+    assert page.opened == []
+    for text in ("/<b>f", "Largest error", line["digest"], source.url, target.url, "float64"):
+        assert text in page.found, text
+    # everything is on the page; a notebook shows the beginning
+    many = ConvertReport("zarr3", arrays=[ConvertedArray(f"a{number}", (1,), (1,), 8, 9, 9) for number in range(300)])
+    many.failed = {f"b{number}": "no" for number in range(300)}
+    page = Page(many.to_html())
+    assert {f"/a{number}" for number in range(300)} | {f"/b{number}" for number in range(300)} <= {*page.found}
+    assert "/a299" not in Page(many._repr_html_()).found
+    assert "Largest error" not in page.found
 
 
 def test_a_dry_run_stores_nothing() -> None:

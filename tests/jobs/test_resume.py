@@ -72,7 +72,7 @@ def test_an_interrupted_conversion_goes_on_with_the_units_that_are_left() -> Non
     report = tegula.convert(source, target, codecs="zstd", resume=True, verify=True)
     assert source.reads == 10 + 15  # the verification reads all
     assert report.ok
-    assert len(report.arrays[0].digest) == 16
+    assert report.arrays[0].digest == tegula.checksum(target, path="a")
     assert tegula.compare(source, target)
     assert tegula.jobs.list_jobs(target) == []
     assert not [key for key in target.list_prefix("") if ".tegula_job" in key]

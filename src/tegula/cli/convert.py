@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +29,7 @@ from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
 from tegula.jobs.converting.convert import convert as convert_node
 
-__all__ = ["convert", "parse_codecs", "parse_lengths", "parse_rules"]
+__all__ = ["convert", "parse_codecs", "parse_lengths", "parse_numbers", "parse_option", "parse_rules"]
 
 
 class _Format(StrEnum):
@@ -68,6 +69,21 @@ def convert(
             autocompletion=complete_codecs,
         ),
     ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE|ARRAY=TYPE;...", help="Data type, such as f4, for numbers. [default: as in SOURCE]"),
+    ] = None,
+    scale_offset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCALE,OFFSET|ARRAY=SCALE,OFFSET",
+            help="Pack values in --dtype: value = packed * SCALE + OFFSET.",
+        ),
+    ] = None,
+    bitround: Annotated[
+        str | None,
+        typer.Option(metavar="BITS|ARRAY=BITS,...", help="Bits of the fraction of floating-point numbers to keep."),
+    ] = None,
     checksum: Annotated[bool, typer.Option("--checksum", help="Store a checksum with each chunk.")] = False,
     select: Annotated[
         str | None, typer.Option(metavar="SELECTION", help="Convert only this part of an array: ints and slices.")
@@ -84,6 +100,10 @@ def convert(
     consolidated: Annotated[
         bool | None,
         typer.Option(help="Write consolidated metadata. [default: if SOURCE has them]", show_default=False),
+    ] = None,
+    report_file: Annotated[
+        str | None,
+        typer.Option("--report", metavar="FILE.json|FILE.html", help="Write the report to a file, too."),
     ] = None,
     resume: Resume = False,
     workers: Workers = None,
@@ -109,11 +129,14 @@ def convert(
     # read the options; a mistake in one is an error of the command line
     options = {
         "format": None if format is None else format.value,
-        "chunks": _parsed(_by_name(parse_lengths), chunks, "--chunks"),
-        "shards": _parsed(_by_name(parse_lengths), shards, "--shards"),
-        "codecs": _parsed(_by_name(parse_codecs), codecs, "--codecs"),
+        "chunks": parse_option(_by_name(parse_lengths), chunks, "--chunks"),
+        "shards": parse_option(_by_name(parse_lengths), shards, "--shards"),
+        "codecs": parse_option(_by_name(parse_codecs), codecs, "--codecs"),
+        "dtype": parse_option(_by_name(str.strip), dtype, "--dtype"),
+        "scale_offset": parse_option(_by_name(parse_numbers), scale_offset, "--scale-offset"),
+        "bitround": parse_option(_by_name(int), bitround, "--bitround"),
         "checksum": checksum,
-        "select": _parsed(parse_selection, select, "--select"),
+        "select": parse_option(parse_selection, select, "--select"),
         "overwrite": overwrite,
         "dry_run": dry_run,
         "verify": verify,
@@ -123,6 +146,8 @@ def convert(
         **running(workers, dask),
         "target_storage_options": options_of_second(source, target, storage_option, target_storage_option),
     }
+    if report_file is not None and not report_file.endswith((".json", ".html")):
+        raise typer.BadParameter("its name must end in .json or .html", param_hint="--report")
     store, inner = split_target(target)
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
@@ -134,6 +159,8 @@ def convert(
         progress_line(quiet, node) as progress,
     ):
         report = convert_node(node, store, path=path or inner, progress=progress, **options)
+    if report_file is not None:
+        Path(report_file).write_text(report.to_json() if report_file.endswith(".json") else report.to_html(), "utf-8")
     _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
@@ -150,7 +177,7 @@ def is_archive(target: str) -> bool:
     return target.rstrip("/").endswith(".zip") or target.startswith("zip::")
 
 
-def _parsed(parse: Any, text: str | None, option: str) -> Any:
+def parse_option(parse: Any, text: str | None, option: str) -> Any:
     """Parse the value of an option that was given, with errors that name the option."""
     try:
         return None if text is None else parse(text)
@@ -226,6 +253,17 @@ def parse_lengths(text: str) -> Any:
     return lengths if "," in word else lengths[0]
 
 
+def parse_numbers(text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas.
+
+    Examples
+    --------
+    >>> parse_numbers("0.01,273.15")
+    (0.01, 273.15)
+    """
+    return tuple(float(part) for part in text.split(","))
+
+
 def parse_codecs(text: str) -> Any:
     """Parse names of codecs, or codecs in JSON.
 
@@ -268,12 +306,15 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
 def _rows(report: ConvertReport) -> list[list[str]]:
     sharded = any(item.shards for item in report.arrays)
     done = ["codecs"] if report.dry_run else ["after", "copied as is", "verified"]
-    rows = [["array", "shape", "chunks", "stored before", *done, *(["shards"] if sharded else [])]]
+    lossy = any(item.error for item in report.arrays)
+    more = [*(["shards"] if sharded else []), *(["largest error"] if lossy else [])]
+    rows = [["array", "shape", "chunks", "stored before", *done, *more]]
     for item in report.arrays:
         verified = "-" if item.verified is None else "yes" if item.verified else "no"
         done = [human_bytes(item.nbytes_after), str(item.chunks_copied), verified]
         if report.dry_run:
             done = [", ".join(item.codecs)]
         facts = [f"/{one_line(item.path)}", str(item.shape), str(item.chunks), human_bytes(item.nbytes_before)]
-        rows.append([*facts, *done, *([str(item.shards or "-")] if sharded else [])])
+        more = [*([str(item.shards or "-")] if sharded else []), *([item.error or "-"] if lossy else [])]
+        rows.append([*facts, *done, *more])
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Entry", "badge", "card", "fold", "more", "muted", "nested", "shorten", "table", "text"]
+__all__ = ["Entry", "badge", "card", "fold", "more", "muted", "nested", "page", "shorten", "table", "text"]
 
 _MOST: Final = 200  # letters of one text
 _DEPTH: Final = 60  # levels of a hierarchy; browsers draw some hundred
@@ -105,6 +105,22 @@ def card(kind: str, title: str, *parts: str) -> str:
     head = f'<div style="{style}">{muted(kind)} <b>{title}</b></div>'
     body = "".join(part for part in parts if part)
     return f'<div style="font-size:13px;line-height:1.5;max-width:1000px">{head}{body}</div>'
+
+
+def page(title: str, body: str) -> str:
+    """Return an HTML document that needs no other file.
+
+    Examples
+    --------
+    >>> page("a", "<b>b</b>").splitlines()[0]
+    '<!DOCTYPE html>'
+    """
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    style = "font-family:sans-serif;margin:24px;color-scheme:light dark"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en" style="color-scheme:light dark">\n<head>{head}<title>{text(title)}</title>'
+        f'</head>\n<body style="{style}">\n{body}\n</body>\n</html>\n'
+    )
 
 
 class Entry(NamedTuple):

@@ -24,7 +24,7 @@ from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "one_at_a_time", "stored_pairs", "with_known_members",
+    "itemsize_of", "one_at_a_time", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -104,9 +104,9 @@ def block_grid(source: Array, target: Array) -> ChunkGrid:
     if source.ndim == target.ndim:
         reach = source.metadata.grid.largest_chunk()
         wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
-        if prod(wider) * _itemsize(target) <= BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
+        if prod(wider) * itemsize_of(target) <= BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
             block = wider
-    itemsize, chunk = _itemsize(target), prod(target.metadata.grid.largest_chunk())
+    itemsize, chunk = itemsize_of(target), prod(target.metadata.grid.largest_chunk())
     for axis in reversed(range(len(block))):  # as many chunks in a row as fit
         room = max(1, BLOCK_BYTES // max(1, prod(block) * itemsize))
         room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
@@ -114,7 +114,8 @@ def block_grid(source: Array, target: Array) -> ChunkGrid:
     return regular_grid(block)
 
 
-def _itemsize(array: Array) -> int:
+def itemsize_of(array: Array) -> int:
+    """Return the bytes of an element in memory; an estimate for variable length."""
     return _OBJECT_BYTES if array.dtype.hasobject else array.dtype.itemsize
 
 
@@ -244,7 +245,7 @@ def box_results(
     """
     arrays = array, *others
     requests = max(one.store.concurrency for one in arrays)
-    room = sum(map(_itemsize, arrays)) if requests else 0
+    room = sum(map(itemsize_of, arrays)) if requests else 0
 
     def measured(box: Box) -> tuple[R, int]:
         size = prod(part.stop - part.start for part in box)
@@ -270,14 +271,25 @@ def one_at_a_time(progress: Progress | None) -> Progress | None:
 def _cut(array: Array, box: Box) -> Iterator[Box]:
     """Cut a shard that is too large for one block along its first axes, at its inner chunks."""
     shape = tuple(part.stop - part.start for part in box)
-    if array.shards is None or prod(shape) * _itemsize(array) <= BLOCK_BYTES:
+    if array.shards is None or prod(shape) * itemsize_of(array) <= BLOCK_BYTES:
         yield box
         return
-    piece = [*array.chunks]
+    for inner in pieces(shape, array.chunks, BLOCK_BYTES // itemsize_of(array)):
+        yield tuple(slice(outer.start + part.start, outer.start + part.stop) for outer, part in zip(box, inner))
+
+
+def pieces(shape: tuple[int, ...], unit: tuple[int, ...], most: int) -> Iterator[Box]:
+    """Yield boxes that cover a shape: of whole units, as many in a row as have `most` elements, but at least one.
+
+    Examples
+    --------
+    >>> [*pieces((4, 6), (2, 3), 12)]
+    [(slice(0, 2, None), slice(0, 6, None)), (slice(2, 4, None), slice(0, 6, None))]
+    """
+    piece = [*unit]
     for axis in reversed(range(len(piece))):
-        room = max(1, BLOCK_BYTES // max(1, prod(piece) * _itemsize(array)))
+        room = max(1, most // max(1, prod(piece)))
         piece[axis] = min(piece[axis] * room, -(-shape[axis] // piece[axis]) * piece[axis])
     grid = regular_grid(piece)
     for coords in cells([(0, count) for count in grid.counts(shape)]):
-        inner = grid.region(coords, shape)
-        yield tuple(slice(outer.start + part.start, outer.start + part.stop) for outer, part in zip(box, inner))
+        yield grid.region(coords, shape)

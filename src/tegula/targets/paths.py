@@ -17,6 +17,7 @@ __all__ = [
     "is_missing",
     "is_remote",
     "local_path",
+    "name_below",
     "path_text",
     "place",
     "refuse_overlap",
@@ -135,9 +136,7 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     MetadataError
         If one lies within the other.
     """
-    # other stores may have the same URL for different contents
-    distinct = ("file:", "zip:", "memory:", "mapping:")
-    same = store == target or (store.url == target.url and target.url.startswith(distinct))
+    same = _same_store(store, target)
     old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
     here, there = _location(store, path), _location(target, target_path)
@@ -146,6 +145,31 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
         nested = here[1].startswith(there[1]) or there[1].startswith(here[1])
     if inside or nested:
         raise MetadataError("the target and the source lie within each other", path=place(target, target_path))
+
+
+def name_below(store: Store, path: str, target: Store, target_path: str) -> str | None:
+    """Return the path of a node below a place; ``None`` if it lies elsewhere, as far as that is known.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> name_below(store, "a/b", store, "a"), name_below(store, "a/b", store, "c")
+    ('b', None)
+    """
+    old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
+    if _same_store(store, target):
+        return old[len(new) :].rstrip("/") or None if old.startswith(new) else None
+    here, there = _location(store, path), _location(target, target_path)
+    if here is None or there is None or here[0] != there[0] or not here[1].startswith(there[1]):
+        return None
+    return here[1][len(there[1]) :].replace(os.sep, "/").strip("/") or None
+
+
+def _same_store(store: Store, target: Store) -> bool:
+    # other stores may have the same URL for different contents
+    distinct = ("file:", "zip:", "memory:", "mapping:")
+    return store == target or (store.url == target.url and target.url.startswith(distinct))
 
 
 def _location(store: Store, path: str) -> tuple[object, str] | None:

@@ -8,12 +8,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from tegula.arrays.array import Array
 from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, TegulaError
-from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.comparison import Comparison, Difference, What
@@ -28,7 +25,7 @@ from tegula.jobs.comparing.differences import (
     equal_values,
     units,
 )
-from tegula.jobs.converting.masks import mask_of
+from tegula.jobs.converting.masks import attributes_of
 from tegula.jobs.measuring.statistics import opened
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Code, Entry, Share, entry_for, shared_results, sharing
@@ -44,7 +41,6 @@ AnyNode = Array | Container
 _Pair = tuple[str, Any, Any]
 """A path, and what each side has there: a node, the error for one that can't be opened, or ``None``."""
 
-_MASK = "_FillValue"
 _CODE = Code[Differing]((Differing,))
 
 
@@ -256,7 +252,7 @@ class _Part:
             self.find("fill value", one.fill_value, other.fill_value)
         if one.dimension_names != other.dimension_names:
             self.find("dimension names", one.dimension_names, other.dimension_names)
-        self._attributes(_attributes_of(one), _attributes_of(other), set())
+        self._attributes(attributes_of(one), attributes_of(other), set())
         if one.shape != other.shape:
             self.find("shape", one.shape, other.shape)
         elif not are_comparable(*types):
@@ -334,17 +330,3 @@ def _fills_differ(one: Array, other: Array, exact: bool) -> bool:
         return False
     old, new = (array._stored.fill.reshape(1) for array in (one, other))
     return not bool(equal_values(old, new, types, exact)[0])
-
-
-def _attributes_of(array: Array) -> dict[str, Any]:
-    """Return the attributes; for data of xarray with the value that marks missing data, as ``_FillValue``."""
-    attributes = dict(array.attrs.asdict())
-    if array.dimension_names is None:
-        return attributes
-    attributes = {**attributes_without(attributes)}
-    mask, kind = mask_of(array), array.dtype.kind
-    if kind in "biufc":  # xarray has masks of these types only
-        attributes.pop(_MASK, None)
-        if mask is not None and not (kind in "fc" and np.isnan(mask)):  # NaN is missing anyway
-            attributes[_MASK] = mask.item()
-    return attributes

@@ -16,14 +16,14 @@ from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.job import Conduct, Job
 from tegula.jobs.converting.ledgers import convert_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import rules_of
+from tegula.jobs.converting.rules import Field, Rules, rules_of
 from tegula.jobs.converting.targets import Options
 from tegula.jobs.ledger import share_of
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, refuse_overlap
+from tegula.targets.paths import clean, place, refuse_overlap
 from tegula.targets.stores import creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
@@ -38,6 +38,9 @@ def convert(
     chunks: Any = None,
     shards: Any = None,
     codecs: Any = None,
+    dtype: Any = None,
+    scale_offset: Any = None,
+    bitround: Any = None,
     checksum: bool = False,
     select: Any = None,
     path: str = "",
@@ -85,6 +88,14 @@ def convert(
         As for `tegula.create_array`; by default those of the source. In a hierarchy a shape is for the arrays of as
         many dimensions. A mapping gives them by dimension, ``{"time": 24, "lat": 45}``, or by array,
         ``{"tas": (24, 45, 90), "model/*": "auto"}`` (codecs by array only). See Notes.
+    dtype : dtype-like or mapping, optional
+        Another type for the numbers, rounded to the nearest value with ties to even. By array, as for `codecs`; in a
+        hierarchy a plain type is for numbers of its kind, coordinates of dimensions excepted. See Notes.
+    scale_offset : (float, float) or mapping, optional
+        Pack floating-point numbers as CF does: ``dtype`` holds ``(value - offset) / scale``, and the attributes
+        ``scale_factor`` and ``add_offset`` say so to readers. Needs `dtype`.
+    bitround : int or mapping, optional
+        Keep so many bits of the fraction of floating-point numbers, ties to even: they take less space compressed.
     checksum : bool
         Store a checksum with each chunk, as for `tegula.create_array`; chunks are not compressed anew for that.
     select : selection, optional
@@ -131,6 +142,8 @@ def convert(
 
     Raises
     ------
+    CodecError
+        If a new data type can't hold a value. Such arrays of a hierarchy are left out and reported.
     UnsupportedError
         If the target's format can't hold the array. Such arrays of a hierarchy are left out and reported.
     MetadataError
@@ -152,6 +165,11 @@ def convert(
     those arrays that no other rule names. ``{"id": …}`` and ``{"name": …}`` with a text are one codec, not rules.
 
     An array that does not fit (another number of dimensions) stays as it is, and a note in the report says so.
+
+    With `dtype`, `scale_offset` or `bitround` the report has the largest absolute and relative error of each array.
+    Values that mark missing data (NaN, and those of ``_FillValue`` and ``missing_value``) stay missing: packed in
+    integers they become the smallest signed or the largest unsigned one, which the attribute ``_FillValue`` names. A
+    value that the new type can't hold is an error, and so is a missing one where there is no value for it.
 
     Examples
     --------
@@ -191,22 +209,19 @@ def convert(
     if consolidated is True and isinstance(node, Array):
         raise MetadataError("only groups have consolidated metadata, and the source is an array")
     single = isinstance(node, Array)
-    wanted = {
-        "chunks": rules_of("chunks", chunks, single),
-        "shards": rules_of("shards", shards, single),
-        "codecs": rules_of("codecs", codecs, single),
-    }
+    given: dict[Field, Any] = {
+        "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
+        "bitround": bitround,
+    }  # fmt: skip
+    wanted: dict[str, Rules] = {name: rules_of(name, value, single) for name, value in given.items()}
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
     # who does it, and whether there is a ledger
     share = share_of(part)
-    if visible_early and resume is None and part is None:
-        resume = False
-    recorded = (resume is not None or part is not None) and not dry_run
+    recorded = (resume is not None or part is not None or visible_early) and not dry_run
     if visible_early and item.new_draft is not None:
         raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
-    said = {"format": format, "chunks": chunks, "shards": shards, "codecs": codecs, "select": select}
 
     # the conversion
     with nullcontext(_for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
@@ -221,8 +236,9 @@ def convert(
             check_reachable(who, node.store, store)
             if recorded:
                 how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
-                described = {name: repr(value)[:200] for name, value in said.items() if value is not None}
-                report = convert_recorded(node, select, store, path, options, who, said=described, **how)
+                every = [("format", format), *given.items(), ("select", select)]
+                said = {str(name): repr(value)[:200] for name, value in every if value is not None}
+                report = convert_recorded(node, select, store, path, options, who, said=said, **how)
             else:
                 job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who))
                 if isinstance(node, Array):
@@ -232,6 +248,7 @@ def convert(
                 report = job.report
     if store is not target:
         store.close()
+    report.source, report.target = node._place, place(store, path)
     report.seconds = time.perf_counter() - start
     return report
 

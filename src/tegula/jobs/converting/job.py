@@ -19,6 +19,7 @@ from tegula.engine.pool import results_of
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
 from tegula.jobs.converting.estimating import estimate
+from tegula.jobs.converting.precision import Loss
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rewriting import check_amount, rewrite, same_attributes
 from tegula.jobs.converting.rules import Rules, match_rules
@@ -30,7 +31,7 @@ from tegula.jobs.converting.targets import (
     selected_axes,
     target_metadata,
 )
-from tegula.jobs.converting.work import Converting, Mode, Place, digest_of
+from tegula.jobs.converting.work import Converting, Mode, Place, digest_of, loss_of
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Piece, Plan
 from tegula.jobs.runners.runner import Runner, Threads
@@ -150,14 +151,14 @@ class Job:
     def one(self, source: Array, select: Any) -> None:
         """Convert a single array."""
         options = self._options
-        match_rules([options.chunks, options.shards, options.codecs], [(_label(source, ""), source)])
+        match_rules(options.rules, [(_label(source, ""), source)])
         self.report.arrays.append(self.array(source, "", select)[0])
         self._finish_arrays()
 
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
         options = self._options
-        match_rules([options.chunks, options.shards, options.codecs], _arrays_of(root))
+        match_rules(options.rules, _arrays_of(root))
         if not any(isinstance(value, (int, tuple)) and value is not True for value in options.shards.values if value):
             return  # automatic ones are multiples of any chunks
         for name, source in _arrays_of(root):
@@ -243,7 +244,7 @@ class Job:
         if planned.complete:
             allowed["write_empty"] = True
         draft = Array(engine.stored_array(self._store, path, planned.metadata, **allowed), path, read_only=True)
-        check_amount(source, draft)
+        check_amount(source, draft, planned.precision)
         return Prepared(name, axes, planned, allowed, draft, (*notes, *planned.notes, *self._reserved(name)))
 
     def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
@@ -261,11 +262,10 @@ class Job:
         target = new_array_of(store, path, options.item, metadata, options.overwrite, **created)
         try:
             with completing(target):
-                copied, stored, before, after = self._move(source, planned, target)
+                sizes = self._move(source, planned, target)
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # a half-written array would look complete
             raise
-        sizes = {"before": before, "after": after, "copied": copied, "stored": stored}
         verified, digest = self._verified(source, planned, target) if options.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
@@ -297,7 +297,8 @@ class Job:
 
         # the comparison, and what the report says
         stored, after = target._stored.amount_stored()
-        sizes = {"before": _bytes_stored(source), "after": after, "copied": total["copied"], "stored": stored}
+        sizes: dict[str, Any] = {"before": _bytes_stored(source), "after": after, "stored": stored}
+        sizes |= {"copied": total["copied"], **self._lost(planned, loss_of(total))}
         verified, digest = self._verified(source, planned, target) if self._options.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
@@ -305,7 +306,8 @@ class Job:
         path, item = self._place(planned.name), self._options.item
         final = read_back(item, planned.target.metadata, path)
         place = Place(self._store, path, dict(final.documents), item.name, planned.allowed, visible)
-        return Converting(planned.name, source, planned.axes, place, mode, self._conduct.ledger)
+        ledger, precision = self._conduct.ledger, planned.target.precision
+        return Converting(planned.name, source, planned.axes, place, mode, ledger, precision)
 
     def _publish(self, planned: Prepared) -> Array:
         """Write the documents of an array, unless this job has done so before; return the array."""
@@ -364,7 +366,7 @@ class Job:
         self._report_progress(planned.name, 2 * target.nbytes, target)
         written = Array(target._stored, target.path, read_only=True)
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
-        return same, digest_of(total) if same else ""
+        return same, digest_of(written, total) if same else ""
 
     def _show(self, planned: Prepared, passes: int, done: int) -> None:
         draft = planned.draft
@@ -374,6 +376,7 @@ class Job:
         """Return whether the chunks of an array can be copied as they are stored."""
         whole = planned.axes == [(0, 1, size) for size in source.shape]
         kept = not planned.target.recoded or keeps_codecs(source, target.metadata, self._options.item)
+        kept = kept and planned.target.precision is None
         return "copy" if whole and kept and can_copy_chunks(source._stored, target._stored) else "rewrite"
 
     def _reserved(self, name: str) -> list[str]:
@@ -415,13 +418,14 @@ class Job:
         """Return whether this conversion has created the parent group of a node."""
         return bool(name) and name.rpartition("/")[0] in self._made
 
-    def _move(self, source: Array, planned: Prepared, target: Array) -> tuple[int, int, int, int]:
+    def _move(self, source: Array, planned: Prepared, target: Array) -> dict[str, Any]:
         """Copy the values.
 
         Returns
         -------
-        tuple of int
-            Chunks copied without decoding, chunks that the target stores, and stored bytes of source and target.
+        dict
+            For `entry_of`: chunks ``copied`` without decoding, chunks ``stored`` in the target, stored bytes ``before``
+            and ``after``, and what is lost where values change.
         """
         old, new, name = source._stored, target._stored, planned.name
         done = copied = stored = before = after = 0
@@ -433,20 +437,29 @@ class Job:
                 self._conduct.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, planned, 0)
             )
             stored, after = new.amount_stored()
-            return total["copied"], stored, _bytes_stored(source), after
+            sizes = {"copied": total["copied"], "stored": stored, "before": _bytes_stored(source), "after": after}
+            return sizes | self._lost(planned, loss_of(total))
         if mode == "rewrite":
-            for size in rewrite(source, planned.axes, target):
+            loss = Loss()
+            for size, part in rewrite(source, planned.axes, target, planned.target.precision):
+                loss = loss.merge(part)
                 done += size * target.itemsize
                 self._report_progress(name, done, target)
             if done < target.nbytes:  # blocks without stored chunks
                 self._report_progress(name, target.nbytes, target)
             stored, after = new.amount_stored()
-            return 0, stored, _bytes_stored(source), after
+            sizes = {"copied": 0, "stored": stored, "before": _bytes_stored(source), "after": after}
+            return sizes | self._lost(planned, loss)
         for moved in copy_chunks(old, new):
             done, copied = done + moved.nbytes, copied + moved.copied
             stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
             self._report_progress(name, done, target)
-        return copied, stored, before, after
+        return {"copied": copied, "stored": stored, "before": before, "after": after}
+
+    @staticmethod
+    def _lost(planned: Prepared, loss: Loss) -> dict[str, Any]:
+        """Return the largest error of an array whose values change, for `entry_of`."""
+        return {} if planned.target.precision is None else {"loss": loss}
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
         """Report how many bytes have been written, and read back where that is wanted."""
@@ -571,11 +584,15 @@ def entry_of(
     copied: int = 0,
     stored: int = 0,
     digest: str = "",
+    loss: Loss | None = None,
 ) -> ConvertedArray:
     """Return the entry of the report for a new array."""
     shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
     facts = array.shape, array.chunks, array.nbytes
-    return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs, digest)
+    errors = (None, None) if loss is None else loss
+    return ConvertedArray(
+        name, *facts, before, after, verified, notes, copied, stored, shards, codecs, digest, str(array.dtype), *errors
+    )
 
 
 def _bytes_stored(source: Array) -> int:

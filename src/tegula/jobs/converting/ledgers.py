@@ -133,7 +133,9 @@ class _Planner(Job):
         """Note the units of an array."""
         prepared = self._prepared(source, name, select, *notes)
         final = read_back(self._options.item, prepared.target.metadata, name)
-        target = digest(repr([sorted(final.documents.items()), prepared.axes]).encode())
+        how = [sorted(final.documents.items()), prepared.axes]
+        how += [prepared.target.precision] if prepared.target.precision is not None else []
+        target = digest(repr(how).encode())
         grid = block_grid(source, prepared.draft)
         self.found[name] = prepared.draft.shape, grid, fingerprint_of(source), target
         return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits

@@ -20,10 +20,12 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError
 from tegula.formats import Format, find_format
+from tegula.formats.dimension_names import attributes_without
+from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["as_attribute", "keep_mask", "mask_of"]
+__all__ = ["as_attribute", "attribute_of", "attributes_of", "keep_mask", "mask_of", "missing_values"]
 
 _KEY: Final = "_FillValue"
 _MOST_CHUNKS: Final = 2**20  # absent chunks that are written because the fill value changes
@@ -100,6 +102,47 @@ def mask_of(array: Array) -> npt.NDArray[Any] | None:
         except MetadataError:  # of another type than the elements
             continue
     return None
+
+
+def missing_values(array: Array) -> list[Any]:
+    """Return the values that mark missing data: that of ``_FillValue``, and those of ``missing_value``."""
+    if array.dtype.names is not None:
+        return []
+    found = mask_of(array)
+    if found is not None and "_FillValue" not in array.metadata.attributes and not found.item():
+        found = None  # zero is the default fill value, and rarely a mask
+    masks = [] if found is None else [found[()]]
+    given = array.metadata.attributes.get("missing_value")
+    for value in given if isinstance(given, list) else [] if given is None else [given]:
+        try:
+            masks.append(scalar_array(value, array.metadata.data_type)[()])
+        except MetadataError:  # not a value of this type
+            continue
+    return masks
+
+
+def attributes_of(array: Array) -> dict[str, Any]:
+    """Return the attributes; for data of xarray with the value that marks missing data, as ``_FillValue``."""
+    attributes = dict(array.attrs.asdict())
+    if array.dimension_names is None:
+        return attributes
+    attributes = {**attributes_without(attributes)}
+    mask, kind = mask_of(array), array.dtype.kind
+    if kind in "biufc":  # xarray has masks of these types only
+        attributes.pop(_KEY, None)
+        if mask is not None and not (kind in "fc" and np.isnan(mask)):  # NaN is missing anyway
+            attributes[_KEY] = mask.item()
+    return attributes
+
+
+def attribute_of(value: Any, data_type: DataType, draft: ArrayMetadata) -> Any:
+    """Return the value that marks missing data as the attribute ``_FillValue`` has it in the format of `draft`."""
+    plain = np.asarray(value).item()
+    if draft.dimension_names is not None and find_format(draft.format).mask == "attribute":
+        encoded = _encoded(plain, data_type.numpy.kind)
+        if encoded is not None:
+            return encoded
+    return "NaN" if isinstance(plain, float) and np.isnan(plain) else plain
 
 
 def _text(metadata: ArrayMetadata) -> str:

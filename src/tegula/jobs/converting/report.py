@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from tegula.display.info import counted, human_bytes, human_seconds
-from tegula.display.markup import badge, card, fold, more, muted, table, text
+from tegula.display.markup import badge, card, fold, more, muted, page, table, text
 from tegula.jobs.converting.estimating import Estimate
 
 __all__ = ["ConvertReport", "ConvertedArray"]
@@ -43,7 +44,13 @@ class ConvertedArray:
     codecs : tuple of str
         Names of the new array's codecs; with shards, of the inner chunks' codecs.
     digest : str
-        A digest of the values that verification has read back; empty without verification, or if they differ.
+        The checksum of the values that verification has read back, as of `tegula.checksum`; empty without verification,
+        or if they differ.
+    dtype : str
+        Data type of the new array.
+    max_error, max_relative_error : float or None
+        The largest difference of a new value, unpacked, and the largest one as a part of the value; ``None`` if values
+        were not to be changed.
 
     Examples
     --------
@@ -64,13 +71,30 @@ class ConvertedArray:
     shards: tuple[Any, ...] | None = None
     codecs: tuple[str, ...] = ()
     digest: str = ""
+    dtype: str = ""
+    max_error: float | None = None
+    max_relative_error: float | None = None
+
+    @property
+    def error(self) -> str:
+        """The largest errors as text; empty if values were not to be changed.
+
+        Examples
+        --------
+        >>> ConvertedArray("t", (4,), (4,), 8, 32, 8, max_error=0.005, max_relative_error=1.7e-5).error
+        '0.005 (1.7e-05 of the value)'
+        """
+        if self.max_error is None:
+            return ""
+        return f"{self.max_error:.3g} ({self.max_relative_error or 0:.2g} of the value)"
 
     def __repr__(self) -> str:
         sizes = f"{human_bytes(self.nbytes_before)} stored before, {human_bytes(self.nbytes_after)} after"
         verified = {None: "", True: ", verified", False: ", differs"}[self.verified]
         notes = f", {counted(len(self.notes), 'note')}" if self.notes else ""
         where = f"'/{self.path}' {self.shape} in chunks {self.chunks}"
-        return f"<tegula.ConvertedArray {where}, {sizes}{verified}{notes}>"
+        error = f", largest error {self.error}" if self.error else ""
+        return f"<tegula.ConvertedArray {where}, {sizes}{verified}{error}{notes}>"
 
 
 @dataclass(slots=True, repr=False)
@@ -98,6 +122,8 @@ class ConvertReport:
         Number of units that other parts of the job have still to do; the target is not complete before.
     estimate : Estimate
         In a dry run, what the conversion would take.
+    source, target : str
+        URLs of the nodes.
 
     Examples
     --------
@@ -120,6 +146,8 @@ class ConvertReport:
     seconds: float = 0.0
     units_left: int = 0
     estimate: Estimate = field(default_factory=Estimate)
+    source: str = ""
+    target: str = ""
 
     @property
     def ok(self) -> bool:
@@ -217,41 +245,69 @@ class ConvertReport:
     def __repr__(self) -> str:
         return f"<tegula.ConvertReport: {self.summary}>"
 
+    def to_json(self) -> str:
+        """Return the report as a JSON document.
+
+        Examples
+        --------
+        >>> print(ConvertReport("zarr3", groups=["a"]).to_json()[:16])
+        {
+          "ok": true,
+        """
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_html(self) -> str:
+        """Return the report as an HTML document with all arrays, notes and failures, which needs no other file.
+
+        Examples
+        --------
+        >>> ConvertReport("zarr3", groups=["a"]).to_html().startswith("<!DOCTYPE html>")
+        True
+        """
+        return page(f"tegula.ConvertReport {self.target}", self._card(None))
+
     def _repr_html_(self) -> str:
+        return self._card(_SHOWN)
+
+    def _card(self, most: int | None) -> str:
+        """Return HTML with so many arrays, notes and failures, or with all."""
         state = (
             badge("plain", "dry run") if self.dry_run else badge("good", "done") if self.ok else badge("bad", "failed")
         )
         stored = human_bytes(self.nbytes_before)
         if not self.dry_run:
             stored += f" before, {human_bytes(self.nbytes_after)} in {counted(self.chunks_stored, 'chunk')} after"
-        totals = table(
-            [("In memory", human_bytes(self.nbytes)), ("Stored", stored), ("Time", human_seconds(self.seconds))]
-        )
-        heads = ("Array", "Shape", "Chunks", "Stored before", "After", "Copied as is", "Verified")
-        arrays = fold(f"<b>Arrays</b> {muted(len(self.arrays))}", table(self._rows(), heads), opened=True)
-        left = len(self.arrays) - _SHOWN
+        places = [(name, text(url)) for name, url in (("Source", self.source), ("Target", self.target)) if url]
+        amounts = [("In memory", human_bytes(self.nbytes)), ("Stored", stored), ("Time", human_seconds(self.seconds))]
+        arrays = fold(f"<b>Arrays</b> {muted(len(self.arrays))}", self._table(most), opened=True)
+        left = 0 if most is None else len(self.arrays) - most
         arrays += more(left, "arrays") if left > 0 else ""
-        failed = _texts("Failed", [*self.failed.items()], opened=True)
-        notes = _texts("Notes", self._all_notes(), opened=False)
-        return card("tegula.ConvertReport", f"{state} {text(self._headline())}", totals, failed, notes, arrays)
+        failed = _texts("Failed", [*self.failed.items()], most, opened=True)
+        notes = _texts("Notes", self._all_notes(), most, opened=False)
+        title = f"{state} {text(self._headline())}"
+        return card("tegula.ConvertReport", title, table(places + amounts), failed, notes, arrays)
 
-    def _rows(self) -> list[list[str]]:
-        """Return the cells of the table of arrays."""
+    def _table(self, most: int | None) -> str:
+        """Return the table of arrays; errors and checksums are columns of it where some array has one."""
+        heads = ["Array", "Shape", "Data type", "Chunks", "Stored before", "After", "Copied as is", "Verified"]
+        more_heads = {"Largest error": "error", "Checksum": "digest"}
+        extra = {head: name for head, name in more_heads.items() if any(getattr(item, name) for item in self.arrays)}
         rows = []
-        for item in self.arrays[:_SHOWN]:
+        for item in self.arrays[:most]:
             verified = {None: "–", True: "yes", False: badge("bad", "different")}[item.verified]
             after, copied = human_bytes(item.nbytes_after), f"{item.chunks_copied} of {item.chunks_stored}"
-            facts = [text(item.shape, 60), text(item.chunks, 60), human_bytes(item.nbytes_before)]
+            facts = [text(item.shape, 60), text(item.dtype, 30), text(item.chunks, 60), human_bytes(item.nbytes_before)]
             written = ["–", "–"] if self.dry_run else [after, copied]
-            rows.append([f"/{text(item.path, 80)}", *facts, *written, verified])
-        return rows
+            others = [text(getattr(item, name)) or "–" for name in extra.values()]
+            rows.append([f"/{text(item.path, 80)}", *facts, *written, verified, *others])
+        return table(rows, [*heads, *extra])
 
 
-def _texts(title: str, found: list[tuple[str, str]], *, opened: bool) -> str:
+def _texts(title: str, found: list[tuple[str, str]], most: int | None, *, opened: bool) -> str:
     """Return HTML for paths and their texts; empty if there are none."""
     if not found:
         return ""
-    rows = [(f"/{text(path, 80)}", text(what, 300)) for path, what in found[:_SHOWN]]
+    rows = [(f"/{text(path, 80)}", text(what, 300)) for path, what in found[:most]]
     left = len(found) - len(rows)
     body = table(rows) + (more(left, "lines") if left else "")
     return fold(f"<b>{title}</b> {muted(len(found))}", body, opened=opened)

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.engine.visiting import cells, check_number
+from tegula.errors import CodecError
 from tegula.jobs.comparing.differences import equal_json
+from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.units import Box, block_grid, blocks_of, box_results, in_order
 from tegula.metadata.chunk_grids import ChunkGrid
@@ -24,7 +26,7 @@ __all__ = [
 Coords = tuple[int, ...]
 
 
-def check_amount(source: Array, target: Array) -> None:
+def check_amount(source: Array, target: Array, precision: Precision | None = None) -> None:
     """Refuse a conversion that would have to store more than ``max_chunks`` chunks.
 
     Raises
@@ -33,31 +35,50 @@ def check_amount(source: Array, target: Array) -> None:
         If the target stores every chunk, or holds another value than the source where nothing was written.
     """
     old, new = source._stored, target._stored
-    if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target)):
+    if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target, precision)):
         check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
 
 
-def rewrite(source: Array, axes: list[Axis | int], target: Array) -> Iterator[int]:
-    """Write the selected values of an array to another, and yield the number of elements of each block."""
+def rewrite(
+    source: Array, axes: list[Axis | int], target: Array, precision: Precision | None = None
+) -> Iterator[tuple[int, Loss]]:
+    """Write the selected values of an array to another; yield the number of elements of each block, and their error."""
 
-    def moved(block: Box) -> None:
-        rewrite_box(source, axes, target, block)
+    def moved(block: Box) -> Loss:
+        return rewrite_box(source, axes, target, block, precision)[1]
 
-    blocks = _blocks(source, axes, target, compared=False)
-    return (size for _, size in box_results(moved, blocks, target, source))
+    blocks = _blocks(source, axes, target, precision, compared=False)
+    return ((size, loss) for loss, size in box_results(moved, blocks, target, source))
 
 
-def rewrite_box(source: Array, axes: list[Axis | int], target: Array, box: Box) -> npt.NDArray[Any]:
-    """Write the selected values of an array to a box of another, and return them."""
-    values = _read_block(source, axes, box)
+def rewrite_box(
+    source: Array, axes: list[Axis | int], target: Array, box: Box, precision: Precision | None = None
+) -> tuple[npt.NDArray[Any], Loss]:
+    """Write the selected values of an array to a box of another; return them, and their largest error."""
+    values, loss = _new_values(source, axes, box, precision)
     target[box] = values
-    return values
+    return values, loss
 
 
-def same_box(source: Array, axes: list[Axis | int], target: Array, box: Box) -> npt.NDArray[Any] | None:
+def same_box(
+    source: Array, axes: list[Axis | int], target: Array, box: Box, precision: Precision | None = None
+) -> npt.NDArray[Any] | None:
     """Return the values of a box of an array, if they are the selected values of another one, else ``None``."""
     values = np.asarray(target[box])
-    return values if _identical(_read_block(source, axes, box), values) else None
+    return values if _identical(_new_values(source, axes, box, precision)[0], values) else None
+
+
+def _new_values(
+    source: Array, axes: list[Axis | int], box: Box, precision: Precision | None
+) -> tuple[npt.NDArray[Any], Loss]:
+    """Return what the elements of a box become, and their largest error."""
+    values = _read_block(source, axes, box)
+    if precision is None:
+        return values, Loss()
+    try:
+        return precision.apply(values, [part.start for part in box])
+    except CodecError as error:
+        raise error.within(path=source._place) from None
 
 
 def same_values(
@@ -73,7 +94,7 @@ def same_values(
         return same_box(source, axes, written, block) is not None
 
     done = 0
-    for equal, size in box_results(same, _blocks(source, axes, written, compared=True), written, source):
+    for equal, size in box_results(same, _blocks(source, axes, written, None, compared=True), written, source):
         if not equal:
             return False
         done += size
@@ -86,17 +107,25 @@ def same_attributes(array: Array, attributes: Mapping[str, Any]) -> bool:
     return all(equal_json(array.attrs.get(name), value) for name, value in attributes.items())
 
 
-def _blocks(source: Array, axes: list[Axis | int], target: Array, *, compared: bool) -> Iterator[Box]:
+def _blocks(
+    source: Array, axes: list[Axis | int], target: Array, precision: Precision | None, *, compared: bool
+) -> Iterator[Box]:
     """Yield the blocks of the target to visit."""
     grid = block_grid(source, target)
-    stored = stored_blocks(source, axes, target, grid, compared=compared)
+    stored = stored_blocks(source, axes, target, grid, precision, compared=compared)
     every = cells([(0, count) for count in grid.counts(target.shape)])
     for coords in every if stored is None else stored:
         yield grid.region(coords, target.shape)
 
 
 def stored_blocks(
-    source: Array, axes: list[Axis | int], target: Array, grid: ChunkGrid, *, compared: bool
+    source: Array,
+    axes: list[Axis | int],
+    target: Array,
+    grid: ChunkGrid,
+    precision: Precision | None = None,
+    *,
+    compared: bool,
 ) -> Iterator[Coords] | None:
     """Return coordinates of the blocks to visit, in order, where few chunks are stored; ``None`` stands for all blocks.
 
@@ -106,7 +135,8 @@ def stored_blocks(
     number = prod(grid.counts(target.shape))
     stored = [source._stored, *([target._stored] if compared else [])]
     may_lack = compared or not target._stored.keeps_empty
-    if not (may_lack and _same_fill(source, target) and all(a.is_sparse(number, target.nbytes) for a in stored)):
+    same_fill = may_lack and _same_fill(source, target, precision)
+    if not (same_fill and all(array.is_sparse(number, target.nbytes) for array in stored)):
         return None
 
     def found() -> Iterator[Coords]:
@@ -118,9 +148,14 @@ def stored_blocks(
     return in_order(found)
 
 
-def _same_fill(source: Array, target: Array) -> bool:
-    """Return whether absent chunks of two arrays hold the same value."""
+def _same_fill(source: Array, target: Array, precision: Precision | None) -> bool:
+    """Return whether absent chunks of two arrays hold the same value, or what becomes of it."""
     old, new = source._stored.fill.reshape(1), target._stored.fill.reshape(1)
+    if precision is not None:
+        try:
+            old, _ = precision.apply(old, (0,))
+        except CodecError:
+            return False
     return _identical(_as_text(old) if _is_text(source) else old, _as_text(new) if _is_text(target) else new)
 
 

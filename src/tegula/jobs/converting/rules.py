@@ -1,4 +1,4 @@
-"""Rules: which arrays of a hierarchy get which chunks, shards and codecs.
+"""Rules: which arrays of a hierarchy get which chunks, shards, codecs and precision.
 
 A *plain* value is meant for every array. A mapping holds rules: one integer for the name of a dimension is a *rule for
 a dimension*, and changes the lengths along it; anything else is a *rule for arrays*, named by
@@ -23,12 +23,16 @@ from typing import Any, Final, Literal
 from tegula.arrays.array import Array
 from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
+from tegula.jobs.converting.precision import check_packing, is_number
+from tegula.metadata.data_types import as_data_type
 
-__all__ = ["Rule", "Rules", "match_rules", "rules_of"]
+__all__ = ["Field", "Rule", "Rules", "match_rules", "rules_of"]
 
-Field = Literal["chunks", "shards", "codecs"]
+Field = Literal["chunks", "shards", "codecs", "dtype", "scale_offset", "bitround"]
 Names = Sequence[str | None]
 _MOST_NAMES: Final = 20  # that an error lists
+_LENGTHS: Final = ("chunks", "shards")  # fields with rules for dimensions
+_MOST_BITS: Final = 52
 
 
 @dataclass(slots=True)
@@ -90,11 +94,11 @@ class Rule:
 
 @dataclass(slots=True)
 class Rules:
-    """The argument ``chunks``, ``shards`` or ``codecs`` of a conversion: a plain value, or rules.
+    """An argument of a conversion, such as ``chunks``: a plain value, or rules.
 
     Parameters
     ----------
-    field : {"chunks", "shards", "codecs"}
+    field : {"chunks", "shards", "codecs", "dtype", "scale_offset", "bitround"}
         The name of the argument.
     plain : object
         The value for every array; ``None`` leaves them as they are.
@@ -117,7 +121,9 @@ class Rules:
         """The plain value, or the values of all rules."""
         return [self.plain] if self.plain is not None else [rule.value for rule in self.rules]
 
-    def choose(self, path: str, names: Names | None, own: Sequence[Any]) -> tuple[Any, str | None, bool]:
+    def choose(
+        self, path: str, names: Names | None, own: Sequence[Any], suits: bool = True
+    ) -> tuple[Any, str | None, bool]:
         """Choose the value for an array.
 
         Parameters
@@ -128,6 +134,8 @@ class Rules:
             Names of its dimensions.
         own : sequence
             The lengths along each dimension that it keeps where no rule changes them.
+        suits : bool
+            Whether a plain value that is meant for every array of a hierarchy is meant for this one.
 
         Returns
         -------
@@ -139,7 +147,7 @@ class Rules:
             Whether the plain value, or the rules for dimensions, fit the array.
         """
         if not self.rules:
-            fits = self.single or self._fits(self.plain, len(own))
+            fits = self.single or self.plain is None or (suits and self._fits(self.plain, len(own)))
             return self.plain if fits else None, None, fits
         named = [rule for rule in self.rules if not rule.is_dimension and rule.names(path)]
         if named:
@@ -159,6 +167,9 @@ class Rules:
         listed = f"{', '.join(map(_name, some))}{more}"
         keep = "which keeps its own" if count == 1 else "which keep their own"
         arrays = "array" if count == 1 else "arrays"
+        if not self.rules and self.field not in (*_LENGTHS, "codecs"):
+            kinds = "coordinate of a dimension" if count == 1 else "coordinates of dimensions"
+            return f"{self.field} {_text(self.plain)}: {kinds}, or of another kind: {count} {arrays}, {keep} ({listed})"
         if not self.rules:
             other = "another number of dimensions than"
             return f"{self.field} {_text(self.plain)} have {other} {count} {arrays}, {keep} ({listed})"
@@ -167,11 +178,11 @@ class Rules:
         return f"{self.field} {','.join(rules)}: {count} {arrays} {lacks}, {keep} ({listed})"
 
     def _fits(self, value: Any, ndim: int) -> bool:
-        return self.field == "codecs" or not isinstance(value, tuple) or len(value) == ndim
+        return self.field not in _LENGTHS or not isinstance(value, tuple) or len(value) == ndim
 
 
 def rules_of(field: Field, value: Any, single: bool) -> Rules:
-    """Read the argument ``chunks``, ``shards`` or ``codecs`` of `tegula.convert`.
+    """Read an argument of `tegula.convert`.
 
     Raises
     ------
@@ -210,19 +221,19 @@ def match_rules(several: Sequence[Rules], arrays: Iterable[tuple[str, Array]]) -
         names = array.dimension_names or ()
         for rules, rule in pairs:
             rule.is_array = rule.is_array or rule.names(path)
-            if rules.field != "codecs" and rule.may_be_dimension and rule.key in names:
+            if rules.field in _LENGTHS and rule.may_be_dimension and rule.key in names:
                 rule.is_dimension = True
         # names for the error below, as many as it lists
         if len(paths) <= _MOST_NAMES:
             paths.append(path)
         if len(dimensions) <= _MOST_NAMES:
             dimensions.update(dict.fromkeys(name for name in names if name is not None))
-        if all(rule.is_decided for _, rule in pairs):
+        if all(rule.is_decided or (rule.is_array and rules.field not in _LENGTHS) for rules, rule in pairs):
             break
     for rules, rule in pairs:
         if not (rule.is_array or rule.is_dimension):
             known = f"arrays: {_listed(paths)}"
-            if rules.field != "codecs":
+            if rules.field in _LENGTHS:
                 known = f"dimensions: {_listed([*dimensions])}; {known}"
             raise MetadataError(f"the rule {rule} matches no array; {known}", field=rules.field)
 
@@ -234,6 +245,8 @@ def _is_codec(value: Mapping[str, Any]) -> bool:
 
 def _checked(field: Field, value: Any, where: str) -> Any:
     """Return a checked value: lengths of several dimensions as a tuple, codecs as specs."""
+    if field in ("dtype", "scale_offset", "bitround"):
+        return _checked_precision(field, value, where)
     if field == "codecs":
         return value if isinstance(value, str) and value == "auto" else codec_specs(value)
     if isinstance(value, bool) or (isinstance(value, str) and value == "auto"):
@@ -244,6 +257,19 @@ def _checked(field: Field, value: Any, where: str) -> Any:
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
         raise wrong
     return tuple(_edges(item, field, wrong) for item in value)
+
+
+def _checked_precision(field: Field, value: Any, where: str) -> Any:
+    if field == "scale_offset":
+        return check_packing(value)
+    if field == "bitround":
+        if not _is_integer(value) or not 0 <= int(value) <= _MOST_BITS:
+            raise MetadataError(f"{where}{value!r:.80} is not a number of bits from 0 to {_MOST_BITS}", field=field)
+        return int(value)
+    data_type = as_data_type(value)
+    if not is_number(data_type.numpy):
+        raise MetadataError(f"{where}values can be converted to numbers only, not to {data_type}", field=field)
+    return data_type
 
 
 def _edges(item: Any, field: Field, wrong: MetadataError) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from tegula.formats import Format
 from tegula.formats.bcolz_codecs import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.jobs.converting.masks import keep_mask
+from tegula.jobs.converting.precision import Precision, described, is_floating, precision_of
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
@@ -47,6 +48,14 @@ class Options:
     verify: bool
     progress: Progress | None
     consolidated: bool | Literal["auto"]
+    dtype: Rules = field(default_factory=lambda: Rules("dtype"))
+    scale_offset: Rules = field(default_factory=lambda: Rules("scale_offset"))
+    bitround: Rules = field(default_factory=lambda: Rules("bitround"))
+
+    @property
+    def rules(self) -> tuple[Rules, ...]:
+        """All arguments that may hold rules."""
+        return self.chunks, self.shards, self.codecs, self.dtype, self.scale_offset, self.bitround
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,8 @@ class Target:
         Whether codecs were given, which may differ from those of the source.
     misfits : tuple of Rules
         Plain values and rules for dimensions that do not fit this array.
+    precision : Precision, optional
+        How values change.
     """
 
     metadata: ArrayMetadata
@@ -72,6 +83,7 @@ class Target:
     complete: bool
     recoded: bool
     misfits: tuple[Rules, ...]
+    precision: Precision | None = None
 
 
 def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
@@ -149,8 +161,8 @@ def target_metadata(
     # --- the chunks, shards and codecs that the arguments ask for
     misfits: list[Rules] = []
 
-    def choose(rules: Rules, own: list[Any]) -> Any:
-        value, note, fits = rules.choose(path, names, own)
+    def choose(rules: Rules, own: list[Any], suits: bool = True) -> Any:
+        value, note, fits = rules.choose(path, names, own, suits)
         notes.extend([note] if note else [])
         misfits.extend([] if fits else [rules])
         return value
@@ -166,6 +178,7 @@ def target_metadata(
     if shards in ("auto", True) and not shape:
         shards = None
     chosen = _Chosen(chunks, shards, choose(options.codecs, inner))
+    precision = _precision(source, options, names, path, choose)
 
     # --- the new metadata
     if len(kept) != source.ndim:
@@ -186,12 +199,33 @@ def target_metadata(
         extra=old.extra if item.name == old.format and shape == old.shape else {},
         documents={},
     )
+    if precision is not None:
+        draft = described(source, draft, precision, own_codecs=chosen.codecs is None)
+        notes.append(precision.summary)
     draft, complete = keep_mask(source, draft, item, notes)
     adapted = _adapted(item, draft, chosen, notes)
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
     metadata = sharded(item, adapted, shards) if shards else adapted
-    return Target(metadata, tuple(notes), complete, chosen.codecs is not None, tuple(misfits))
+    return Target(metadata, tuple(notes), complete, chosen.codecs is not None, tuple(misfits), precision)
+
+
+def _precision(
+    source: Array, options: Options, names: tuple[str | None, ...] | None, path: str, choose: Any
+) -> Precision | None:
+    """Return how the values of an array change.
+
+    A plain value is meant for all arrays that are not the coordinate of a dimension: packing and rounding for
+    floating-point numbers, a data type for numbers of its kind.
+    """
+    old = source.metadata.data_type.numpy
+    is_coordinate = source.ndim == 1 and names == (path.rpartition("/")[2],)
+    packing = choose(options.scale_offset, [], is_floating(old) and not is_coordinate)
+    plain = options.dtype.plain
+    alike = plain is not None and (plain.numpy.kind == old.kind or (is_floating(plain.numpy) and is_floating(old)))
+    data_type = choose(options.dtype, [], (alike or packing is not None) and not is_coordinate)
+    keepbits = choose(options.bitround, [], is_floating(old) and not is_coordinate)
+    return precision_of(source, data_type, packing, keepbits)
 
 
 def _own_encoding(source: Array, item: Format) -> tuple[ChunkGrid, tuple[CodecSpec, ...]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from math import prod
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +15,29 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.copying import copy_chunks, stores_all
 from tegula.engine.visiting import cells
+from tegula.errors import UnsupportedError
 from tegula.formats import find_format
+from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.runners.runner import Work
+from tegula.jobs.summing.checksum import digest_of_array
+from tegula.jobs.summing.modular import PRIME
+from tegula.jobs.summing.sums import Sums, sums_of_values
 from tegula.jobs.units import Box, stored_pairs
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
-__all__ = ["Converting", "Place", "digest_of"]
+__all__ = ["Converting", "Place", "digest_of", "loss_of"]
 
 Coords = tuple[int, ...]
 Mode = Literal["copy", "rewrite", "verify"]
+_SUMS: Final = ("sum 0", "sum 1", "weight 0", "weight 1")
+_UNSUMMED: Final = "without a sum"
+_ERRORS: Final = ("largest error", "largest relative error")
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Place:
 
 
 class Converting(Work):
-    """What is done with each unit of an array: chunks are copied, or values rewritten, or both sides compared.
+    """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
     Parameters
     ----------
@@ -85,17 +91,26 @@ class Converting(Work):
         What to do.
     ledger : Ledger, optional
         Where units that are done are recorded.
+    precision : Precision, optional
+        How values change.
     """
 
     def __init__(
-        self, name: str, source: Array, axes: list[Axis | int], place: Place, mode: Mode, ledger: Ledger | None
+        self,
+        name: str,
+        source: Array,
+        axes: list[Axis | int],
+        place: Place,
+        mode: Mode,
+        ledger: Ledger | None,
+        precision: Precision | None = None,
     ) -> None:
         self.name, self.source, self.axes, self.place = name, source, axes, place
-        self.mode, self.ledger = mode, ledger
+        self.mode, self.ledger, self.precision = mode, ledger, precision
         self.requests = max(source.store.concurrency, place.store.concurrency)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.source, self.axes, self.place, self.mode, self.ledger)
+        return type(self), (self.name, self.source, self.axes, self.place, self.mode, self.ledger, self.precision)
 
     @cached_property
     def target(self) -> Array:
@@ -107,7 +122,7 @@ class Converting(Work):
         return unit.size * (self.source.itemsize + self.target.itemsize)
 
     def do(self, unit: Unit) -> dict[str, int]:
-        """Do one unit, and return the bytes read and written, the chunks copied, and a checksum of the values."""
+        """Do one unit; return the bytes read and written, chunks copied, the largest error, or sums of the values."""
         if self.mode == "copy":
             total = {"read": 0, "written": 0, "copied": 0}
             for moved in copy_chunks(
@@ -118,12 +133,15 @@ class Converting(Work):
                 total["copied"] += moved.copied
             return total
         if self.mode == "rewrite":
-            values = rewrite_box(self.source, self.axes, self.target, unit.box)
-            return {"read": values.nbytes, "written": values.nbytes, "checksum": _checksum(unit.box, values)}
-        same = same_box(self.source, self.axes, self.target, unit.box)
+            values, loss = rewrite_box(self.source, self.axes, self.target, unit.box, self.precision)
+            found = _amounts_of(loss) if self.precision is not None else {}
+            if self.ledger is not None:
+                found |= _sums(unit.box, values, self.target)
+            return {"read": values.nbytes, "written": values.nbytes, **found}
+        same = same_box(self.source, self.axes, self.target, unit.box, self.precision)
         if same is None:
             return {"read": 0, "different": 1}
-        return {"read": 2 * same.nbytes, "checksum": _checksum(unit.box, same)}
+        return {"read": 2 * same.nbytes, **_sums(unit.box, same, self.target)}
 
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
         axes = self.source.metadata.grid.axes
@@ -132,7 +150,8 @@ class Converting(Work):
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to visit, in order, where few are stored; ``None`` stands for all boxes."""
         if self.mode != "copy":
-            found = stored_blocks(self.source, self.axes, self.target, grid, compared=self.mode == "verify")
+            compared = self.mode == "verify"
+            found = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
             return None if found is None else ((coords, ()) for coords in found)
         old = self.source._stored
         number = prod(old.metadata.grid.counts(old.metadata.shape))
@@ -141,17 +160,29 @@ class Converting(Work):
         return stored_pairs(self.source, grid)
 
 
-def _checksum(box: Box, values: npt.NDArray[Any]) -> int:
-    """Return a checksum of the values of a box; those of all boxes combine by exclusive or."""
-    if values.dtype.hasobject:
-        crc = zlib.crc32(repr(values.tolist()).encode("utf-8", "surrogatepass"))
-    else:
-        crc = zlib.crc32(np.ascontiguousarray(values).reshape(-1).view("u1"))  # type: ignore[arg-type]
-    where = ",".join(f"{part.start}:{part.stop}" for part in box)
-    found = import_module("hashlib").blake2b(f"{where}={crc:08x}".encode(), digest_size=8)
-    return int.from_bytes(found.digest(), "big")
+def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:
+    """Return the sums of a box, which make the checksum of the array."""
+    try:
+        found = sums_of_values(values, box, array.metadata.data_type)
+    except UnsupportedError:  # objects of any class
+        return {_UNSUMMED: 1}
+    return dict(zip(_SUMS, (*found.values, *found.weights)))
 
 
-def digest_of(total: dict[str, int]) -> str:
-    """Return the digest of an array's values, from the sums over its units."""
-    return f"{total.get('checksum', 0):016x}"
+def digest_of(array: Array, total: Mapping[str, int]) -> str:
+    """Return the checksum of an array's values, as of `tegula.checksum`; empty for objects that have none."""
+    if total.get(_UNSUMMED):
+        return ""
+    numbers = [total.get(name, 0) % PRIME for name in _SUMS]
+    half = len(numbers) // 2
+    return digest_of_array(array, Sums(tuple(numbers[:half]), tuple(numbers[half:])))
+
+
+def loss_of(total: Mapping[str, int]) -> Loss:
+    """Return the largest error of an array's values, from the results of its units."""
+    return Loss(*(float(np.int64(total.get(name, 0)).view(np.float64)) for name in _ERRORS))
+
+
+def _amounts_of(loss: Loss) -> dict[str, int]:
+    """Return errors as integers in the same order: the bits of numbers from 0."""
+    return {name: int(np.float64(error).view(np.int64)) for name, error in zip(_ERRORS, loss)}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tegula.jobs.measuring.histograms import Bins, bins_of
 
-__all__ = ["Moments", "measure"]
+__all__ = ["Moments", "measure", "missing_in"]
 
 _PIECE: Final = 2**18  # elements at a time, so that intermediate results stay in the processor's cache
 
@@ -154,7 +154,7 @@ def _as_known(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
     total = values.size
-    missing = _missing(values, masks)
+    missing = missing_in(values, masks)
     values = values if missing is None else values[~missing]
     known = Moments(count=values.size, missing=total - values.size)
     kind = values.dtype.kind
@@ -182,8 +182,8 @@ def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
     return _with_finite(known, numbers, bins_of(numbers) if numbers.size else None)
 
 
-def _missing(values: npt.NDArray[Any], masks: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
-    """Return for each value whether it is missing; ``None`` if none is."""
+def missing_in(values: npt.NDArray[Any], masks: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
+    """Return for each value, of a type that NumPy computes with, whether it is missing; ``None`` if none is."""
     kind = values.dtype.kind
     missing: npt.NDArray[np.bool_] | None = None
     if kind == "f":

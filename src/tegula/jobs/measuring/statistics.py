@@ -13,16 +13,15 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.engine.pool import results_of
-from tegula.errors import MetadataError, TegulaError
+from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.masks import mask_of
+from tegula.jobs.converting.masks import missing_values
 from tegula.jobs.measuring.histograms import Bins, Histogram
 from tegula.jobs.measuring.moments import Moments, measure
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Code, Share, entry_for, shared_results, sharing
 from tegula.jobs.units import Box, Progress, arrays_below, boxes, one_at_a_time, with_known_members
-from tegula.metadata.fill_values import scalar_array
 from tegula.tables.table import Table
 from tegula.targets.stores import check_options
 
@@ -190,13 +189,13 @@ def measure_box(array: Array, box: Box) -> Measured:
     >>> measure_box(t["a"], (slice(1, 3),))[""].low
     5
     """
-    return _measured(np.asarray(array[box]), _masks(array))
+    return _measured(np.asarray(array[box]), missing_values(array))
 
 
 def measure_fill(array: Array, number: int) -> Measured:
     """Measure `number` elements that hold the fill value, without reading any."""
     fill = array._stored.fill.reshape(1)
-    return {name: found.times(number) for name, found in _measured(fill, _masks(array)).items()}
+    return {name: found.times(number) for name, found in _measured(fill, missing_values(array)).items()}
 
 
 def merged(one: Measured, other: Measured) -> Measured:
@@ -218,23 +217,6 @@ def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDAr
         return
     for inner in values.dtype.names:
         yield from _fields(f"{name}.{inner}" if name else inner, values[inner])
-
-
-def _masks(array: Array) -> list[Any]:
-    """Return the values that mark missing data: that of ``_FillValue``, and those of ``missing_value``."""
-    if array.dtype.names is not None:
-        return []
-    found = mask_of(array)
-    if found is not None and "_FillValue" not in array.metadata.attributes and not found.item():
-        found = None  # zero is the default fill value, and rarely a mask
-    masks = [] if found is None else [found[()]]
-    given = array.metadata.attributes.get("missing_value")
-    for value in given if isinstance(given, list) else [] if given is None else [given]:
-        try:
-            masks.append(scalar_array(value, array.metadata.data_type)[()])
-        except MetadataError:  # not a value of this type
-            continue
-    return masks
 
 
 # --- the loop over units

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tegula.jobs.downsampling.blocks import METHODS, downsample_values, downsampled_bounds, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.downsampling import METHODS, downsample_values, downsampled_bounds, supports
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
 from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, driver_spec_of_view, read_base
 from tegula.tensorstore.errors import StatusError, annotate, invalid

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["METHODS", "downsample_values", "downsampled_bounds", "supports"]
+__all__ = [
+    "METHODS", "downsample_values", "downsampled_bounds", "float_sum", "integer_mean", "is_extension", "mode_of",
+    "reduce_blocks", "supports",
+]  # fmt: skip
 
 METHODS = ("stride", "mean", "min", "max", "median", "mode")
 """The names of all methods, in the order in which a message lists them."""
@@ -21,7 +24,7 @@ def supports(method: str, dtype: np.dtype[Any]) -> bool:
     """Return whether a method supports a type: stride and mode any, mean numbers, the others ordered numbers."""
     if method in ("stride", "mode"):
         return True
-    if dtype.kind in "OSUVmM" and not _is_extension(dtype):
+    if dtype.kind in "OSUVmM" and not is_extension(dtype):
         return False
     return method == "mean" or dtype.kind != "c"
 
@@ -55,24 +58,40 @@ def downsample_values(
     >>> downsample_values(np.array([1, 0, 7, 1]), [1], [2], "stride")
     array([0, 1])
     """
-    bounds = [
-        downsampled_bounds(start, start + size, factor, method)
-        for start, size, factor in zip(origin, values.shape, factors, strict=True)
-    ]
     if method == "stride":
         steps: list[Any] = [
-            slice(low * factor - start, None, factor)
-            for (low, _), start, factor in zip(bounds, origin, factors, strict=True)
+            slice(-(-start // factor) * factor - start, None, factor)
+            for start, factor in zip(origin, factors, strict=True)
         ]
         return values[(*steps, ...)].copy()
+    return reduce_blocks(_REDUCTIONS[method], origin, factors, values)
+
+
+def reduce_blocks(
+    reduce: _Reduction, origin: Sequence[int], factors: Sequence[int], values: np.ndarray[Any, Any], *others: Any
+) -> np.ndarray[Any, Any]:
+    """Call a function on the cells of many blocks at once, along the last axis, and put its results together.
+
+    Parameters
+    ----------
+    reduce : callable
+        Called with arrays of cells, those of `values` and of `others`; returns an array without the last axis.
+    origin, factors : sequence of int
+        As for `downsample_values`.
+    values, *others : numpy.ndarray
+        Arrays of one shape.
+    """
+    bounds = [
+        downsampled_bounds(start, start + size, factor, "")
+        for start, size, factor in zip(origin, values.shape, factors, strict=True)
+    ]
     result = np.empty([high - low for low, high in bounds], values.dtype)
-    reduce = _REDUCTIONS[method]
     pieces = (_pieces(*axis) for axis in zip(origin, values.shape, factors, strict=True))
     for piece in itertools.product(*pieces):
         target = tuple(part[0] for part in piece)
         chosen: tuple[Any, ...] = (*(part[1] for part in piece), ...)
-        cells = np.asarray(values[chosen])
-        result[target] = _reduce_piece(cells, [part[2] for part in piece], reduce)
+        extents = [part[2] for part in piece]
+        result[target] = reduce(*(_by_block(np.asarray(array[chosen]), extents) for array in (values, *others)))
     return result
 
 
@@ -95,28 +114,22 @@ def _pieces(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, 
         yield slice(block - first, block - first + 1), slice(cell - start, size), stop - cell
 
 
-def _reduce_piece(cells: np.ndarray[Any, Any], extents: Sequence[int], reduce: _Reduction) -> np.ndarray[Any, Any]:
+def _by_block(cells: np.ndarray[Any, Any], extents: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return the cells of each block along a last axis of their own."""
     split = [part for size, extent in zip(cells.shape, extents, strict=True) for part in (size // extent, extent)]
     outer, inner = range(0, len(split), 2), range(1, len(split), 2)
     blocks = tuple(split[axis] for axis in outer)
     moved = cells.reshape(split).transpose(*outer, *inner)
-    return reduce(moved.reshape((*blocks, int(np.prod(extents, dtype=np.int64)))))
+    return moved.reshape((*blocks, int(np.prod(extents, dtype=np.int64))))
 
 
 def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     dtype, count = cells.dtype, cells.shape[-1]
     if dtype.kind in "biu" or dtype.name.startswith("int"):
-        return _integer_mean(cells).astype(dtype)
-    wide = np.dtype(np.float32) if dtype.name in _NARROW_FLOATS or _is_extension(dtype) else dtype
+        return integer_mean(cells, count).astype(dtype)
+    wide = np.dtype(np.float32) if dtype.name in _NARROW_FLOATS or is_extension(dtype) else dtype
     with np.errstate(over="ignore", invalid="ignore"):
-        # in this order: sums in another order round differently
-        if count <= 64:
-            total = cells[..., 0].astype(wide)
-            for number in range(1, count):
-                total = total + cells[..., number].astype(wide)
-        else:
-            total = np.add.accumulate(cells.astype(wide), axis=-1)[..., -1]
-        total = np.asarray(total)
+        total = float_sum(cells, wide)
         if dtype.kind == "c":  # part by part: NumPy's division of complex numbers rounds differently
             total.real /= count
             total.imag /= count
@@ -124,22 +137,54 @@ def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.asarray(total / wide.type(count)).astype(dtype)
 
 
-def _integer_mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the mean rounded to the nearest integer, ties to even, without overflow."""
+def float_sum(cells: np.ndarray[Any, Any], wide: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return the sum of each block, added up in the order of its cells: sums in another order round differently."""
     count = cells.shape[-1]
-    wide = np.uint64 if cells.dtype.kind in "bu" else np.int64
-    small = cells.astype(np.int8) if _is_extension(cells.dtype) else cells
-    quotients, remainders = np.divmod(small.astype(wide), wide(count))
-    carry, rest = np.divmod(remainders.sum(axis=-1, dtype=wide), wide(count))
-    floor = quotients.sum(axis=-1, dtype=wide) + carry
-    twice = rest * wide(2)
-    up = (twice > wide(count)) | ((twice == wide(count)) & ((floor & wide(1)) == wide(1)))
+    if count > 64:
+        return np.asarray(np.add.accumulate(cells.astype(wide), axis=-1)[..., -1])
+    total = cells[..., 0].astype(wide)
+    for number in range(1, count):
+        total = total + cells[..., number].astype(wide)
+    return np.asarray(total)
+
+
+def integer_mean(cells: np.ndarray[Any, Any], count: Any) -> np.ndarray[Any, Any]:
+    """Return the mean of each block rounded to the nearest integer, ties to even, without overflow.
+
+    `count` is the number of cells that count in each block, an int or an array; the others are zero.
+
+    Examples
+    --------
+    >>> integer_mean(np.array([[2**63 - 1, 2**63 - 1], [1, 2], [-1, -2]]), 2).tolist()
+    [9223372036854775807, 2, -2]
+    """
+    wide = np.dtype(np.uint64 if cells.dtype.kind in "bu" else np.int64)
+    small = cells.astype(np.int8) if is_extension(cells.dtype) else cells
+    number = np.asarray(count, wide)
+    if small.dtype.itemsize <= 4:
+        floor, rest = np.divmod(_integer_sum(small, wide), number)
+    else:  # the sum could overflow
+        quotients, remainders = np.divmod(small.astype(wide), number[..., None])
+        carry, rest = np.divmod(_integer_sum(remainders, wide), number)
+        floor = _integer_sum(quotients, wide) + carry
+    twice = rest * wide.type(2)
+    up = (twice > number) | ((twice == number) & ((floor & wide.type(1)) == wide.type(1)))
     return np.asarray(floor + up.astype(wide))
+
+
+def _integer_sum(cells: np.ndarray[Any, Any], wide: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    count = cells.shape[-1]
+    if count > 64:
+        return np.asarray(cells.sum(axis=-1, dtype=wide))
+    total = cells[..., 0].astype(wide)  # faster than along a short axis
+    for number in range(1, count):
+        total += cells[..., number]
+    return np.asarray(total)
 
 
 def _median(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     middle = (cells.shape[-1] - 1) // 2
-    if _is_extension(cells.dtype):
+    if is_extension(cells.dtype):
         return np.sort(_widened(cells), axis=-1)[..., middle].astype(cells.dtype)
     return np.asarray(np.partition(cells, middle, axis=-1)[..., middle])
 
@@ -152,13 +197,28 @@ def _extreme(cells: np.ndarray[Any, Any], of_floats: np.ufunc, of_others: np.ufu
     return np.asarray(of_others.reduce(wide, axis=-1)).astype(cells.dtype)
 
 
-def _mode(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the most frequent value; the smallest of several."""
-    if cells.dtype.kind in "OV" and not _is_extension(cells.dtype):
+def mode_of(
+    cells: np.ndarray[Any, Any], counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+) -> np.ndarray[Any, Any]:
+    """Return the most frequent value of each block; the smallest of several.
+
+    `counted` says which cells count, by default all; where none does, the result is any value.
+
+    Examples
+    --------
+    >>> mode_of(np.array([[3, 1, 3, 1], [9, 9, 2, 1]]), np.array([[True] * 4, [False, False, True, True]])).tolist()
+    [1, 1]
+    """
+    if cells.dtype.kind in "OV" and not is_extension(cells.dtype):
         return _mode_of_objects(cells)
-    ordered = np.sort(_widened(cells), axis=-1)
+    wide = _widened(cells)
+    if counted is None:
+        ordered = np.sort(wide, axis=-1)
+    else:  # cells that count come first
+        order = np.lexsort((wide, ~counted), axis=-1)
+        ordered, counted = (np.take_along_axis(array, order, axis=-1) for array in (wide, counted))
     if ordered.shape[-1] > 64:
-        return _mode_of_long_blocks(ordered).astype(cells.dtype)
+        return _mode_of_long_blocks(ordered, counted).astype(cells.dtype)
     best = ordered[..., 0].copy()
     length = np.ones(best.shape, np.int64)
     longest = length.copy()
@@ -166,15 +226,19 @@ def _mode(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         value = ordered[..., number]
         length = np.where(value == ordered[..., number - 1], length + 1, 1)
         better = length > longest
+        if counted is not None:
+            better &= counted[..., number]
         np.copyto(best, value, where=better)
         np.copyto(longest, length, where=better)
     return best.astype(cells.dtype)
 
 
-def _mode_of_long_blocks(ordered: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _mode_of_long_blocks(ordered: np.ndarray[Any, Any], counted: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     result = np.empty(ordered.shape[:-1], ordered.dtype)
     for place in np.ndindex(result.shape):
-        found, counts = np.unique(ordered[place], return_counts=True)
+        block = ordered[place]
+        kept = block if counted is None else block[: max(1, int(counted[place].sum()))]
+        found, counts = np.unique(kept, return_counts=True)
         result[place] = found[counts.argmax()]
     return result
 
@@ -203,24 +267,24 @@ def _json_order(value: Any) -> tuple[Any, ...]:
     return (5, value)
 
 
-def _is_extension(dtype: np.dtype[Any]) -> bool:
+def is_extension(dtype: np.dtype[Any]) -> bool:
     """Return whether a dtype is a number type of ml_dtypes, of kind V or not built in."""
     return dtype.isbuiltin != 1 and dtype.names is None and dtype.type.__module__.startswith("ml_dtypes")
 
 
 def _widened(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the values in a built-in type, which NumPy can sort and reduce."""
-    if not _is_extension(cells.dtype):
+    if not is_extension(cells.dtype):
         return cells
     return cells.astype(np.int8 if "int" in cells.dtype.name else np.float32)
 
 
-_Reduction = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+_Reduction = Callable[..., np.ndarray[Any, Any]]
 
 _REDUCTIONS: dict[str, _Reduction] = {
     "mean": _mean,
     "median": _median,
-    "mode": _mode,
+    "mode": mode_of,
     "min": partial(_extreme, of_floats=np.fmin, of_others=np.minimum, initial=np.inf),
     "max": partial(_extreme, of_floats=np.fmax, of_others=np.maximum, initial=-np.inf),
 }

@@ -1,0 +1,139 @@
+"""``tegula downsample``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from tegula.cli.convert import parse_codecs, parse_lengths, parse_option, parse_rules
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AsJson, Quiet, columns, one_line, print_json
+from tegula.cli.running import Dask, Workers, running
+from tegula.cli.targets import (
+    StorageOptions,
+    TargetStorageOptions,
+    open_target,
+    options_of_second,
+    split_target,
+    target_argument,
+)
+from tegula.cli.values import parse_value
+from tegula.jobs.downsampling.downsample import Pyramid
+from tegula.jobs.downsampling.downsample import downsample as downsample_array
+
+__all__ = ["downsample"]
+
+
+class _Method(StrEnum):
+    mean = "mean"
+    mode = "mode"
+    nearest = "nearest"
+
+
+def downsample(
+    source: Annotated[str, target_argument("SOURCE", "The array.")],
+    target: Annotated[
+        str | None,
+        target_argument("[TARGET]", "The group to write: PATH, or PATH::INNER. [default: the group of SOURCE]"),
+    ] = None,
+    factors: Annotated[
+        str,
+        typer.Option(
+            metavar="N|N,N,...|AXIS=N,...", help="By how much each level is smaller: along spatial axes, each, or some."
+        ),
+    ] = "2",
+    levels: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of levels to compute. [default: until one is a chunk]", show_default=False),
+    ] = None,
+    method: Annotated[_Method, typer.Option(help="What becomes of a block of elements.")] = _Method.mean,
+    axes: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...|JSON", help="Axes, such as c,y,x. [default: the names of the dimensions]"),
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(metavar="X|X,X,...|AXIS=X,...", help="Distance between the elements, as for --factors.")
+    ] = "1",
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE|fill_value", help="A value that marks missing data. [default: _FillValue, missing_value]"
+        ),
+    ] = None,
+    chunks: Annotated[str | None, typer.Option(metavar="N,N,...", help="Chunk shape. [default: as in SOURCE]")] = None,
+    shards: Annotated[str | None, typer.Option(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
+    codecs: Annotated[str | None, typer.Option(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
+    name: Annotated[str, typer.Option(help="Name of the pyramid in its metadata.")] = "",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete what exists at TARGET, or old levels.")
+    ] = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+    target_storage_option: TargetStorageOptions = None,
+) -> None:
+    """Write smaller and smaller copies of an array, a multi-scale pyramid, with OME-Zarr 0.5 metadata.
+
+    Without TARGET the array stays where it is, and the levels s1, s2, ... are written beside it. Missing values are
+    left out of means. Labels need --method mode.
+    """
+    # read the options; a mistake in one is an error of the command line
+    options: dict[str, Any] = {
+        "factors": parse_option(_per_axis, factors, "--factors"),
+        "scale": parse_option(_per_axis, scale, "--scale"),
+        "axes": parse_option(_axes, axes, "--axes"),
+        "missing": None if missing is None else parse_value(missing),
+        "chunks": parse_option(parse_lengths, chunks, "--chunks"),
+        "shards": parse_option(parse_lengths, shards, "--shards"),
+        "codecs": parse_option(parse_codecs, codecs, "--codecs"),
+        "levels": levels,
+        "method": method.value,
+        "name": name,
+        "overwrite": overwrite,
+        **running(workers, dask),
+    }
+    place, inner = (None, "") if target is None else split_target(target)
+    if target is not None:
+        others = options_of_second(source, target, storage_option, target_storage_option)
+        options |= {"path": inner, "target_storage_options": others}
+    # write the levels
+    with (
+        open_target(source, "r" if target is not None else "r+", storage_option) as node,
+        progress_line(quiet, node) as progress,
+    ):
+        found = downsample_array(node, place, progress=progress, **options)
+    if as_json:
+        print_json(found.as_dict())
+    elif not quiet:
+        typer.echo(columns(_rows(found)))
+
+
+def _per_axis(text: str) -> Any:
+    """Parse a number, several, or some by name."""
+    numbers = parse_rules(text, lambda part: [_number(item) for item in part.split(",") if item.strip()])
+    if isinstance(numbers, dict):
+        return {name: values[0] for name, values in numbers.items()}
+    return numbers[0] if len(numbers) == 1 and "," not in text else numbers
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def _axes(text: str) -> Any:
+    value = parse_value(text)
+    return value if isinstance(value, list) else [item.strip() for item in text.split(",")]
+
+
+def _rows(found: Pyramid) -> list[list[str]]:
+    names = ",".join(axis.name for axis in found.axes)
+    rows = [["array", "shape", "chunks", f"scale of {names}"]]
+    for level in found.levels:
+        scale = ",".join(f"{one:g}" for one in level.scale)
+        rows.append([f"/{one_line(level.path)}", str(level.shape), str(level.chunks), scale])
+    return rows

@@ -1,0 +1,1 @@
+"""Multi-scale pyramids: arrays of fewer and fewer elements, level from level."""

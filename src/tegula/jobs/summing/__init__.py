@@ -1,0 +1,1 @@
+"""Checksums of values, whatever the format, the chunks and the codecs."""
