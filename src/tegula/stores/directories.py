@@ -18,7 +18,7 @@ from tegula.errors import ConflictError, StoreError
 from tegula.stores.generations import FileGeneration, fine_time, generation_of, is_later, needs_more, new_time
 from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.names import HIDDEN
-from tegula.stores.open_files import Held, acquire, sync_file
+from tegula.stores.open_files import Contents, Held, acquire, sync_file, write_to
 
 __all__ = ["Directory", "is_temporary", "make_directories", "remove_directory", "sync_directory"]
 
@@ -26,7 +26,7 @@ _RELATIVE = os.open in os.supports_dir_fd
 _TIMES_BY_FD = os.utime in os.supports_fd
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LOCK_FILE = HIDDEN + "lock"
 _NO_LOCKS = {
     errno.ENOTSUP,
@@ -78,8 +78,8 @@ class Directory(Held):
                 raise
         return self
 
-    def replace(self, name: str, value: memoryview, expected: Generation | None) -> Generation:
-        """Put a file with the contents `value` in the place of `name`, and return its generation.
+    def replace(self, name: str, value: Contents, expected: Generation | None) -> Generation:
+        """Put a file with the contents `value`, bytes or an open file, in the place of `name`; return its generation.
 
         Raises
         ------
@@ -156,9 +156,8 @@ class Directory(Held):
     def _at(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
 
-    def _write(self, path: str, value: memoryview, chance: bytes, *, replaces: bool) -> FileGeneration:
+    def _write(self, path: str, value: Contents, chance: bytes, *, replaces: bool) -> FileGeneration:
         """Write a file; while this object is open, the lock of the file shows that its writer lives."""
-        contents = value
         opened: list[int] = []
         try:
             opened.extend(map(partial(os.open, dir_fd=self._fd), (path,), (_CREATE,), (0o666,)))
@@ -168,11 +167,7 @@ class Directory(Held):
             if replaces and _ALLOCATES and 0 < value.nbytes <= _MOST_ALLOCATED:
                 # ext4 sends a file that has no blocks yet to the disk before it lets it replace another one
                 os.posix_fallocate(fd, 0, value.nbytes)
-            while value.nbytes:
-                count = os.write(fd, value)
-                if not count:
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-                value = value[count:]
+            write_to(fd, value)
             now = new_time(time.time_ns(), chance)
             os.utime(fd if _TIMES_BY_FD else path, ns=(now, now))
             if self._sync:
@@ -180,7 +175,7 @@ class Directory(Held):
             if sys.platform != "win32":  # which renames no open file
                 with suppress(OSError):
                     self.duplicate(fd)
-            return generation_of(os.fstat(fd), fd, contents)
+            return generation_of(os.fstat(fd), fd, value if isinstance(value, memoryview) else None)
         finally:
             if opened:
                 os.close(opened[0])  # before the file is put in place, since NFS reports failed writes only here
