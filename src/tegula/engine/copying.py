@@ -26,7 +26,7 @@ __all__ = ["Moved", "can_copy_chunks", "copy_chunks", "part_of"]
 
 Coords = tuple[int, ...]
 _FIRST: Final = 4  # chunks that are timed before threads are used
-_QUICK: Final = 0.001  # seconds
+_QUICK: Final = 0.0001  # seconds
 _BATCH_BYTES: Final = 2**26  # of elements
 _BATCH: Final = 2**14  # chunks
 

@@ -27,7 +27,7 @@ CopyProgress = Callable[[str, int, int], None]
 _Sized = tuple[str, int]
 """A key, and about how many bytes its value has, as far as that matters."""
 _FIRST: Final = 4  # values that are timed before threads are used
-_QUICK: Final = 0.001  # seconds
+_QUICK: Final = 0.0001  # seconds
 
 
 def _documents_in_order() -> tuple[str, ...]:
