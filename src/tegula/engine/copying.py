@@ -7,6 +7,7 @@ of them has shards, their inner chunks are copied (`tegula.engine.regrouping`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from math import prod
 from time import perf_counter
@@ -20,7 +21,7 @@ from tegula.engine.regrouping import Regrouping, can_regroup
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells, check_number, in_order, is_inside
 
-__all__ = ["Moved", "can_copy_chunks", "copy_chunks"]
+__all__ = ["Moved", "can_copy_chunks", "chunks_with_values", "copied_units", "copy_chunks", "part_of", "stores_all"]
 
 Coords = tuple[int, ...]
 _FIRST: Final = 4  # chunks that are timed before threads are used
@@ -82,8 +83,14 @@ class Moved(NamedTuple):
     after: int
 
 
-def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
-    """Copy all chunks, and yield a report after each batch.
+def copied_units(source: StoredArray, target: StoredArray) -> StoredArray:
+    """Return the array whose chunks `copy_chunks` visits: the source, or the target if that has other shards."""
+    way = _way(source, target)
+    return source if way is None else way(source, target).units
+
+
+def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coords] | None = None) -> Iterator[Moved]:
+    """Copy all chunks, or those `chosen` by their coordinates in `copied_units`, and yield a report after each batch.
 
     A chunk is decoded and encoded again if its length is wrong, if the target stores it in another way, or if it is the
     last, shorter chunk of a dense array and the target stores whole chunks, padded with the fill value. Missing chunks
@@ -100,7 +107,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
     assert way is not None, "see can_copy_chunks"
     mover = way(source, target)
     units = mover.units
-    visited = _visited(mover)
+    visited = _visited(mover) if chosen is None else iter(chosen)
     total = prod(source.metadata.shape) * source.dtype.itemsize
     # far away all chunks that there is room for are under way at once
     requests = max(source.store.concurrency, target.store.concurrency)
@@ -124,7 +131,7 @@ def copy_chunks(source: StoredArray, target: StoredArray) -> Iterator[Moved]:
         total -= nbytes
         yield Moved(nbytes, copied, stored, before, after)
     source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
-    if total:  # the elements of chunks that were not visited
+    if total and chosen is None:  # the elements of chunks that were not visited
         yield Moved(total, 0, 0, 0, 0)
 
 
@@ -136,17 +143,20 @@ def _visited(mover: ChunkCopies) -> Iterator[Coords]:
     if stores_all(target) and not source.metadata.dense:
         check_number(target, number, "filling an array that stores every chunk")
     elif source.is_sparse(number):
-        if units is source:
-            return (coords for coords, _ in source.stored_chunks() if is_inside(source, coords))
-        return in_order(lambda: _units_with_chunks(source, units))
+        found = partial(chunks_with_values, source, units)
+        return found() if units is source else in_order(found)
     return cells([(0, count) for count in counts])
 
 
-def _units_with_chunks(source: StoredArray, units: StoredArray) -> Iterator[Coords]:
-    """Yield the coordinates of the units in which a stored chunk of the source lies, some of them several times."""
+def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coords]:
+    """Yield the coordinates of the chunks of an array in which stored chunks of the source lie, some several times."""
     grid = units.metadata.grid
     for coords, _ in source.stored_chunks():
-        if is_inside(source, coords):
+        if not is_inside(source, coords):
+            continue
+        if units is source:
+            yield coords
+        else:
             axes = zip(grid.axes, part_of(source, coords))
             yield from cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in axes])
 

@@ -29,12 +29,14 @@ from tegula.stores.capabilities import EmptyDirectories
 __all__ = [
     "check_path",
     "check_reserved",
+    "check_vacant",
     "complete_array",
     "create_array",
     "create_node",
     "create_parents",
     "discard_array",
     "is_draft",
+    "read_back",
 ]
 
 Metadata = TypeVar("Metadata", bound=ArrayMetadata | GroupMetadata)
@@ -52,6 +54,7 @@ def create_array(
     filled: bool = True,
     reserved: bool = False,
     has_parent: bool = False,
+    has_chunks: bool = False,
     **options: Any,
 ) -> StoredArray:
     """Create the array that `metadata` describes.
@@ -67,7 +70,7 @@ def create_array(
     filled : bool
         Whether an array of a format that stores every chunk (bcolz) is filled with the fill value before it can be
         opened. If not, the caller writes all chunks and then calls `complete_array`, or `discard_array` after an error.
-    reserved, has_parent : bool
+    reserved, has_parent, has_chunks : bool
         As for `create_node`.
     **options
         Those of `tegula.engine.stored_array`.
@@ -86,9 +89,10 @@ def create_array(
     drafted = metadata.dense and item.new_draft is not None and (metadata.shape[0] > 0 or not filled)
     draft = item.new_draft(os.urandom(16).hex()) if drafted and item.new_draft is not None else None
     # refuse an invalid description before anything is written
-    final = _read_back(item, metadata, path)
+    final = read_back(item, metadata, path)
     array = stored_array(store, path, final, **options)
-    written = create_node(store, path, item, final, overwrite, array, draft, reserved=reserved, has_parent=has_parent)
+    about = {"reserved": reserved, "has_parent": has_parent, "has_chunks": has_chunks}
+    written = create_node(store, path, item, final, overwrite, array, draft, **about)
     if draft is not None and filled:
         written = replace(written, shape=(0, *written.shape[1:]))
     if written is not final:
@@ -139,6 +143,7 @@ def create_node(
     reserved: bool = False,
     anywhere: bool = False,
     has_parent: bool = False,
+    has_chunks: bool = False,
 ) -> Metadata:
     """Create a node: check that the path is free, create the groups above it, and write its documents.
 
@@ -160,6 +165,8 @@ def create_node(
         Whether any path that the store accepts will do, without groups above it.
     has_parent : bool
         Whether the caller has created the group above it, so that no other is looked up.
+    has_chunks : bool
+        Whether the caller has written the chunks already, after `check_vacant`: then those there are no leftovers.
 
     Returns
     -------
@@ -172,10 +179,10 @@ def create_node(
         if not reserved:
             check_reserved(path, item, store)
     # metadata that could not be read back are refused before anything is changed
-    final = metadata if metadata.documents else _read_back(item, metadata, path)
+    final = metadata if metadata.documents else read_back(item, metadata, path)
     vacant = _is_vacant(store, path)
     if not vacant:
-        _check_room(store, path, overwrite, array)
+        _check_room(store, path, overwrite, None if has_chunks else array)
     for attempt in range(_RETRIES):
         # prepare the place: no old chunks, the groups above, a directory for chunks
         if array is not None and overwrite and not vacant:
@@ -205,7 +212,21 @@ def create_node(
     raise AlreadyExistsError("other processes keep creating a node here", path=f"{store.url}/{path}".rstrip("/"))
 
 
-def _read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
+def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata, **options: Any) -> None:
+    """Check that an array can be created at a path, of which the chunks are written first and the documents last.
+
+    Raises
+    ------
+    AlreadyExistsError, MetadataError, UnsupportedError
+        As `create_array` without `overwrite`.
+    """
+    check_path(path, item)
+    array = stored_array(store, path, read_back(item, metadata, path), **options)
+    if not _is_vacant(store, path):
+        _check_room(store, path, False, array)
+
+
+def read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
     """Return metadata as they will be read from the documents that a format writes, and with these documents."""
     return _parsed(item, item.serialize(metadata), metadata, path)
 

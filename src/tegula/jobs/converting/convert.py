@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -13,10 +13,12 @@ from tegula.errors import MetadataError, NotFoundError, SelectionError, Unsuppor
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.job import Job
+from tegula.jobs.converting.job import Conduct, Job
+from tegula.jobs.converting.ledgers import convert_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import rules_of
 from tegula.jobs.converting.targets import Options
+from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
@@ -46,6 +48,11 @@ def convert(
     consolidated: bool | Literal["auto"] = "auto",
     storage_options: Mapping[str, Any] | None = None,
     target_storage_options: Mapping[str, Any] | None = None,
+    resume: bool | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    part: tuple[int, int] | None = None,
+    visible_early: bool = False,
 ) -> ConvertReport:
     """Copy an array, or a group or table with all its members, into another format.
 
@@ -101,6 +108,21 @@ def convert(
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
         Those of `target`; by default those of `source` if both URLs name the same bucket.
+    resume : bool, optional
+        Keep a ledger of what is done in the target's store, so that a conversion that is interrupted at any moment can
+        go on: ``True`` goes on with one, or begins, ``False`` begins and refuses a target where one was interrupted.
+        Arrays can be opened when they are complete. By default there is no ledger.
+    runner : "threads", "processes", "dask", address, Client or Runner, optional
+        Who does the work: threads of this process (the default), processes, a cluster of `dask.distributed` that is
+        started on this machine (``"dask"``), or the one of a scheduler's address or a `Client`.
+    workers : int, optional
+        Number of processes; implies ``runner="processes"``.
+    part : (int, int), optional
+        Do one part of several, ``(3, 16)`` the third of 16, as the jobs of a batch system do. The last part that ends
+        completes the target. Implies a ledger.
+    visible_early : bool
+        With a ledger, create arrays before their chunks are written: they can be opened, and read as the fill value
+        where nothing is written yet.
 
     Returns
     -------
@@ -176,6 +198,15 @@ def convert(
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
+    # who does it, and whether there is a ledger
+    share = _part_of(part)
+    if visible_early and resume is None and part is None:
+        resume = False
+    recorded = (resume is not None or part is not None) and not dry_run
+    if visible_early and item.new_draft is not None:
+        raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
+    said = {"format": format, "chunks": chunks, "shards": shards, "codecs": codecs, "select": select}
+
     # the conversion
     with nullcontext(_for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
         refuse_overlap(node.store, node.path, store, path)
@@ -183,17 +214,36 @@ def convert(
             item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
             progress=one_at_a_time(progress), consolidated=consolidated,
         )  # fmt: skip
-        job = Job(store, path, options, ConvertReport(format, dry_run))
-        if isinstance(node, Array):
-            job.one(node, select)
-        elif select is not None:
+        if select is not None and not isinstance(node, Array):
             raise SelectionError("a selection is for one array, not for a group")
-        else:
-            job.hierarchy(node)
+        with runner_of(None if dry_run else runner, None if dry_run else workers) as who:
+            check_reachable(who, node.store, store)
+            if recorded:
+                how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
+                described = {name: repr(value)[:200] for name, value in said.items() if value is not None}
+                report = convert_recorded(node, select, store, path, options, who, said=described, **how)
+            else:
+                job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who))
+                if isinstance(node, Array):
+                    job.one(node, select)
+                else:
+                    job.hierarchy(node)
+                report = job.report
     if store is not target:
         store.close()
-    job.report.seconds = time.perf_counter() - start
-    return job.report
+    report.seconds = time.perf_counter() - start
+    return report
+
+
+def _part_of(part: Any) -> tuple[int, int]:
+    """Return which part is to be done, and how many there are; refuse what is not such a pair."""
+    if part is None:
+        return 1, 1
+    if isinstance(part, Sequence) and len(part) == 2 and all(type(one) is int for one in part):
+        number, parts = part
+        if 1 <= number <= parts:
+            return number, parts
+    raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
 
 
 def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
 from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of, new_group
 from tegula.engine import can_copy_chunks, copy_chunks
-from tegula.engine.creating import create_node
+from tegula.engine.creating import create_node, read_back
 from tegula.engine.deleting import delete_node
 from tegula.engine.pool import results_of
-from tegula.errors import CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import AlreadyExistsError, CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
+from tegula.jobs.converting.estimating import estimate
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rewriting import check_amount, rewrite, same_values
+from tegula.jobs.converting.rewriting import check_amount, rewrite, same_attributes
 from tegula.jobs.converting.rules import Rules, match_rules
 from tegula.jobs.converting.targets import (
     Axis,
@@ -27,17 +30,74 @@ from tegula.jobs.converting.targets import (
     selected_axes,
     target_metadata,
 )
-from tegula.metadata.nodes import GroupMetadata, inner_codecs
+from tegula.jobs.converting.work import Converting, Mode, Place, digest_of
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.plans import Piece, Plan
+from tegula.jobs.runners.runner import Runner, Threads
+from tegula.jobs.running import do_units
+from tegula.jobs.units import block_grid
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
 from tegula.stores import Store
 from tegula.tables.columns import ORDER, column_names, with_names
 from tegula.tables.table import Table
 
-__all__ = ["Job"]
+__all__ = ["Conduct", "Job", "Prepared", "entry_of"]
 
 _REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
+_RETRIES: Final = 10
 _NAMED: Final = 5  # arrays that a note on many of them names
 _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 """The path of an array, what was done or the reason why not, and the rules that do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How the units of a conversion are done.
+
+    Parameters
+    ----------
+    runner : Runner
+        Who does them.
+    ledger : Ledger, optional
+        Where those that are done are recorded.
+    plan : Plan, optional
+        The units of each array, if there is a ledger.
+    visible_early : bool
+        Whether the documents of arrays are written before the chunks.
+    """
+
+    runner: Runner = field(default_factory=Threads)
+    ledger: Ledger | None = None
+    plan: Plan | None = None
+    visible_early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An array that is about to be converted.
+
+    Parameters
+    ----------
+    name : str
+        Its path below the source.
+    axes : list
+        The selected part of each axis.
+    target : Target
+        The new array's metadata.
+    allowed : dict
+        Options for opening the new array.
+    draft : Array
+        The new array, which is not stored yet.
+    notes : tuple of str
+        Notes for the report.
+    """
+
+    name: str
+    axes: list[Axis | int]
+    target: Target
+    allowed: dict[str, Any]
+    draft: Array
+    notes: tuple[str, ...]
 
 
 class Job:
@@ -51,9 +111,14 @@ class Job:
         The arguments of the conversion.
     report : ConvertReport
         Receives the results.
+    conduct : Conduct, optional
+        How the units are done; by default on threads, without a ledger.
     """
 
-    def __init__(self, store: Store, path: str, options: Options, report: ConvertReport) -> None:
+    def __init__(
+        self, store: Store, path: str, options: Options, report: ConvertReport, conduct: Conduct | None = None
+    ) -> None:
+        self._conduct = Conduct() if conduct is None else conduct
         self._store = store
         self._path = path
         self._options = options
@@ -62,18 +127,21 @@ class Job:
         self._to_consolidate: list[str] = []
         self.report = report
         self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
-        self._requests = store.concurrency
+        self._lock = Lock()  # for the report
+        self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array`, where units are left to other parts
+        self._requests = max(store.concurrency, self._conduct.runner.workers)
         self._made: set[str] = set()  # groups, by their path below the target
 
     def hierarchy(self, root: Group | Table) -> None:
         """Convert a group or table with all its members; report members that can't be converted."""
         self._root = root if isinstance(root, Group) else None
-        self._requests = max(self._store.concurrency, root.store.concurrency)
+        self._requests = max(self._requests, root.store.concurrency)
         self._check_rules(root)
         self._nodes(root)
+        self._finish_arrays()
         for rules, names, count in self._misfits.values():
             self.report.notes.setdefault("", []).append(rules.misfit(count, names))
-        if not self._options.dry_run:
+        if not self._options.dry_run and not self.report.units_left:
             for name in reversed(self._to_consolidate):
                 found = open_node(self._store, self._place(name), self._options.item.name, read_only=False)
                 if isinstance(found, Group):
@@ -84,6 +152,7 @@ class Job:
         options = self._options
         match_rules([options.chunks, options.shards, options.codecs], [(_label(source, ""), source)])
         self.report.arrays.append(self.array(source, "", select)[0])
+        self._finish_arrays()
 
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
@@ -159,36 +228,153 @@ class Job:
         tuple of Rules
             Rules that do not fit the array.
         """
-        options, store, path = self._options, self._store, self._place(name)
-        axes = selected_axes(select, source.shape)
+        planned = self._prepared(source, name, select, *notes)
+        if self._options.dry_run:
+            return self._outlined(source, planned), planned.target.misfits
+        if self._conduct.ledger is not None:
+            return self._recorded(source, planned, select, *notes), planned.target.misfits
+        return self._at_once(source, planned), planned.target.misfits
+
+    def _prepared(self, source: Array, name: str, select: Any, *notes: str) -> Prepared:
+        """Describe the new array, and check that it can be written."""
+        axes, path = selected_axes(select, source.shape), self._place(name)
         planned = self._planned(source, axes, name)
-        metadata, notes = planned.metadata, (*notes, *planned.notes, *self._reserved(name))
         allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
         if planned.complete:
             allowed["write_empty"] = True
-        draft = Array(engine.stored_array(store, path, metadata, **allowed), path, read_only=True)
+        draft = Array(engine.stored_array(self._store, path, planned.metadata, **allowed), path, read_only=True)
         check_amount(source, draft)
-        if options.dry_run:
-            before = _bytes_stored(source)
-            return _entry(draft, name, before=before, notes=notes), planned.misfits
-        allowed |= {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
-        target = new_array_of(store, path, options.item, metadata, options.overwrite, **allowed)
+        return Prepared(name, axes, planned, allowed, draft, (*notes, *planned.notes, *self._reserved(name)))
+
+    def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
+        """Return the entry for an array that would be converted."""
+        mode = self._mode(source, planned, planned.draft)
+        with self._lock:
+            self.report.estimate = self.report.estimate.merge(estimate(source, planned.draft, mode == "copy"))
+        return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
+
+    def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
+        """Convert an array without a ledger: the documents first."""
+        options, store, name, path = self._options, self._store, planned.name, self._place(planned.name)
+        metadata = planned.target.metadata
+        created = planned.allowed | {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
+        target = new_array_of(store, path, options.item, metadata, options.overwrite, **created)
         try:
             with completing(target):
-                copied, stored, before, after = self._move(source, axes, target, name, planned.recoded)
+                copied, stored, before, after = self._move(source, planned, target)
         except BaseException:  # Ctrl-C, too
             delete_node(store, path)  # a half-written array would look complete
             raise
-        verified = None
-        if options.verify:
-
-            def report(done: int) -> None:
-                self._report_progress(name, target.nbytes + done * target.itemsize, target)
-
-            verified = same_values(source, axes, target, metadata.attributes, report)
-            report(target.size)
         sizes = {"before": before, "after": after, "copied": copied, "stored": stored}
-        return _entry(target, name, notes=notes, verified=verified, **sizes), planned.misfits
+        verified, digest = self._verified(source, planned, target) if options.verify else (None, "")
+        return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
+
+    def _recorded(self, source: Array, planned: Prepared, select: Any, *notes: str) -> ConvertedArray:
+        """Convert an array with a ledger: the units without a record, and the documents when all are done."""
+        ledger, plan, name = self._conduct.ledger, self._conduct.plan, planned.name
+        assert ledger is not None
+        if plan is None or name not in plan.pieces:
+            raise StoreError("the array was added to the source while it was converted", path=source._place)
+        piece = plan.pieces[name]
+
+        # the units
+        target = self._publish(planned) if self._conduct.visible_early else None
+        work = self._work(source, planned, self._mode(source, planned, planned.draft), visible=target is not None)
+        total, left = do_units(
+            self._conduct.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, planned, 0)
+        )
+        if left:
+            with self._lock:
+                self.report.units_left += left
+                self._unfinished.append((source, name, select, *notes))
+            return entry_of(planned.draft, name, before=0, notes=planned.notes)
+
+        # the documents
+        if target is None:
+            target = self._publish(planned)
+        ledger.complete(piece.first, piece.first + max(1, piece.count))
+        self._report_progress(name, target.nbytes, target)
+
+        # the comparison, and what the report says
+        stored, after = target._stored.amount_stored()
+        sizes = {"before": _bytes_stored(source), "after": after, "copied": total["copied"], "stored": stored}
+        verified, digest = self._verified(source, planned, target) if self._options.verify else (None, "")
+        return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
+
+    def _work(self, source: Array, planned: Prepared, mode: Mode, *, visible: bool) -> Converting:
+        path, item = self._place(planned.name), self._options.item
+        final = read_back(item, planned.target.metadata, path)
+        place = Place(self._store, path, dict(final.documents), item.name, planned.allowed, visible)
+        return Converting(planned.name, source, planned.axes, place, mode, self._conduct.ledger)
+
+    def _publish(self, planned: Prepared) -> Array:
+        """Write the documents of an array, unless this job has done so before; return the array."""
+        store, item, path = self._store, self._options.item, self._place(planned.name)
+        final = replace(read_back(item, planned.target.metadata, path), documents={})
+        created = planned.allowed | {"filled": False, "reserved": True, "has_chunks": True}
+        for attempt in range(_RETRIES):
+            found = engine.fetch_documents(store, path, item.keys)
+            node = None
+            with suppress(TegulaError):
+                node = item.parse(found)
+            if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
+                return Array(engine.stored_array(store, path, node, **planned.allowed), path, read_only=True)
+            if found and attempt:
+                engine.back_off(attempt)  # another part of the job may be about to write the rest
+            for key in found if attempt in (0, _RETRIES - 2) else ():  # this job's, which was killed on the way
+                store.delete(f"{path}/{key}".lstrip("/"))
+            with suppress(AlreadyExistsError):
+                target = new_array_of(
+                    store,
+                    path,
+                    item,
+                    planned.target.metadata,
+                    False,
+                    has_parent=self._has_parent(planned.name),
+                    **created,
+                )
+                with completing(target):
+                    return target
+        raise AlreadyExistsError("another process has created a node here", path=f"{store.url}/{path}")
+
+    def _finish_arrays(self) -> None:
+        """Complete arrays of which other parts of the job have done the last units by now."""
+        again, self._unfinished = self._unfinished, []
+        if again:
+            self.report.units_left = 0
+        for source, name, *more in again:
+            entry, _ = self.array(source, name, *more)
+            self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]
+
+    def _verified(self, source: Array, planned: Prepared, target: Array) -> tuple[bool, str]:
+        """Compare an array with its source, unit by unit; return whether they are equal, and the digest of values."""
+        conduct, plan = self._conduct, self._conduct.plan
+        ledger = None if conduct.ledger is None else conduct.ledger.whole()
+        work = self._work(source, planned, "verify", visible=True)
+        work.ledger = ledger
+        if plan is None:
+            piece = Piece(planned.name, target.shape, block_grid(source, target), 0, {}, "")
+        else:  # the units have numbers of their own
+            piece = plan.pieces[planned.name]
+            piece = replace(piece, first=piece.first + plan.units)
+        show = partial(self._show, planned, 1)
+        total, _ = do_units(conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+        if ledger is not None:
+            ledger.complete(piece.first, piece.first + max(1, piece.count))
+        self._report_progress(planned.name, 2 * target.nbytes, target)
+        written = Array(target._stored, target.path, read_only=True)
+        same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
+        return same, digest_of(total) if same else ""
+
+    def _show(self, planned: Prepared, passes: int, done: int) -> None:
+        draft = planned.draft
+        self._report_progress(planned.name, passes * draft.nbytes + done * draft.itemsize, draft)
+
+    def _mode(self, source: Array, planned: Prepared, target: Array) -> Mode:
+        """Return whether the chunks of an array can be copied as they are stored."""
+        whole = planned.axes == [(0, 1, size) for size in source.shape]
+        kept = not planned.target.recoded or keeps_codecs(source, target.metadata, self._options.item)
+        return "copy" if whole and kept and can_copy_chunks(source._stored, target._stored) else "rewrite"
 
     def _reserved(self, name: str) -> list[str]:
         """Return a note if a name is kept that the target's format reserves."""
@@ -229,9 +415,7 @@ class Job:
         """Return whether this conversion has created the parent group of a node."""
         return bool(name) and name.rpartition("/")[0] in self._made
 
-    def _move(
-        self, source: Array, axes: list[Axis | int], target: Array, name: str, recoded: bool
-    ) -> tuple[int, int, int, int]:
+    def _move(self, source: Array, planned: Prepared, target: Array) -> tuple[int, int, int, int]:
         """Copy the values.
 
         Returns
@@ -239,12 +423,19 @@ class Job:
         tuple of int
             Chunks copied without decoding, chunks that the target stores, and stored bytes of source and target.
         """
-        old, new = source._stored, target._stored
+        old, new, name = source._stored, target._stored, planned.name
         done = copied = stored = before = after = 0
-        whole = axes == [(0, 1, size) for size in source.shape]
-        kept = not recoded or keeps_codecs(source, target.metadata, self._options.item)
-        if not (whole and kept and can_copy_chunks(old, new)):
-            for size in rewrite(source, axes, target):
+        mode = self._mode(source, planned, target)
+        if not self._conduct.runner.shares_memory:
+            work = self._work(source, planned, mode, visible=not engine.is_draft(new))
+            piece = Piece(name, target.shape, block_grid(source, target), 0, {}, "")
+            total, _ = do_units(
+                self._conduct.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, planned, 0)
+            )
+            stored, after = new.amount_stored()
+            return total["copied"], stored, _bytes_stored(source), after
+        if mode == "rewrite":
+            for size in rewrite(source, planned.axes, target):
                 done += size * target.itemsize
                 self._report_progress(name, done, target)
             if done < target.nbytes:  # blocks without stored chunks
@@ -311,12 +502,18 @@ class Job:
             return None
         if self._options.dry_run:
             return None
-        if item.has_groups:
-            options = {"overwrite": overwrite, "reserved": True, "has_parent": self._has_parent(name)}
-            return new_group(self._store, path, attributes=attributes, format=item.name, **options)
-        metadata = GroupMetadata(attributes=attributes, format=item.name, members=())
-        create_node(self._store, path, item, metadata, overwrite, reserved=True)
-        return metadata
+        try:
+            if item.has_groups:
+                options = {"overwrite": overwrite, "reserved": True, "has_parent": self._has_parent(name)}
+                return new_group(self._store, path, attributes=attributes, format=item.name, **options)
+            metadata = GroupMetadata(attributes=attributes, format=item.name, members=())
+            create_node(self._store, path, item, metadata, overwrite, reserved=True)
+            return metadata
+        except AlreadyExistsError:
+            found = engine.read_metadata(self._store, path) if self._conduct.ledger is not None else None
+            if isinstance(found, GroupMetadata) and found.format == item.name:
+                return found  # this job has made it before, or another part of it has
+            raise
 
     def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:
         """Return the columns of a table, or of a group that becomes one; ``None`` for other groups."""
@@ -363,7 +560,7 @@ class Job:
         return done
 
 
-def _entry(
+def entry_of(
     array: Array,
     name: str,
     *,
@@ -373,11 +570,12 @@ def _entry(
     verified: bool | None = None,
     copied: int = 0,
     stored: int = 0,
+    digest: str = "",
 ) -> ConvertedArray:
     """Return the entry of the report for a new array."""
     shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
     facts = array.shape, array.chunks, array.nbytes
-    return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs)
+    return ConvertedArray(name, *facts, before, after, verified, notes, copied, stored, shards, codecs, digest)
 
 
 def _bytes_stored(source: Array) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, table, text
+from tegula.jobs.converting.estimating import Estimate
 
 __all__ = ["ConvertReport", "ConvertedArray"]
 
@@ -41,6 +42,8 @@ class ConvertedArray:
         Shape of the new array's shards, if it has shards.
     codecs : tuple of str
         Names of the new array's codecs; with shards, of the inner chunks' codecs.
+    digest : str
+        A digest of the values that verification has read back; empty without verification, or if they differ.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class ConvertedArray:
     chunks_stored: int = 0
     shards: tuple[Any, ...] | None = None
     codecs: tuple[str, ...] = ()
+    digest: str = ""
 
     def __repr__(self) -> str:
         sizes = f"{human_bytes(self.nbytes_before)} stored before, {human_bytes(self.nbytes_after)} after"
@@ -90,6 +94,10 @@ class ConvertReport:
         chunks or shards asked for.
     seconds : float
         Duration, including verification.
+    units_left : int
+        Number of units that other parts of the job have still to do; the target is not complete before.
+    estimate : Estimate
+        In a dry run, what the conversion would take.
 
     Examples
     --------
@@ -110,6 +118,8 @@ class ConvertReport:
     failed: dict[str, str] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
+    units_left: int = 0
+    estimate: Estimate = field(default_factory=Estimate)
 
     @property
     def ok(self) -> bool:
@@ -170,6 +180,10 @@ class ConvertReport:
         else:
             chunks = counted(self.chunks_stored, "chunk")
             parts.append(f"{human_bytes(self.nbytes_after)} stored in {chunks}{before}")
+        if self.dry_run:
+            parts.append(self.estimate.summary)
+        if self.units_left:
+            parts.append(f"{counted(self.units_left, 'unit')} left to other parts")
         parts.append(human_seconds(self.seconds))
         return ", ".join(parts)
 

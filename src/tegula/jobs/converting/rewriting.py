@@ -14,9 +14,12 @@ from tegula.engine.visiting import cells, check_number
 from tegula.jobs.comparing.differences import equal_json
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.units import Box, block_grid, blocks_of, box_results, in_order
+from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.data_types import DataType
 
-__all__ = ["check_amount", "rewrite", "same_values"]
+__all__ = [
+    "check_amount", "rewrite", "rewrite_box", "same_attributes", "same_box", "same_values", "stored_blocks",
+]  # fmt: skip
 
 Coords = tuple[int, ...]
 
@@ -38,10 +41,23 @@ def rewrite(source: Array, axes: list[Axis | int], target: Array) -> Iterator[in
     """Write the selected values of an array to another, and yield the number of elements of each block."""
 
     def moved(block: Box) -> None:
-        target[block] = _read_block(source, axes, block)
+        rewrite_box(source, axes, target, block)
 
-    blocks = _blocks(source, axes, target, sparse=not target._stored.keeps_empty, compared=False)
+    blocks = _blocks(source, axes, target, compared=False)
     return (size for _, size in box_results(moved, blocks, target, source))
+
+
+def rewrite_box(source: Array, axes: list[Axis | int], target: Array, box: Box) -> npt.NDArray[Any]:
+    """Write the selected values of an array to a box of another, and return them."""
+    values = _read_block(source, axes, box)
+    target[box] = values
+    return values
+
+
+def same_box(source: Array, axes: list[Axis | int], target: Array, box: Box) -> npt.NDArray[Any] | None:
+    """Return the values of a box of an array, if they are the selected values of another one, else ``None``."""
+    values = np.asarray(target[box])
+    return values if _identical(_read_block(source, axes, box), values) else None
 
 
 def same_values(
@@ -54,30 +70,44 @@ def same_values(
     written = Array(target._stored, target.path, read_only=True)
 
     def same(block: Box) -> bool:
-        return _identical(_read_block(source, axes, block), np.asarray(written[block]))
+        return same_box(source, axes, written, block) is not None
 
     done = 0
-    for equal, size in box_results(same, _blocks(source, axes, written, sparse=True, compared=True), written, source):
+    for equal, size in box_results(same, _blocks(source, axes, written, compared=True), written, source):
         if not equal:
             return False
         done += size
         progress(done)
-    return all(equal_json(written.attrs.get(name), value) for name, value in attributes.items())
+    return same_attributes(written, attributes)
 
 
-def _blocks(
-    source: Array, axes: list[Axis | int], target: Array, *, sparse: bool, compared: bool
-) -> Iterator[tuple[slice, ...]]:
-    """Yield the blocks of the target to visit.
+def same_attributes(array: Array, attributes: Mapping[str, Any]) -> bool:
+    """Return whether an array has these attributes."""
+    return all(equal_json(array.attrs.get(name), value) for name, value in attributes.items())
 
-    Where few chunks are stored and absent ones hold the same value in both arrays, these are the blocks with stored
-    chunks of the source, and when they are `compared` also of the target. Otherwise they are all blocks.
-    """
+
+def _blocks(source: Array, axes: list[Axis | int], target: Array, *, compared: bool) -> Iterator[Box]:
+    """Yield the blocks of the target to visit."""
     grid = block_grid(source, target)
-    counts = grid.counts(target.shape)
-    number = prod(counts)
+    stored = stored_blocks(source, axes, target, grid, compared=compared)
+    every = cells([(0, count) for count in grid.counts(target.shape)])
+    for coords in every if stored is None else stored:
+        yield grid.region(coords, target.shape)
+
+
+def stored_blocks(
+    source: Array, axes: list[Axis | int], target: Array, grid: ChunkGrid, *, compared: bool
+) -> Iterator[Coords] | None:
+    """Return coordinates of the blocks to visit, in order, where few chunks are stored; ``None`` stands for all blocks.
+
+    They are few where absent chunks hold the same value in both arrays, and the target may leave them out. Then blocks
+    with stored chunks of the source are visited, and when they are `compared` also those with chunks of the target.
+    """
+    number = prod(grid.counts(target.shape))
     stored = [source._stored, *([target._stored] if compared else [])]
-    sparse = sparse and _same_fill(source, target) and all(array.is_sparse(number, target.nbytes) for array in stored)
+    may_lack = compared or not target._stored.keeps_empty
+    if not (may_lack and _same_fill(source, target) and all(a.is_sparse(number, target.nbytes) for a in stored)):
+        return None
 
     def found() -> Iterator[Coords]:
         same: list[Axis | int] = [(0, 1, size) for size in target.shape]
@@ -85,8 +115,7 @@ def _blocks(
         if compared:
             yield from blocks_of(target, same, grid)
 
-    for coords in in_order(found) if sparse else cells([(0, count) for count in counts]):
-        yield grid.region(coords, target.shape)
+    return in_order(found)
 
 
 def _same_fill(source: Array, target: Array) -> bool:

@@ -1,0 +1,98 @@
+"""What a conversion would take: units, bytes, requests to the stores, and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm, prod
+
+from tegula.arrays.array import Array
+from tegula.display.info import counted, human_bytes
+from tegula.jobs.units import block_grid
+from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
+
+__all__ = ["Estimate", "estimate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a conversion would take.
+
+    Parameters
+    ----------
+    units : int
+        Number of units, each of which one worker does.
+    bytes_read, bytes_written : int
+        Bytes of elements in the chunks that are read, each as often as it is, and of those written.
+    requests : int
+        Number of values that are read and written.
+    memory : int
+        Bytes in memory for the largest unit; each worker does one at a time, threads as many as the store wants.
+
+    Examples
+    --------
+    >>> Estimate(3, 2048, 1024, 7, 512).summary
+    '3 units, 2.0 KiB to read, 1.0 KiB to write, 7 requests, 512 B of memory for a worker'
+    """
+
+    units: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    requests: int = 0
+    memory: int = 0
+
+    def merge(self, other: Estimate) -> Estimate:
+        """Return the estimate for both."""
+        read, written = self.bytes_read + other.bytes_read, self.bytes_written + other.bytes_written
+        requests, memory = self.requests + other.requests, max(self.memory, other.memory)
+        return Estimate(self.units + other.units, read, written, requests, memory)
+
+    @property
+    def summary(self) -> str:
+        """One line of text."""
+        read, written = human_bytes(self.bytes_read), human_bytes(self.bytes_written)
+        units, requests = counted(self.units, "unit"), counted(self.requests, "request")
+        memory = f"{human_bytes(self.memory)} of memory for a worker"
+        return f"{units}, {read} to read, {written} to write, {requests}, {memory}"
+
+
+def estimate(source: Array, target: Array, copies: bool) -> Estimate:
+    """Estimate the conversion of an array, by arithmetic alone: as if every chunk were stored.
+
+    Parameters
+    ----------
+    source, target : Array
+        The arrays; the target need not be stored.
+    copies : bool
+        Whether chunks are copied as they are stored.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=(100, 100), chunks=(10, 100), dtype="f8")
+    >>> estimate(a, a, copies=True).units
+    1
+    """
+    grid = block_grid(source, target)
+    counts = grid.counts(target.shape)
+    box, chunk = grid.largest_chunk(), source.metadata.grid.largest_chunk()
+    if source.ndim == target.ndim:
+        axes = zip(grid.axes, source.metadata.grid.axes, target.shape)
+        reads = prod(_crossings(block, piece, size) for block, piece, size in axes)
+    else:
+        reads = prod(source.metadata.grid.counts(source.shape))
+    writes = prod(target.metadata.grid.counts(target.shape))
+    block = prod(min(length, max(1, size)) for length, size in zip(box, target.shape))
+    memory = prod(chunk) * source.itemsize if copies else block * (source.itemsize + target.itemsize)
+    nbytes = prod(min(length, max(1, size)) for length, size in zip(chunk, source.shape)) * source.itemsize
+    return Estimate(prod(counts), reads * nbytes, target.nbytes, reads + writes, memory)
+
+
+def _crossings(blocks: ChunkAxis, chunks: ChunkAxis, size: int) -> int:
+    """Return how often blocks and chunks of an axis overlap: each block reads each chunk that it overlaps once."""
+    if not size:
+        return 0
+    number = blocks.count(size) + chunks.count(size) - 1
+    if isinstance(blocks, RegularAxis) and isinstance(chunks, RegularAxis):
+        return number - (size - 1) // lcm(blocks.longest(), chunks.longest())
+    starts = {int(blocks.start(place)) for place in range(1, blocks.count(size))}
+    return number - sum(int(chunks.start(place)) in starts for place in range(1, chunks.count(size)))

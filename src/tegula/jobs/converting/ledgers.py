@@ -1,0 +1,218 @@
+"""Conversions with a ledger: the plan is made first, then the job begins, or goes on where it was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine.creating import check_vacant, read_back
+from tegula.engine.deleting import clear_place, delete_node
+from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
+from tegula.hierarchy.group import Group
+from tegula.jobs.converting.job import Conduct, Job, entry_of
+from tegula.jobs.converting.report import ConvertedArray, ConvertReport
+from tegula.jobs.converting.rules import Rules
+from tegula.jobs.converting.targets import Options
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.managing import discard
+from tegula.jobs.plans import Plan, digest, fingerprint_of
+from tegula.jobs.runners.runner import Runner
+from tegula.jobs.units import block_grid
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+from tegula.tables.table import Table
+from tegula.targets.paths import place
+
+__all__ = ["convert_recorded"]
+
+Node = Array | Group | Table
+_LASTING = (CodecError, MetadataError, UnsupportedError)
+"""Errors that come again when the conversion is repeated."""
+
+
+def convert_recorded(
+    node: Node,
+    select: Any,
+    store: Store,
+    path: str,
+    options: Options,
+    runner: Runner,
+    *,
+    resume: bool,
+    part: tuple[int, int],
+    visible_early: bool,
+    said: Mapping[str, Any],
+) -> ConvertReport:
+    """Convert a node, and keep a ledger on the way.
+
+    Parameters
+    ----------
+    node, select, store, path, options, runner
+        What to convert, where to, how and by whom.
+    resume : bool
+        Whether to go on with a conversion that is under way or was interrupted.
+    part : (int, int)
+        Which part to do, and how many there are.
+    visible_early : bool
+        Whether arrays can be seen before they are complete.
+    said : mapping
+        The options of the user, for the plan.
+    """
+    # the plan, and whether there is a job to go on with
+    ledger = Ledger(store, path, part)
+    goes_on = resume or part != (1, 1)
+    plan = _planned(node, select, store, path, options, said)
+    if ledger.is_done:
+        ledger.remove()
+    began = ledger.plan() is not None
+    if options.overwrite and not goes_on:
+        discard(store, path)
+        clear_place(store, path)
+        began = False
+    if not began:
+        if goes_on and _is_taken(store, path):
+            return _compared(node, select, store, path, options, runner)
+        _check_vacant(node, select, store, path, options)
+    ledger.begin(plan, goes_on)
+
+    # the conversion
+    options = replace(options, overwrite=False)
+    job = Job(store, path, options, _report(options), Conduct(runner, ledger, plan, visible_early))
+    try:
+        _run(job, node, select)
+        if not job.report.units_left:
+            for name in job.report.failed:  # what was written of arrays that can't be converted
+                if name in plan.pieces:
+                    delete_node(store, f"{path}/{name}".strip("/"))
+            ledger.finish()
+        elif ledger.plan() is None:  # another part has completed the target meanwhile
+            job.report.units_left = 0
+    except _LASTING:
+        if not (goes_on or began):
+            ledger.release()
+            discard(store, path)
+        raise
+    finally:
+        ledger.release()
+    return job.report
+
+
+def _report(options: Options) -> ConvertReport:
+    return ConvertReport(options.item.name)
+
+
+def _run(job: Job, node: Node, select: Any) -> None:
+    if isinstance(node, Array):
+        job.one(node, select)
+    else:
+        job.hierarchy(node)
+
+
+def _only_looking(options: Options) -> Options:
+    return replace(options, dry_run=True, verify=False, progress=None)
+
+
+# --- plans
+
+
+class _Planner(Job):
+    """A dry run that notes the units of each array."""
+
+    found: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str]]
+    groups: dict[str, dict[str, Any]]
+
+    def array(
+        self, source: Array, name: str, select: Any = None, *notes: str
+    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+        """Note the units of an array."""
+        prepared = self._prepared(source, name, select, *notes)
+        final = read_back(self._options.item, prepared.target.metadata, name)
+        target = digest(repr([sorted(final.documents.items()), prepared.axes]).encode())
+        grid = block_grid(source, prepared.draft)
+        self.found[name] = prepared.draft.shape, grid, fingerprint_of(source), target
+        return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
+
+    def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:
+        super()._container(node, name, tables)
+        self.groups[name] = fingerprint_of(node.metadata)
+
+
+def _planned(node: Node, select: Any, store: Store, path: str, options: Options, said: Mapping[str, Any]) -> Plan:
+    """Return the plan of a conversion. Arrays are in the order of their names, and refused ones are left out."""
+    planner = _Planner(store, path, _only_looking(options), _report(options))
+    planner.found, planner.groups = {}, {}
+    _run(planner, node, select)
+    plan = Plan("convert", dict(said), node._place, place(store, path), groups=planner.groups)
+    for name, found in sorted(planner.found.items()):
+        plan.add(name, *found)
+    return plan
+
+
+# --- targets
+
+
+class _Looker(Job):
+    """A dry run that refuses a target that is not free."""
+
+    def array(
+        self, source: Array, name: str, select: Any = None, *notes: str
+    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+        """Check that an array can be created."""
+        prepared = self._prepared(source, name, select, *notes)
+        where, item = self._place(name), self._options.item
+        check_vacant(self._store, where, item, prepared.target.metadata, **prepared.allowed)
+        return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
+
+
+def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Options) -> None:
+    """Check that the target is free, before the plan is stored."""
+    if _is_taken(store, path):
+        raise AlreadyExistsError(
+            "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
+        )
+    if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
+        _run(_Looker(store, path, _only_looking(options), _report(options)), node, select)
+
+
+def _is_taken(store: Store, path: str) -> bool:
+    try:
+        return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
+    except (MetadataError, UnsupportedError):
+        return True
+
+
+class _Comparer(Job):
+    """A dry run that compares the arrays of a target that is complete with those of the source."""
+
+    def array(
+        self, source: Array, name: str, select: Any = None, *notes: str
+    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+        """Compare an array with its source, and raise an error if it is another one."""
+        prepared, where = self._prepared(source, name, select, *notes), self._place(name)
+        final = replace(read_back(self._options.item, prepared.target.metadata, where), documents={})
+        node = engine.read_metadata(self._store, where, self._options.item.name)
+        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
+            target = Array(engine.stored_array(self._store, where, node, **prepared.allowed), where, read_only=True)
+            verified, digest_ = self._verified(source, prepared, target)
+            if verified:
+                stored, after = target._stored.amount_stored()
+                notes = (*prepared.notes, "it was complete already: its values were compared with the source")
+                entry = entry_of(target, name, before=0, notes=notes, after=after, stored=stored, verified=True,
+                                 digest=digest_)  # fmt: skip
+                return entry, prepared.target.misfits
+        raise AlreadyExistsError(
+            "no job was interrupted here, and what exists is not what the conversion would write; pass overwrite=True "
+            "to replace it",
+            path=place(self._store, where),
+        )
+
+
+def _compared(node: Node, select: Any, store: Store, path: str, options: Options, runner: Runner) -> ConvertReport:
+    """Return the report on a target that is complete, as after a process was killed at the very end."""
+    comparer = _Comparer(store, path, _only_looking(options), _report(options), Conduct(runner))
+    _run(comparer, node, select)
+    return comparer.report

@@ -1,0 +1,410 @@
+"""The ledger of a job: the plan, who works on it, and which units are done, as small values in a store.
+
+It lies below `DIRECTORY` of the job's target, a name that no format takes for a node::
+
+    plan.json               the plan, written once, on condition that there is none
+    done                    the job is complete, and the ledger is about to be removed
+    owners/1of16            which process works on a part: host, process, time of the last sign of life
+    units/42                a unit that is done, with what was read and written
+    runs/0-256-0of1         many units in a row, which replace their records
+    arrays/t                an array that is complete, with the sums over its units
+
+A record is written after the unit's values, so a unit with a record is done, and one without is done again. That a
+chunk exists is no proof: chunks that hold nothing but the fill value are not stored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import accumulate
+from threading import Lock
+from typing import Any, Final
+
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
+from tegula.jobs.plans import Plan
+from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.targets.paths import place
+
+__all__ = ["DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "survives"]
+
+DIRECTORY: Final = ".tegula_job"
+RUN: Final = 256  # units in a row that are put into one record
+_EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
+_RENEWED: Final = 30.0
+Amounts = Mapping[str, int]
+_Run = tuple[int, int, int, int]
+"""The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
+
+
+def is_ledger_key(key: str) -> bool:
+    """Return whether a key belongs to the ledger of a job.
+
+    Examples
+    --------
+    >>> is_ledger_key("a/.tegula_job/plan.json"), is_ledger_key("a/c/0")
+    (True, False)
+    """
+    return DIRECTORY in key.split("/")
+
+
+def survives(store: Store) -> bool:
+    """Return whether what a process has stored is there after the process was killed: not in an archive."""
+    return not isinstance(store, ZipStore) and not type(store).__name__.startswith("RemoteZip")
+
+
+class Owner:
+    """A process that works on a job, or on a part of it.
+
+    Parameters
+    ----------
+    facts : mapping
+        What the ledger says of it.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.facts = facts
+
+    @classmethod
+    def here(cls) -> dict[str, Any]:
+        """Return the facts of this process."""
+        pid = os.getpid()
+        return {"host": socket.gethostname(), "pid": pid, "began": _start_of(pid), "seen": time.time()}
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process lives, as far as that can be told: on another machine, if it was seen of late."""
+        facts = self.facts
+        if facts.get("host") == socket.gethostname():
+            began = _start_of(int(facts.get("pid", 0)))
+            return began is not None and began == facts.get("began")
+        return time.time() - float(facts.get("seen", 0)) < _EXPIRES
+
+    def __str__(self) -> str:
+        ago = max(0, round(time.time() - float(self.facts.get("seen", 0))))
+        return f"process {self.facts.get('pid')} on {self.facts.get('host')}, seen {ago} s ago"
+
+
+def _start_of(pid: int) -> str | None:
+    """Return what tells a process from others that had its number; ``None`` if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        if os.path.isdir("/proc/self"):
+            return None
+    if os.name == "nt":  # there signal 0 would end the process
+        return "" if pid == os.getpid() else None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except (OSError, OverflowError):
+        return ""
+    return ""
+
+
+class Ledger:
+    """The ledger of one job in a store.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the target, or another one that outlives the process.
+    path : str
+        Path of the target.
+    part : (int, int)
+        Which part of the job this process does, from 1, and how many there are.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> ledger = Ledger(MemoryStore(), "x")
+    >>> ledger.begin(Plan("convert", {}, "a", "b"), resume=False)
+    >>> ledger.record(7, {"read": 10, "written": 5})
+    >>> 7 in ledger, 8 in ledger
+    (True, False)
+    """
+
+    def __init__(self, store: Store, path: str, part: tuple[int, int] = (1, 1)) -> None:
+        if not survives(store):
+            raise UnsupportedError(
+                "a job in an archive can't be resumed or shared, since the archive is written at the end; convert "
+                "to a directory or bucket",
+                path=place(store, path),
+            )
+        self.store, self.path, self.part = store, path, part
+        self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
+        self._owner = ""
+        self._seen = 0.0
+        self._lock = Lock()
+        self._done: dict[int, Amounts] = {}
+        self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and how far those up to each reach
+        self._sums: dict[str, Amounts] = {}
+        self._arrays: dict[str, Amounts] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.store, self.path, self.part)
+
+    # --- the job as a whole
+
+    def plan(self) -> dict[str, Any] | None:
+        """Return the plan of the job that the ledger is of; ``None`` if there is none."""
+        raw = self.store.get(f"{self._prefix}plan.json")
+        if raw is None:
+            return None
+        try:
+            found = json.loads(raw)
+            if isinstance(found, dict):
+                return found
+        except ValueError:
+            pass
+        raise MetadataError(
+            "the plan of the job is damaged; remove the job with `tegula jobs clean`",
+            path=place(self.store, self.path),
+            key=f"{self._prefix}plan.json",
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job is complete, and its process was killed while it removed the ledger."""
+        return self.store.exists(f"{self._prefix}done")
+
+    def begin(self, plan: Plan, resume: bool) -> None:
+        """Begin a job, or go on with one, and keep other processes from it.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If another process works on it, or there is one and `resume` is false.
+        MetadataError
+            If the one there has another plan, or its source has changed; says what.
+        """
+        where = place(self.store, self.path)
+        stored = self.plan()
+        if stored is not None and not resume:
+            live = [owner for owner in self.owners().values() if owner.is_alive]
+            what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
+            raise AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+        if stored is None:
+            raw = json.dumps({**plan.as_dict(), "begun": time.time()}).encode()
+            try:
+                self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
+            except ConflictError:
+                stored = self.plan()
+                if stored is None or (self.part == (1, 1) and not resume):
+                    raise AlreadyExistsError("another job has just begun here", path=where) from None
+        if stored is not None:
+            plan.check_same(stored)
+        self._take(where)
+        self.read()
+
+    def _take(self, where: str) -> None:
+        """Become the owner of the part, unless a living process is."""
+        number, parts = self.part
+        key = f"{self._prefix}owners/{number}of{parts}"
+        others = self.owners()
+        for name, owner in others.items():
+            mine = name == f"{number}of{parts}"
+            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
+                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
+        raw, generation = self.store.get(key, with_generation=True)
+        if raw is not None and (owner := _owner_of(raw)).is_alive:
+            raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
+        try:
+            self.store.set(key, json.dumps(Owner.here()).encode(), if_generation=generation)
+        except ConflictError:
+            raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
+        self._owner, self._seen = key, time.monotonic()
+
+    def renew(self) -> None:
+        """Give a sign of life, at most every half minute."""
+        if self._owner and time.monotonic() - self._seen > _RENEWED:
+            self._seen = time.monotonic()
+            self.store.set(self._owner, json.dumps(Owner.here()).encode())
+
+    def release(self) -> None:
+        """Let others work on the part."""
+        if self._owner:
+            self.store.delete(self._owner)
+            self._owner = ""
+
+    def owners(self) -> dict[str, Owner]:
+        """Return the processes that work on the job, or did, by part."""
+        prefix = f"{self._prefix}owners/"
+        found = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
+        return {name: _owner_of(raw) for name, raw in found.items() if raw is not None}
+
+    def finish(self) -> None:
+        """Remove the ledger of a job that is complete."""
+        self.store.set(f"{self._prefix}done", b"{}")
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the ledger. First go the records, last the plan and the note that the job is complete."""
+        last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
+        for key in [key for key in self.store.list_prefix(self._prefix) if key not in last]:
+            self.store.delete(key)
+        for key in last:
+            self.store.delete(key)
+        self._owner = ""
+
+    def nbytes(self) -> int:
+        """Return how many bytes the ledger has."""
+        return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
+
+    def whole(self) -> Ledger:
+        """Return the ledger for work that is not shared by parts: the process that needs it does all of it."""
+        if self.part == (1, 1):
+            return self
+        made = Ledger(self.store, self.path)
+        made.read()
+        return made
+
+    # --- what is done
+
+    def read(self) -> None:
+        """Read which units are done."""
+        done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
+        arrays: dict[str, Amounts] = {}
+        for key in self.store.list_prefix(self._prefix):
+            kind, _, name = key[len(self._prefix) :].partition("/")
+            if kind == "units" and (amounts := self._amounts(key)) is not None:
+                done[int(name)] = amounts
+            elif kind == "runs" and (amounts := self._amounts(key)) is not None:
+                first, stop, part = name.split("-")
+                remainder, modulus = part.split("of")
+                runs.append((int(first), int(stop), int(remainder), int(modulus)))
+                sums[name] = amounts
+            elif kind == "arrays" and (amounts := self._amounts(key)) is not None:
+                arrays[name] = amounts
+        with self._lock:
+            self._done, self._sums, self._arrays = done, sums, arrays
+            self._set_runs(runs)
+
+    def _amounts(self, key: str) -> Amounts | None:
+        raw = self.store.get(key)  # another part may have put it into a record of several
+        try:
+            return None if raw is None else dict(json.loads(raw))
+        except (ValueError, TypeError) as error:
+            raise MetadataError("a record of the job is damaged; remove it", key=key) from error
+
+    def __contains__(self, number: int) -> bool:
+        if number in self._done:
+            return True
+        # runs of other parts, or of a job with another number of parts, overlap
+        runs, reach = self._runs
+        at = bisect_right(runs, number, key=lambda run: run[0]) - 1
+        while at >= 0 and number < reach[at]:
+            _, stop, rest, modulus = runs[at]
+            if number < stop and number % modulus == rest:
+                return True
+            at -= 1
+        return False
+
+    def _set_runs(self, runs: Iterable[_Run]) -> None:
+        ordered = sorted(runs)
+        self._runs = ordered, [*accumulate((stop for _, stop, _, _ in ordered), max)]
+
+    def is_mine(self, number: int) -> bool:
+        """Return whether a unit belongs to the part that this process does."""
+        return number % self.part[1] == self.part[0] - 1
+
+    def record(self, number: int, amounts: Amounts) -> None:
+        """Note that a unit is done; any worker may call it."""
+        raw = json.dumps({**amounts}, separators=(",", ":")).encode()
+        with suppress(ConflictError):  # done twice, as after a worker that was thought dead
+            self.store.set(f"{self._prefix}units/{number}", raw, if_generation=ABSENT)
+        self.note(number, amounts)
+
+    def recorded(self, number: int) -> Amounts | None:
+        """Look up what a unit has read and written, if a record says that it is done."""
+        return self._amounts(f"{self._prefix}units/{number}")
+
+    def note(self, number: int, amounts: Amounts) -> None:
+        """Remember that a unit is done, which a worker has recorded."""
+        with self._lock:
+            self._done[number] = amounts
+
+    def gather(self, numbers: Iterable[int]) -> None:
+        """Put the records of units into one, for the units of this part that follow each other in the plan."""
+        found = [(number, self._done[number]) for number in numbers if number in self._done]
+        if len(found) < 2:
+            return
+        first, stop = found[0][0], found[-1][0] + 1
+        name = f"{first}-{stop}-{self.part[0] - 1}of{self.part[1]}"
+        total = _sum(amounts for _, amounts in found)
+        with suppress(ConflictError):
+            self.store.set(f"{self._prefix}runs/{name}", json.dumps(total).encode(), if_generation=ABSENT)
+        with self._lock:
+            self._set_runs({*self._runs[0], (first, stop, self.part[0] - 1, self.part[1])})
+            self._sums[name] = total
+            for number, _ in found:
+                self._done.pop(number, None)
+        for number, _ in found:
+            self.store.delete(f"{self._prefix}units/{number}")
+
+    def sum_of(self, first: int, stop: int) -> Counter[str]:
+        """Return the sums over the units of an array that are done, by what was counted."""
+        whole = [amounts for name, amounts in self._sums.items() if first <= int(name.partition("-")[0]) < stop]
+        return _sum([*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)])
+
+    def complete(self, first: int, stop: int) -> None:
+        """Note that an array is complete; the records of its units are not needed any more."""
+        total = self.sum_of(first, stop)
+        with suppress(ConflictError):
+            self.store.set(f"{self._prefix}arrays/{first}", json.dumps(total).encode(), if_generation=ABSENT)
+        with self._lock:
+            self._arrays[str(first)] = total
+            numbers = [number for number in self._done if first <= number < stop]
+            names = [name for name in self._sums if first <= int(name.partition("-")[0]) < stop]
+        for key in [*(f"units/{number}" for number in numbers), *(f"runs/{name}" for name in names)]:
+            self.store.delete(self._prefix + key)
+        with self._lock:
+            for number in numbers:
+                self._done.pop(number, None)
+            for name in names:
+                self._sums.pop(name, None)
+            self._set_runs([run for run in self._runs[0] if not first <= run[0] < stop])
+
+    def completed(self, first: int) -> Amounts | None:
+        """Return the sums over the units of an array that is complete; ``None`` if it is not."""
+        return self._arrays.get(str(first))
+
+    def counts(self) -> dict[str, int]:
+        """Return how much is done: units with a record of their own, records of several, and complete arrays."""
+        return {"units": len(self._done), "runs": len(self._runs[0]), "arrays": len(self._arrays)}
+
+
+def _sum(several: Iterable[Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for amounts in several:
+        add_amounts(total, amounts)
+    return total
+
+
+def add_amounts(total: Counter[str], amounts: Amounts) -> None:
+    """Add what a unit has read and written to a sum; checksums of units combine in any order."""
+    for name, amount in amounts.items():
+        total[name] = total[name] ^ amount if name == "checksum" else total[name] + amount
+
+
+def _owner_of(raw: bytes) -> Owner:
+    try:
+        found = json.loads(raw)
+        return Owner(found if isinstance(found, dict) else {})
+    except ValueError:
+        return Owner({})
+
+
+def is_shared(store: Store) -> bool:
+    """Return whether other processes reach the values of a store."""
+    if isinstance(store, (MemoryStore, MappingStore)):
+        return False
+    return isinstance(store, LocalStore) or isinstance(store.identity, str) or survives(store)

@@ -1,0 +1,203 @@
+"""Jobs that are under way or were interrupted: found, shown and removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.engine.deleting import is_chunk_key
+from tegula.engine.documents import fetch_documents
+from tegula.engine.far import delete_keys
+from tegula.errors import AlreadyExistsError, NotFoundError
+from tegula.formats import FORMATS
+from tegula.jobs.ledger import DIRECTORY, Ledger, Owner
+from tegula.stores import Store
+from tegula.targets.paths import clean, place
+from tegula.targets.stores import store_of
+
+__all__ = ["JobState", "clean_job", "discard", "list_jobs", "show_job"]
+
+_DOCUMENTS = sorted({key for item in FORMATS.values() for key in item.keys})
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job as its ledger describes it.
+
+    Parameters
+    ----------
+    path : str
+        Path of its target in the store.
+    operation : str
+        What it does.
+    source, target : str
+        Where it reads and writes.
+    begun : float
+        When it began, in seconds since 1970.
+    units, units_done : int
+        Number of units, and how many of them are done at least; of sparse arrays most are never visited.
+    arrays, arrays_done : int
+        Number of arrays, and how many are complete.
+    owners : dict of str to Owner
+        The processes that work on it, or did, by part.
+    ledger_bytes : int
+        Bytes of the ledger.
+    """
+
+    path: str
+    operation: str
+    source: str
+    target: str
+    begun: float
+    units: int
+    units_done: int
+    arrays: int
+    arrays_done: int
+    owners: Mapping[str, Owner]
+    ledger_bytes: int
+
+    @property
+    def state(self) -> str:
+        """``"running"`` if a process works on it, else ``"interrupted"``."""
+        return "running" if any(owner.is_alive for owner in self.owners.values()) else "interrupted"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the state as values of JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "owners"}
+        return {"state": self.state, **plain, "owners": {name: str(owner) for name, owner in self.owners.items()}}
+
+    def __str__(self) -> str:
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.begun))
+        done = f"{self.units_done} of {self.units} units, {self.arrays_done} of {self.arrays} arrays done"
+        lines = [f"{self.state}: {self.operation} of {self.source} to {self.target}", f"  begun {began}, {done}"]
+        for name, owner in self.owners.items():
+            part, _, parts = name.partition("of")
+            which = "" if parts == "1" else f"part {part} of {parts}: "
+            lines.append(f"  {which}{owner}{'' if owner.is_alive else ', dead'}")
+        return "\n".join(lines)
+
+
+def list_jobs(target: Any, *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
+    """Return the jobs in a store that are under way or were interrupted.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        Where to look: at and below it.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.jobs.list_jobs(tegula.MemoryStore())
+    []
+    """
+    store = store_of(target, read_only=True, storage_options=storage_options)
+    last = f"{DIRECTORY}/plan.json"
+    found = [key for key in store.list_prefix("") if key == last or key.endswith(f"/{last}")]
+    states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(found)]
+    return [state for state in states if state is not None]
+
+
+def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> JobState:
+    """Return the state of the job that writes a target.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        The target of the job.
+    path : str
+        Path in the target's store.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
+
+    Raises
+    ------
+    NotFoundError
+        If no job is under way or was interrupted there.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.jobs.show_job(tegula.MemoryStore(), "x")
+    Traceback (most recent call last):
+    tegula.errors.NotFoundError: no job is under way or was interrupted here (path 'memory:...')
+    """
+    store = store_of(target, read_only=True, storage_options=storage_options)
+    state = _state_of(store, clean(path))
+    if state is None:
+        raise NotFoundError("no job is under way or was interrupted here", path=place(store, clean(path)))
+    return state
+
+
+def clean_job(
+    target: Any, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> JobState:
+    """Remove an interrupted job: what it has written, and its ledger; return what it was.
+
+    Parameters
+    ----------
+    target : str, path, mapping or Store
+        The target of the job.
+    path : str
+        Path in the target's store.
+    force : bool
+        Remove it although a process seems to work on it, as after a machine was lost.
+    storage_options : mapping, optional
+        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
+
+    Raises
+    ------
+    NotFoundError
+        If no job is under way or was interrupted there.
+    AlreadyExistsError
+        If a process works on it, and `force` is false.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.jobs.clean_job({})
+    Traceback (most recent call last):
+    tegula.errors.NotFoundError: no job is under way or was interrupted here (path 'mapping:...')
+    """
+    store = store_of(target, storage_options=storage_options)
+    state = show_job(store, path)
+    discard(store, clean(path), force=force)
+    return state
+
+
+def discard(store: Store, path: str, *, force: bool = False) -> None:
+    """Delete what a job has written, and its ledger; nothing is done where there is none."""
+    ledger = Ledger(store, path)
+    plan = ledger.plan()
+    live = [owner for owner in ledger.owners().values() if owner.is_alive]
+    if live and not force:
+        raise AlreadyExistsError(f"another job works on it ({live[0]})", path=place(store, path))
+    if plan is not None and not ledger.is_done:
+        prefix = f"{path}/" if path else ""
+        arrays = [f"{prefix}{item['name']}".rstrip("/") for item in plan.get("arrays", ())]
+        groups = sorted((f"{prefix}{name}".rstrip("/") for name in plan.get("groups", ())), key=len, reverse=True)
+        for node in arrays + groups:
+            below = f"{node}/" if node else ""
+            for key in fetch_documents(store, node, _DOCUMENTS):
+                store.delete(below + key)
+            if node in arrays:
+                delete_keys(store, [key for key in store.list_prefix(below) if is_chunk_key(key[len(below) :])])
+    ledger.remove()
+
+
+def _state_of(store: Store, path: str) -> JobState | None:
+    ledger = Ledger(store, path)
+    plan = ledger.plan()
+    if plan is None:
+        return None
+    ledger.read()
+    arrays = plan.get("arrays", [])
+    counts = ledger.counts()
+    complete = [item for item in arrays if ledger.completed(item["first"]) is not None]
+    done = sum(item["units"] for item in complete) + counts["units"]
+    facts = plan["operation"], plan["source"], plan["target"], plan["begun"], plan["units"]
+    return JobState(path, *facts, done, len(arrays), len(complete), ledger.owners(), ledger.nbytes())

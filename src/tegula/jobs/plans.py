@@ -1,0 +1,260 @@
+"""Plans of jobs: which units an operation has, and the fingerprint of what it reads.
+
+Units are numbered and never enumerated: the number of a unit gives its array and its box by arithmetic over the counts
+of grids. Where few chunks are stored only the numbers of units that hold some are visited, window by window.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import groupby
+from math import prod
+from typing import Any, Final
+
+from tegula.arrays.array import Array
+from tegula.errors import MetadataError
+from tegula.jobs.units import Box
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.nodes import NodeMetadata
+
+__all__ = ["Piece", "Plan", "Unit", "digest", "fingerprint_of", "units_of"]
+
+Coords = tuple[int, ...]
+VERSION: Final = 1
+_COUNTED: Final = 2**14  # chunks up to which a fingerprint counts those that are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of work: whole stored values of the target, written by one worker.
+
+    Parameters
+    ----------
+    number : int
+        Its number in the job.
+    box : tuple of slice
+        The part of the array.
+    chosen : tuple of tuple of int, optional
+        Grid coordinates of the stored chunks in the box, where few are stored; ``None`` stands for all.
+    """
+
+    number: int
+    box: Box
+    chosen: tuple[Coords, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(part.stop - part.start for part in self.box)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The units of one array.
+
+    Parameters
+    ----------
+    name : str
+        Path of the array below the source.
+    shape : tuple of int
+        Shape of the array that is cut into boxes.
+    grid : ChunkGrid
+        The boxes.
+    first : int
+        Number of its first unit.
+    source : dict
+        The fingerprint of what is read; see `fingerprint_of`.
+    target : str
+        The fingerprint of the documents that are written; empty if none are.
+
+    Examples
+    --------
+    >>> from tegula.metadata.chunk_grids import regular_grid
+    >>> piece = Piece("x", (10, 7), regular_grid((4, 4)), first=100, source={}, target="")
+    >>> piece.count, piece.unit(103).box, piece.number((1, 1))
+    (6, (slice(4, 8, None), slice(4, 7, None)), 103)
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    grid: ChunkGrid
+    first: int
+    source: Mapping[str, Any]
+    target: str
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of boxes along each axis."""
+        return self.grid.counts(self.shape)
+
+    @property
+    def count(self) -> int:
+        """Number of units."""
+        return prod(self.counts)
+
+    def number(self, coords: Coords) -> int:
+        """Return the number of the unit at grid coordinates."""
+        number = 0
+        for one, count in zip(coords, self.counts):
+            number = number * count + one
+        return self.first + number
+
+    def unit(self, number: int, chosen: tuple[Coords, ...] | None = None) -> Unit:
+        """Return the unit with a number."""
+        left, coords = number - self.first, []
+        for count in reversed(self.counts):
+            left, one = divmod(left, count)
+            coords.append(one)
+        return Unit(number, self.grid.region(coords[::-1], self.shape), chosen)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the piece as values of JSON."""
+        facts = {"name": self.name, "shape": [*self.shape], "box": [*self.grid.largest_chunk()]}
+        return {**facts, "first": self.first, "units": self.count, "source": {**self.source}, "target": self.target}
+
+
+def units_of(piece: Piece, stored: Iterator[tuple[Coords, Coords]] | None) -> Iterator[Unit]:
+    """Yield the units of an array in order.
+
+    Parameters
+    ----------
+    piece : Piece
+        The array's part of the plan.
+    stored : iterator, optional
+        Where few chunks are stored: coordinates of the box and of the chunk for each of them, in order.
+    """
+    if stored is None:
+        for number in range(piece.first, piece.first + piece.count):
+            yield piece.unit(number)
+        return
+    for coords, found in groupby(stored, lambda pair: pair[0]):
+        yield piece.unit(piece.number(coords), tuple(chunk for _, chunk in found if chunk) or None)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a job is to do: an operation, its options, and the units of each array.
+
+    Parameters
+    ----------
+    operation : str
+        Name of the operation.
+    options : dict
+        What a user asked for, as values of JSON without secrets.
+    source, target : str
+        Where it reads and writes, for people.
+    """
+
+    operation: str
+    options: dict[str, Any]
+    source: str
+    target: str
+    pieces: dict[str, Piece] = field(default_factory=dict)
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    units: int = 0
+
+    def add(
+        self, name: str, shape: tuple[int, ...], grid: ChunkGrid, source: dict[str, Any], target: str = ""
+    ) -> Piece:
+        """Add the units of an array, which are numbered after all others."""
+        piece = self.pieces[name] = Piece(name, shape, grid, self.units, source, target)
+        self.units += max(1, piece.count)  # an array without elements has a number, too
+        return piece
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as values of JSON."""
+        facts = {"version": VERSION, "operation": self.operation, "options": self.options, "source": self.source}
+        arrays = [piece.as_dict() for piece in self.pieces.values()]
+        return {**facts, "target": self.target, "units": self.units, "groups": self.groups, "arrays": arrays}
+
+    def check_same(self, stored: Mapping[str, Any]) -> None:
+        """Refuse to go on with a job that was begun with another plan.
+
+        Parameters
+        ----------
+        stored : mapping
+            The plan of that job, as the ledger has it.
+
+        Raises
+        ------
+        MetadataError
+            If the source has changed, or the operation or options are others; says which.
+        """
+        now = json.loads(json.dumps(self.as_dict()))
+        for name in ("version", "operation"):
+            if stored.get(name) != now[name]:
+                raise MetadataError(f"the job is of {name} {stored.get(name)!r:.40}, not {now[name]!r}; {_ADVICE}")
+        old = {item["name"]: item for item in stored.get("arrays", ())}
+        new = {item["name"]: item for item in now["arrays"]}
+        for name in sorted({*old, *new}):
+            if name not in new or name not in old:
+                raise _changed(f"the array {name!r} {'is gone' if name in old else 'has been added'}", name)
+            _check_array(name, old[name], new[name])
+        before, groups = stored.get("groups", {}), now["groups"]
+        for name in sorted({*before, *groups}):
+            if before.get(name) != groups.get(name):
+                raise _changed(f"the group {name!r} or its attributes are not the same", name)
+
+
+_ADVICE: Final = (
+    "repeat the first command to go on with the job, or begin anew with overwrite=True, or remove what it has written "
+    "with `tegula jobs clean`"
+)
+
+
+def _check_array(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Compare two plans for one array."""
+    one, other = old["source"], new["source"]
+    for what in one.keys() | other.keys():
+        if what != "documents" and one.get(what) != other.get(what):
+            raise _changed(f"its {what} was {one.get(what)}, and is {other.get(what)}", name)
+    documents = one.get("documents", {}), other.get("documents", {})
+    if documents[0] != documents[1]:
+        names = sorted(key for key in documents[0] | documents[1] if documents[0].get(key) != documents[1].get(key))
+        raise _changed(f"{', '.join(names)} of the array {name!r} is not the same", name)
+    if any(old.get(what) != new.get(what) for what in ("target", "shape", "box", "first")):
+        raise MetadataError(f"the options would give the array {name!r} other metadata or units; {_ADVICE}", path=name)
+
+
+def _changed(what: str, name: str) -> MetadataError:
+    return MetadataError(f"the source has changed since the job began: {what}; {_ADVICE}", path=name)
+
+
+def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
+    """Return what must not change while a job reads a node: its documents, and of an array the facts for messages.
+
+    Of arrays with a moderate number of chunks those that are stored, and their bytes, are counted, too.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=(3, 4), dtype="i4")
+    >>> sorted(fingerprint_of(a)), fingerprint_of(a)["shape"]
+    (['documents', 'shape', 'stored chunks'], [3, 4])
+    """
+    if not isinstance(node, Array):
+        return {"documents": _digests(node)}
+    found: dict[str, Any] = {"documents": _digests(node.metadata), "shape": [*node.shape]}
+    number = prod(node.metadata.grid.counts(node.shape))
+    if number <= _COUNTED and node.store.listable:
+        found["stored chunks"] = [*node._stored.amount_stored()]
+    return found
+
+
+def _digests(metadata: NodeMetadata) -> dict[str, str]:
+    return {key: digest(raw) for key, raw in sorted(metadata.documents.items())}
+
+
+def digest(raw: bytes) -> str:
+    """Return a digest of some bytes as text.
+
+    Examples
+    --------
+    >>> digest(b"")
+    'cae66941d9efbd404e4d88758ea67670'
+    """
+    found: str = import_module("hashlib").blake2b(raw, digest_size=16).hexdigest()
+    return found

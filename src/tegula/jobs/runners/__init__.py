@@ -1,0 +1,1 @@
+"""Runners: they carry out units of a job on threads, in processes, or on a cluster of dask."""

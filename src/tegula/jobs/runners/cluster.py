@@ -1,0 +1,122 @@
+"""The runner on a cluster of `dask.distributed`: batches of units are tasks, which the dashboard shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from tegula.errors import StoreError, TegulaError
+from tegula.jobs.plans import Unit
+from tegula.jobs.runners.runner import Result, Runner, Work, unpacked
+from tegula.optional import library
+from tegula.stores.open_files import GaveUp, waiting
+
+__all__ = ["Cluster"]
+
+_RETRIES: Final = 3
+_AHEAD: Final = 4  # batches that wait for each thread of a worker
+_BATCH_BYTES: Final = 2**26
+_BATCH: Final = 64
+
+
+class Cluster(Runner):
+    """Does units on the workers of a cluster.
+
+    Parameters
+    ----------
+    runner : "dask", "local", address or Client
+        A cluster that is started on this machine, or the one to use.
+    workers : int, optional
+        Number of processes of a cluster that is started here.
+    """
+
+    def __init__(self, runner: Any, workers: int | None = None) -> None:
+        self._distributed: Any = library("distributed")
+        self._owned: list[Any] = []
+        client = runner
+        if isinstance(runner, str):
+            options: dict[str, Any] = {"address": runner}
+            if runner in ("dask", "local"):
+                cluster = self._distributed.LocalCluster(
+                    n_workers=workers, threads_per_worker=1 if workers else None, dashboard_address=":0"
+                )
+                self._owned.append(cluster)
+                options = {"address": cluster}
+            try:
+                client = self._distributed.Client(**options, timeout=30)
+            except (OSError, ValueError) as error:
+                self.close()
+                raise StoreError(f"the scheduler {runner!r:.200} can't be reached: {error}") from error
+            self._owned.insert(0, client)
+        self.client = client
+        self.workers = max(1, sum(client.nthreads().values()))
+
+    def run(self, work: Work, units: Iterable[Unit]) -> Iterator[Result]:
+        """Yield each unit with its result, in the order in which they are done."""
+        packed, source = work.packed(), _batches(work, units)
+        completed = self._distributed.as_completed(raise_errors=False)
+        under_way: set[Any] = set()
+        try:
+            while True:
+                batches: list[list[Unit]] = []
+                while len(under_way) + len(batches) < self.workers * _AHEAD:
+                    if waiting.is_over():
+                        raise GaveUp("stopped because another part of the operation failed")
+                    if (batch := next(source, None)) is None:
+                        break
+                    batches.append(batch)
+                if batches:
+                    keys = [f"tegula-{work.name}-{batch[0].number}-{id(work)}" for batch in batches]
+                    args = ([packed] * len(batches), batches)
+                    futures = self.client.map(_do, *args, key=keys, retries=_RETRIES, pure=False)
+                    under_way.update(futures)
+                    completed.update(futures)
+                if not under_way:
+                    return
+                future = next(completed)
+                under_way.discard(future)
+                if future.status == "error":
+                    raise _error_of(future)
+                if future.status == "cancelled":
+                    raise StoreError("the cluster has lost the tasks of the job; resume it on another one")
+                yield from future.result()
+        finally:
+            if under_way:
+                self.client.cancel([*under_way])
+
+    def close(self) -> None:
+        """End what was started here."""
+        for item in self._owned:
+            item.close()
+        self._owned.clear()
+
+
+def _batches(work: Work, units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    """Yield units in lists: small ones together, so that the scheduler has little to do."""
+    batch: list[Unit] = []
+    size = 0
+    for unit in units:
+        batch.append(unit)
+        size += work.nbytes(unit)
+        if size >= _BATCH_BYTES or len(batch) >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _error_of(future: Any) -> BaseException:
+    error = future.exception()
+    if isinstance(error, TegulaError):
+        return error
+    return StoreError(f"a unit failed on the cluster: {type(error).__name__}: {error}")
+
+
+def _do(packed: bytes, units: list[Unit]) -> list[Result]:
+    """Do units on a worker; those that a worker had done before it died are not done again."""
+    work = unpacked(packed)
+    found = []
+    for unit in units:
+        known = None if work.ledger is None else work.ledger.recorded(unit.number)
+        found.append((unit, work(unit) if known is None else known))
+    return found

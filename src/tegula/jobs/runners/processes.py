@@ -1,0 +1,160 @@
+"""The runner on processes of this machine: each does one unit at a time, and one that dies is replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from tegula import config
+from tegula.engine.pool import results_of
+from tegula.errors import StoreError, TegulaError
+from tegula.jobs.plans import Unit
+from tegula.jobs.runners.runner import Result, Runner, Work, unpacked
+from tegula.stores.open_files import GaveUp, waiting
+
+__all__ = ["Processes"]
+
+_PATIENCE: Final = 0.2  # seconds between looks at whether the operation has failed elsewhere
+_DEATHS: Final = 4  # of workers at one unit, after which the unit is to blame
+
+
+class _Died(Exception):
+    """A worker has ended before it has answered."""
+
+
+class Processes(Runner):
+    """Does units in processes of its own.
+
+    Parameters
+    ----------
+    workers : int, optional
+        How many; by default as many as there are cores. They share the setting ``threads``.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        threads = config.current().threads
+        self.workers = workers or threads
+        self._threads = max(1, threads // self.workers)
+        self._idle = SimpleQueue[_Worker | None]()
+        self._all: list[_Worker] = []
+        for _ in range(self.workers):
+            self._idle.put(None)  # a process is started when it is needed
+
+    def run(self, work: Work, units: Iterable[Unit]) -> Iterator[Result]:
+        """Yield each unit with its result, in order."""
+        packed = work.packed()
+
+        def done(unit: Unit) -> Result:
+            return unit, self._do(packed, unit)
+
+        return results_of(done, units, self.workers)
+
+    def _do(self, packed: bytes, unit: Unit) -> Any:
+        """Have a worker do a unit; if it dies on the way, another one."""
+        for _ in range(_DEATHS):
+            worker = self._free()
+            try:
+                if worker is None:
+                    worker = _Worker(self._threads)
+                    self._all.append(worker)
+                answer = worker.ask(packed, unit)
+            except BaseException as error:
+                if worker is not None:
+                    worker.end()
+                self._idle.put(None)  # the place of a new one
+                if isinstance(error, _Died):
+                    continue
+                raise
+            self._idle.put(worker)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+        raise StoreError(
+            f"{_DEATHS} workers were killed at unit {unit.number}; if memory ran out, choose fewer workers or smaller "
+            "chunks"
+        )
+
+    def _free(self) -> _Worker | None:
+        while True:
+            try:
+                return self._idle.get(timeout=_PATIENCE)
+            except Empty:
+                _check_wanted()
+
+    def close(self) -> None:
+        """End the processes; units under way are done again by whoever resumes the job."""
+        for worker in self._all:
+            worker.end()
+        for worker in self._all:
+            worker.process.join()
+        self._all.clear()
+
+
+class _Worker:
+    """A process, and the connection to it."""
+
+    def __init__(self, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, threads), daemon=True)
+        self.process.start()
+        other.close()
+
+    def ask(self, packed: bytes, unit: Unit) -> Any:
+        """Send a unit, and return the answer or the error."""
+        try:
+            self._connection.send((packed, unit))
+            while not (ready := wait([self._connection, self.process.sentinel], _PATIENCE)):
+                _check_wanted()
+            if self._connection in ready:
+                return self._connection.recv()
+        except (EOFError, OSError) as error:
+            if isinstance(error, TegulaError):
+                raise
+        raise _Died
+
+    def end(self) -> None:
+        """End the process at once."""
+        with suppress(OSError):
+            self.process.kill()
+        self._connection.close()
+
+
+def _check_wanted() -> None:
+    if waiting.is_over():
+        raise GaveUp("stopped because another part of the operation failed")
+
+
+def _serve(connection: Connection, threads: int) -> None:
+    """Do units until the connection ends, as it does when the process at the other end dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the first process decides
+    config._put(threads=threads)
+    while True:
+        try:
+            packed, unit = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: Any = unpacked(packed)(unit)
+        except Exception as error:  # noqa: BLE001 - raised at the other end
+            answer = error
+        try:
+            connection.send(_portable(answer))
+        except OSError:
+            os._exit(1)
+
+
+def _portable(answer: Any) -> Any:
+    """Return what can be sent: an error that can't be pickled is replaced by its text."""
+    try:
+        pickle.loads(pickle.dumps(answer))
+    except Exception:  # noqa: BLE001 - pickling runs code of any library
+        return TegulaError(f"{type(answer).__name__}: {answer}")
+    return answer

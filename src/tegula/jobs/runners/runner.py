@@ -1,0 +1,165 @@
+"""What a runner is, the work that it carries out, and the runner for each argument of a user."""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from tegula.engine.far import UNITS
+from tegula.engine.pool import results_of
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.jobs.ledger import Ledger, is_shared
+from tegula.jobs.plans import Unit
+from tegula.targets.paths import clean
+
+__all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "runner_of", "unpacked"]
+
+Result = tuple[Unit, Any]
+
+
+class Work(ABC):
+    """What to do with each unit of one array. It pickles, so that other processes can do it, too.
+
+    Attributes
+    ----------
+    name : str
+        Path of the array below the source.
+    ledger : Ledger or None
+        Where the worker notes that a unit is done.
+    requests : int
+        How many units should be under way at once in a process: the `concurrency` of the stores.
+    """
+
+    name: str = ""
+    ledger: Ledger | None = None
+    requests: int = 0
+
+    @abstractmethod
+    def do(self, unit: Unit) -> Any:
+        """Do one unit, and return its result: amounts, where there is a ledger."""
+
+    def nbytes(self, unit: Unit) -> int:
+        """Return about how many bytes a unit has in memory."""
+        return unit.size
+
+    def __call__(self, unit: Unit) -> Any:
+        """Do one unit, and note in the ledger that it is done."""
+        with UNITS.hold(self.nbytes(unit) if self.requests else 0):
+            result = self.do(unit)
+        if self.ledger is not None:
+            self.ledger.record(unit.number, result)
+        return result
+
+    def packed(self) -> bytes:
+        """Return the work as bytes for other processes."""
+        return pickle.dumps(self)
+
+
+@lru_cache(maxsize=64)
+def unpacked(raw: bytes) -> Work:
+    """Return the work that `Work.packed` has packed: each process opens its stores and arrays once."""
+    found = pickle.loads(raw)
+    assert isinstance(found, Work)
+    return found
+
+
+class Runner(ABC):
+    """Carries out units, in several threads, processes or machines.
+
+    Attributes
+    ----------
+    workers : int
+        How many units it does at once; 0 for as many as the stores want.
+    shares_memory : bool
+        Whether the work is done in this process.
+    """
+
+    workers: int = 0
+    shares_memory: bool = False
+
+    @abstractmethod
+    def run(self, work: Work, units: Iterable[Unit]) -> Iterator[Result]:
+        """Yield each unit with its result; several threads may call it at once.
+
+        Raises
+        ------
+        Exception
+            That of a unit; those under way have ended then.
+        """
+
+    def close(self) -> None:
+        """Release what the runner holds: processes, connections."""
+        return
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class Threads(Runner):
+    """Does units in this process. Near stores get one at a time, whose chunks the threads of the kernel share."""
+
+    shares_memory = True
+
+    def run(self, work: Work, units: Iterable[Unit]) -> Iterator[Result]:
+        """Yield each unit with its result, in order."""
+        return results_of(lambda unit: (unit, work(unit)), units, work.requests)
+
+
+def runner_of(runner: Any, workers: int | None) -> Runner:
+    """Return the runner for what a user asks for.
+
+    Parameters
+    ----------
+    runner : "threads", "processes", "dask", address, Client or Runner, optional
+        ``"dask"`` starts a cluster on this machine, an address such as ``"tcp://host:8786"`` names a scheduler.
+    workers : int, optional
+        Number of processes.
+
+    Examples
+    --------
+    >>> type(runner_of(None, None)).__name__, type(runner_of("threads", None)).__name__
+    ('Threads', 'Threads')
+    """
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise MetadataError(f"workers must be a number of processes, not {workers!r:.40}", field="workers")
+    if isinstance(runner, Runner):
+        return runner
+    if runner is None:
+        runner = "threads" if workers is None else "processes"
+    if runner == "threads":
+        if workers is not None:
+            raise MetadataError(
+                "threads are set with tegula.config.configure(threads=...); workers are processes", field="workers"
+            )
+        return Threads()
+    if runner == "processes":
+        return _made("processes", "Processes", workers)
+    is_client = hasattr(runner, "submit") and hasattr(runner, "scheduler_info")
+    if not is_client and not (isinstance(runner, str) and (runner in ("dask", "local") or "://" in clean(runner))):
+        raise MetadataError(
+            f"{runner!r:.80} is no runner: give 'threads', 'processes', 'dask', the address of a scheduler, or a "
+            "Client of dask.distributed",
+            field="runner",
+        )
+    return _made("cluster", "Cluster", runner, workers)
+
+
+def _made(module: str, name: str, *options: Any) -> Runner:
+    made: Runner = getattr(import_module(f"tegula.jobs.runners.{module}"), name)(*options)
+    return made
+
+
+def check_reachable(runner: Runner, *stores: Any) -> None:
+    """Refuse stores that other processes can't reach for a runner that has some."""
+    for store in stores:
+        if not runner.shares_memory and not is_shared(store):
+            raise UnsupportedError(
+                f"{store!r} is in the memory of this process, which others can't reach; use runner='threads'"
+            )

@@ -1,0 +1,84 @@
+"""Running: the units of an array that have no record are done, and their records gathered."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tegula.jobs.ledger import RUN, Ledger, add_amounts
+from tegula.jobs.plans import Piece, Unit, units_of
+from tegula.jobs.runners.runner import Runner, Work
+
+__all__ = ["Stored", "do_units"]
+
+Stored = Callable[[], Iterator[Any] | None]
+"""Returns the stored chunks to visit, as `units_of` takes them."""
+
+
+def do_units(
+    runner: Runner, work: Work, piece: Piece, stored: Stored, report: Callable[[int], None]
+) -> tuple[Counter[str], int]:
+    """Do the units of an array.
+
+    Parameters
+    ----------
+    runner, work, piece
+        Who does what, and the units of the array.
+    stored : callable
+        Returns the stored chunks, where few are stored; called again to look which units are left to other parts.
+    report : callable
+        Called with the number of elements done so far.
+
+    Returns
+    -------
+    Counter
+        The sums over all units that are done.
+    int
+        Number of units that are left to other parts of the job.
+    """
+    ledger, done = work.ledger, 0
+    if ledger is None:
+        total: Counter[str] = Counter()
+        for unit, result in runner.run(work, units_of(piece, stored())):
+            add_amounts(total, result)
+            done += unit.size
+            report(done)
+        return total, 0
+    if (known := ledger.completed(piece.first)) is not None:
+        return Counter(known), 0
+
+    # units without a record, of this part of the job
+    recorded: deque[int] = deque()
+    before = 0
+
+    def left() -> Iterator[Unit]:
+        nonlocal before
+        for unit in units_of(piece, stored()):
+            if not ledger.is_mine(unit.number):
+                continue
+            recorded.append(unit.number)
+            if unit.number in ledger:
+                before += unit.size
+            else:
+                yield unit
+
+    for count, (unit, result) in enumerate(runner.run(work, left()), start=1):
+        ledger.note(unit.number, result)
+        done += unit.size
+        report(before + done)
+        ledger.renew()
+        if not count % RUN:
+            _gather(ledger, recorded)
+    _gather(ledger, recorded)
+    left_to_others = 0
+    if ledger.part[1] > 1:
+        ledger.read()
+        left_to_others = sum(unit.number not in ledger for unit in units_of(piece, stored()))
+    return ledger.sum_of(piece.first, piece.first + max(1, piece.count)), left_to_others
+
+
+def _gather(ledger: Ledger, recorded: deque[int]) -> None:
+    """Put the first records into one each, as long as the units are done in a row."""
+    while len(recorded) >= RUN and all(number in ledger for number, _ in zip(recorded, range(RUN))):
+        ledger.gather([recorded.popleft() for _ in range(RUN)])
