@@ -20,7 +20,7 @@ from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.names import HIDDEN
 from tegula.stores.open_files import Contents, Held, acquire, sync_file, write_to
 
-__all__ = ["Directory", "is_temporary", "make_directories", "remove_directory", "sync_directory"]
+__all__ = ["Directory", "is_temporary", "make_directories", "remove_directory", "remove_temporary", "sync_directory"]
 
 _RELATIVE = os.open in os.supports_dir_fd
 _TIMES_BY_FD = os.utime in os.supports_fd
@@ -38,6 +38,7 @@ _NO_LOCKS = {
     errno.EISDIR,
 }
 _DAY = 86400.0
+_ATTEMPTS = 10
 _STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: file systems keep times in multiples of one of these
 _ALLOCATES = sys.platform == "linux"
 _MOST_ALLOCATED = 2**22  # where the file system lacks the call, the C library writes to each block instead
@@ -137,11 +138,14 @@ class Directory(Held):
                         yield name
 
     def reclaim(self) -> int:
-        """Remove the temporary files of dead writers, as far as permissions allow, and return their number."""
+        """Remove the temporary files and directories of dead writers, as far as permissions allow; count them."""
         count = 0
         for name in self.leftovers():
             with suppress(OSError):
-                os.unlink(self._at(name), dir_fd=self._fd)
+                try:
+                    os.unlink(self._at(name), dir_fd=self._fd)
+                except (IsADirectoryError, PermissionError):  # which of them depends on the system
+                    remove_temporary(os.path.join(self._path, name))
                 count += 1
         return count
 
@@ -236,7 +240,11 @@ class Directory(Held):
     def _is_orphan(self, name: str) -> bool:
         path = self._at(name)
         with Held() as held:
-            fd = held.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), dir_fd=self._fd)
+            no_link = getattr(os, "O_NOFOLLOW", 0)
+            try:
+                fd = held.open(path, os.O_RDWR | no_link, dir_fd=self._fd)
+            except IsADirectoryError:
+                fd = held.open(path, _OPEN_DIRECTORY | no_link, dir_fd=self._fd)
             if sys.platform != "win32":
                 try:
                     return acquire(fd, path, wait=False)
@@ -287,8 +295,30 @@ class Directory(Held):
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether this is the name of a temporary file, which a writer has not put in place yet."""
+    """Return whether this is the name of a temporary file, which a writer has not put in place yet, or a directory."""
     return name.startswith(HIDDEN) and name.endswith(".tmp")
+
+
+def remove_temporary(path: str) -> None:
+    """Remove a temporary directory with all that is in it, if there is one; no link is followed.
+
+    Raises
+    ------
+    OSError
+        If something can't be removed.
+    """
+    for _ in range(_ATTEMPTS):  # what was still being written may come in between
+        with suppress(FileNotFoundError):
+            for folder, folders, files in os.walk(path, topdown=False):
+                for name in files:
+                    os.unlink(os.path.join(folder, name))
+                for name in folders:
+                    inner = os.path.join(folder, name)
+                    os.unlink(inner) if os.path.islink(inner) else os.rmdir(inner)
+            os.rmdir(path)
+            return
+        if not os.path.lexists(path):
+            return
 
 
 def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:
