@@ -35,6 +35,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "references": [["{x}", "{new}.json"], ["{g}", "{new}.parq", "--form", "parquet"]],
     "compare": [["{x}", "{x}"]],
     "check": [["{g}"], ["{g}", "--repair"]],
+    "jobs": [["list", "{g}"]],
     "consolidate": [["{g}"]],
     "cp": [["{x}", "{new}"], ["{g}::y", "{new}/"]],
     "mv": [["{x}", "{new}"], ["{g}::y", "{g}::z"]],

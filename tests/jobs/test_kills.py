@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,8 @@ def children_of(pid: int) -> list[int]:
 def kill(process: subprocess.Popen[bytes], chance: random.Random, workers: bool) -> None:
     """Kill a driver, or one of its workers."""
     found = children_of(process.pid) if workers and os.path.isdir("/proc") and chance.random() < 0.5 else []
-    try:
+    with suppress(ProcessLookupError):
         os.kill(chance.choice(found) if found else process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def run_until_done(start_all: Any, kills: int, chance: random.Random, workers: bool, longest: float) -> int:
@@ -92,6 +91,27 @@ def run_until_done(start_all: Any, kills: int, chance: random.Random, workers: b
         assert not failed, failed[0].decode()
         if all(one.returncode == 0 for one in running):
             return done
+
+
+def test_parts_that_are_killed_and_started_again_complete_the_target(source: Path, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    tegula.convert(source, tmp_path / "plain.zarr", codecs="zstd")
+    target, log = tmp_path / "t.zarr", tmp_path / "log"
+    log.touch()
+    parts = 3
+    kills = run_until_done(
+        lambda: [start(source, target, log, codecs="zstd", part=[i + 1, parts], resume=True) for i in range(parts)],
+        min(KILLS, 5),
+        chance,
+        False,
+        1.5,
+    )
+    found = contents(target)
+    assert found.pop("a/.tegula_complete")
+    assert found == contents(tmp_path / "plain.zarr")
+    read = Counter(log.read_text().split())
+    assert len(read) == 12 * 10 + 5
+    assert sum(read.values()) - len(read) <= kills
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes", "dask"])
@@ -115,7 +135,9 @@ def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(source: Path, 
             runner != "threads",
             4.0 if runner == "dask" else 1.5,
         )
-        assert contents(target) == expected
+        found = contents(target)
+        assert found.pop("a/.tegula_complete")
+        assert found == expected
         read = Counter(log.read_text().split())
         assert len(read) == 12 * 10 + 5
         assert sum(read.values()) - len(read) <= WORKERS * kills

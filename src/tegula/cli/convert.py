@@ -13,6 +13,7 @@ import typer
 from tegula.cli.completion import complete_codecs
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
+from tegula.cli.running import Dask, Part, Resume, Workers, running
 from tegula.cli.selections import parse_selection
 from tegula.cli.targets import (
     StorageOptions,
@@ -84,6 +85,13 @@ def convert(
         bool | None,
         typer.Option(help="Write consolidated metadata. [default: if SOURCE has them]", show_default=False),
     ] = None,
+    resume: Resume = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    part: Part = None,
+    visible_early: Annotated[
+        bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
@@ -94,6 +102,9 @@ def convert(
     Values, attributes and names are kept; a note says what the format can't store. Compressed chunks are copied
     without decoding where nothing about them changes. The exit code is 1 if an array was left out, or if --verify
     finds a difference.
+
+    TARGET keeps a record of what is done until it is complete: after an interruption, run the same command again with
+    --resume. An archive is written in one go.
     """
     # read the options; a mistake in one is an error of the command line
     options = {
@@ -107,11 +118,16 @@ def convert(
         "dry_run": dry_run,
         "verify": verify,
         "consolidated": "auto" if consolidated is None else consolidated,
+        "visible_early": visible_early,
+        "part": part,
+        **running(workers, dask),
         "target_storage_options": options_of_second(source, target, storage_option, target_storage_option),
     }
     store, inner = split_target(target)
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
+    # an archive is written at the end, so there is nothing to go on with
+    options["resume"] = True if resume else None if is_archive(store) else False
     # convert, and print the report
     with (
         open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
@@ -121,6 +137,17 @@ def convert(
     _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
+
+
+def is_archive(target: str) -> bool:
+    """Return whether a target is a zip archive.
+
+    Examples
+    --------
+    >>> is_archive("x.zip"), is_archive("x.zarr"), is_archive("zip::s3://bucket/x.zip")
+    (True, False, True)
+    """
+    return target.rstrip("/").endswith(".zip") or target.startswith("zip::")
 
 
 def _parsed(parse: Any, text: str | None, option: str) -> Any:

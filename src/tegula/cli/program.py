@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "references": _Command("references", "references"),
     "compare": _Command("compare", "compare"),
     "check": _Command("check", "check"),
+    "jobs": _Command("jobs", "app"),
     "consolidate": _Command("consolidate", "consolidate"),
     "cp": _Command("moving", "cp"),
     "mv": _Command("moving", "mv"),

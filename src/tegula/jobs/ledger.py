@@ -32,9 +32,11 @@ from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "survives"]
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "survives"]
 
 DIRECTORY: Final = ".tegula_job"
+COMPLETE: Final = ".tegula_complete"
+"""Name of the note that a job leaves in an array that it has written: the digest of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 _RENEWED: Final = 30.0
@@ -44,14 +46,14 @@ _Run = tuple[int, int, int, int]
 
 
 def is_ledger_key(key: str) -> bool:
-    """Return whether a key belongs to the ledger of a job.
+    """Return whether a key belongs to the ledger of a job, or says that one is complete.
 
     Examples
     --------
     >>> is_ledger_key("a/.tegula_job/plan.json"), is_ledger_key("a/c/0")
     (True, False)
     """
-    return DIRECTORY in key.split("/")
+    return not {DIRECTORY, COMPLETE}.isdisjoint(key.split("/"))
 
 
 def survives(store: Store) -> bool:

@@ -170,6 +170,12 @@ class Plan:
         arrays = [piece.as_dict() for piece in self.pieces.values()]
         return {**facts, "target": self.target, "units": self.units, "groups": self.groups, "arrays": arrays}
 
+    @property
+    def digest(self) -> bytes:
+        """A digest of the plan, apart from the words in which a user asked for it."""
+        facts = {name: value for name, value in self.as_dict().items() if name != "options"}
+        return digest(json.dumps(facts).encode()).encode()
+
     def check_same(self, stored: Mapping[str, Any]) -> None:
         """Refuse to go on with a job that was begun with another plan.
 

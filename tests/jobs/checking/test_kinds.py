@@ -150,6 +150,7 @@ for name, key, document in [("zarr3", "c/1/0", "zarr.json"), ("zarr2", "1.0", ".
     case("foreign-lock", f"{document}.__lock", make, put(f"{document}.__lock", b""), "note")
     partial = f"{key}.0123456789abcdef0123456789abcdef.partial"
     case("foreign-temporary", partial, make, put(partial, b"half"))
+    case("interrupted-job", ".tegula_job/plan.json", make, put(".tegula_job/plan.json", b"{}"))
     case("stray-key", "notes.txt", make, put("notes.txt", b"hello"))
     case("metadata", {"zarr3": "zarr.json", "zarr2": ".zattrs", "zarr1": "attrs", "bcolz": "__attrs__"}[name], make,
          put({"zarr2": ".zattrs", "zarr1": "attrs", "bcolz": "__attrs__"}[name], b"[1]") if name != "zarr3"

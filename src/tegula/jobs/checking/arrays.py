@@ -18,7 +18,7 @@ from tegula.formats import Format
 from tegula.jobs.checking.documents import Place, below, own_keys
 from tegula.jobs.checking.examination import Examination
 from tegula.jobs.checking.lengths import check_counts, check_directory
-from tegula.jobs.checking.names import foreign, is_system_file
+from tegula.jobs.checking.names import foreign, is_record, is_system_file
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores.capabilities import blocked_by
 
@@ -266,6 +266,8 @@ def check_arrays(exam: Examination, place: Place) -> None:
 
 def _report_key(exam: Examination, place: Place, checked: list[_Checked], key: str, obstructed: set[str]) -> None:
     """Report a key below an array that is neither a chunk nor a document."""
+    if is_record(key):
+        return
     if is_system_file(key):
         exam.add_system_files(key)
         return

@@ -55,6 +55,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "system-files": Kind("note", "Nothing reads them: delete them, or leave them where they are."),
     "foreign-temporary": Kind("warning", _DELETE_WHEN_IDLE),
     "foreign-lock": Kind("note", _DELETE_WHEN_IDLE),
+    "interrupted-job": Kind("note", "Run the same command with --resume, or remove the job with `tegula jobs clean`."),
     "temporary-file": Kind("warning", "A writer was killed: writing there, or --repair, removes it."),
     "not-listed": Kind("note", "Only what documents name was checked; check other keys where they can be listed."),
     # --- bcolz and tables

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["foreign", "is_system_file"]
+__all__ = ["foreign", "is_record", "is_system_file"]
 
 _TEMPORARY = {
     re.compile(r"\.[0-9a-f]{32}\.partial\Z"): "zarr-python",
     re.compile(r"#[0-9]+\Z"): "the library object_store",
 }
 _LOCK = re.compile(r"\.__lock\Z")
+_JOB = re.compile(r"(?:\A|/)\.tegula_(?:job/plan\.json|(job/.*|complete))\Z")
 _SYSTEM = re.compile(r"(?:\A|/)(?:\._[^/]*|\.DS_Store)\Z").search
 
 
@@ -25,8 +26,20 @@ def is_system_file(key: str) -> bool:
     return _SYSTEM(key) is not None
 
 
+def is_record(key: str) -> bool:
+    """Return whether a key is one of the records of a job of tegula, of which the plan alone is reported.
+
+    Examples
+    --------
+    >>> is_record("a/.tegula_job/units/7"), is_record("a/.tegula_complete"), is_record("a/.tegula_job/plan.json")
+    (True, True, False)
+    """
+    found = _JOB.search(key)
+    return found is not None and found[1] is not None
+
+
 def foreign(key: str) -> tuple[str, str] | None:
-    """Return kind and message of a finding if a key is a temporary file or a lock of another library.
+    """Return kind and message of a finding if a key is a temporary file or a lock of another library, or a job's plan.
 
     Examples
     --------
@@ -38,6 +51,8 @@ def foreign(key: str) -> tuple[str, str] | None:
     for pattern, writer in _TEMPORARY.items():
         if pattern.search(key):
             return "foreign-temporary", f"a writer of {writer} was interrupted, or is at work"
+    if _JOB.search(key):
+        return "interrupted-job", "a job of tegula was interrupted, or is at work"
     if _LOCK.search(key):
         return "foreign-lock", "a writer of TensorStore was interrupted, or is at work"
     return None

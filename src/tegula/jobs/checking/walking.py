@@ -18,7 +18,7 @@ from tegula.jobs.checking.copies import Copies, copies_of
 from tegula.jobs.checking.documents import ALL_KEYS, Place, below, own_keys, read_place
 from tegula.jobs.checking.examination import Examination, Repair
 from tegula.jobs.checking.lengths import check_table
-from tegula.jobs.checking.names import foreign, is_system_file
+from tegula.jobs.checking.names import foreign, is_record, is_system_file
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores.capabilities import Reclaiming, UnreachableNames
 from tegula.tables.columns import column_names
@@ -227,7 +227,7 @@ def _survey(exam: Examination, prefix: str) -> tuple[bool, int, int]:
         name = key.rpartition("/")[2]
         if name in _NODE_NAMES and _makes_node(exam, prefix, key, name):
             return True, 0, 0
-        if foreign(key) is None and not is_system_file(key):
+        if foreign(key) is None and not is_system_file(key) and not is_record(key):
             number += 1
         else:
             of_others += 1
@@ -251,6 +251,8 @@ def _report_key(exam: Examination, place: Place, key: str) -> None:
     if key[len(place.prefix) :] in own_keys(place) or place.damaged:
         return
     of_others = foreign(key)
+    if is_record(key):
+        return
     if is_system_file(key):
         exam.add_system_files(key)
     elif of_others is not None:
@@ -262,6 +264,8 @@ def _report_key(exam: Examination, place: Place, key: str) -> None:
 def _find_foreign(exam: Examination, place: Place, prefix: str) -> None:
     for key in exam.store.list_prefix(prefix):
         of_others = foreign(key)
+        if is_record(key):
+            continue
         if is_system_file(key):
             exam.add_system_files(key)
         elif of_others is not None:

@@ -16,13 +16,12 @@ from tegula.jobs.converting.job import Conduct, Job, entry_of
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import COMPLETE, Ledger
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan, digest, fingerprint_of
 from tegula.jobs.runners.runner import Runner
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import place
@@ -69,13 +68,14 @@ def convert_recorded(
     if ledger.is_done:
         ledger.remove()
     began = ledger.plan() is not None
+    mark = _mark_of(plan, path)
     if options.overwrite and not goes_on:
         discard(store, path)
         clear_place(store, path)
         began = False
     if not began:
-        if goes_on and _is_taken(store, path):
-            return _compared(node, select, store, path, options, runner)
+        if goes_on and store.get(mark) == plan.digest and _is_taken(store, path):
+            return _known(node, select, store, path, options)
         _check_vacant(node, select, store, path, options)
     ledger.begin(plan, goes_on)
 
@@ -88,6 +88,8 @@ def convert_recorded(
             for name in job.report.failed:  # what was written of arrays that can't be converted
                 if name in plan.pieces:
                     delete_node(store, f"{path}/{name}".strip("/"))
+            if goes_on and not job.report.failed:  # the same command may come again
+                store.set(mark, plan.digest)
             ledger.finish()
         elif ledger.plan() is None:  # another part has completed the target meanwhile
             job.report.units_left = 0
@@ -185,34 +187,27 @@ def _is_taken(store: Store, path: str) -> bool:
         return True
 
 
-class _Comparer(Job):
-    """A dry run that compares the arrays of a target that is complete with those of the source."""
+def _mark_of(plan: Plan, path: str) -> str:
+    """Return the key of the note that a target is complete: within an array, where no reader lists keys."""
+    return "/".join(filter(None, [path, min(plan.pieces, default=""), COMPLETE]))
+
+
+class _Counter(Job):
+    """A dry run that reports arrays which are complete."""
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
-        """Compare an array with its source, and raise an error if it is another one."""
-        prepared, where = self._prepared(source, name, select, *notes), self._place(name)
-        final = replace(read_back(self._options.item, prepared.target.metadata, where), documents={})
-        node = engine.read_metadata(self._store, where, self._options.item.name)
-        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
-            target = Array(engine.stored_array(self._store, where, node, **prepared.allowed), where, read_only=True)
-            verified, digest_ = self._verified(source, prepared, target)
-            if verified:
-                stored, after = target._stored.amount_stored()
-                notes = (*prepared.notes, "it was complete already: its values were compared with the source")
-                entry = entry_of(target, name, before=0, notes=notes, after=after, stored=stored, verified=True,
-                                 digest=digest_)  # fmt: skip
-                return entry, prepared.target.misfits
-        raise AlreadyExistsError(
-            "no job was interrupted here, and what exists is not what the conversion would write; pass overwrite=True "
-            "to replace it",
-            path=place(self._store, where),
-        )
+        """Report an array as it is."""
+        prepared = self._prepared(source, name, select, *notes)
+        stored, after = prepared.draft._stored.amount_stored()
+        sizes: dict[str, Any] = {"before": source.nbytes_stored() if source.store.listable else 0, "after": after, "stored": stored}
+        return entry_of(prepared.draft, name, notes=prepared.notes, **sizes), prepared.target.misfits
 
 
-def _compared(node: Node, select: Any, store: Store, path: str, options: Options, runner: Runner) -> ConvertReport:
-    """Return the report on a target that is complete, as after a process was killed at the very end."""
-    comparer = _Comparer(store, path, _only_looking(options), _report(options), Conduct(runner))
-    _run(comparer, node, select)
-    return comparer.report
+def _known(node: Node, select: Any, store: Store, path: str, options: Options) -> ConvertReport:
+    """Return the report on a target that this job has completed before, as when its process was killed at the end."""
+    counter = _Counter(store, path, _only_looking(options), _report(options))
+    _run(counter, node, select)
+    counter.report.notes.setdefault("", []).append("the target was complete already")
+    return counter.report

@@ -1,0 +1,71 @@
+"""``tegula jobs``: jobs that are under way or were interrupted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tegula.cli.reporting import AsJson, Quiet, print_json
+from tegula.cli.targets import StorageOptions, split_target, target_argument
+from tegula.jobs.managing import clean_job, list_jobs, show_job
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="List, show and remove jobs that are under way or were interrupted.",
+)
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+_Where = Annotated[str, target_argument("TARGET", "The target of the job: PATH, or PATH::INNER.")]
+
+
+@app.command("list", context_settings=_SETTINGS)
+def list_(
+    target: Annotated[str, target_argument("PATH", "Where to look: at and below it.")],
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """List the jobs in a store."""
+    store, inner = split_target(target)
+    found = [
+        state
+        for state in list_jobs(store, storage_options=dict(storage_option or ()))
+        if not inner or f"{state.path}/".startswith(f"{inner}/")
+    ]
+    if as_json:
+        print_json([state.as_dict() for state in found])
+        return
+    for state in found:
+        done = f"{state.units_done} of {state.units} units"
+        typer.echo(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done")
+
+
+@app.command("show", context_settings=_SETTINGS)
+def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
+    """Show how far a job is, and who works on it."""
+    store, inner = split_target(target)
+    state = show_job(store, inner, storage_options=dict(storage_option or ()))
+    if as_json:
+        print_json(state.as_dict())
+    else:
+        typer.echo(str(state))
+
+
+@app.command("clean", context_settings=_SETTINGS)
+def clean(
+    target: _Where,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if a process seems to work on it, as after a machine was lost.")
+    ] = False,
+    quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Remove what an interrupted job has written, and its ledger."""
+    store, inner = split_target(target)
+    state = clean_job(store, inner, force=force, storage_options=dict(storage_option or ()))
+    if not quiet:
+        typer.echo(f"removed: {state.operation} of {state.source} to {state.target}")

@@ -1,0 +1,353 @@
+"""Conversions with a ledger: they go on after an interruption, and refuse what would spoil the result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.servers.buckets import Server
+
+import tegula
+from tegula import MemoryStore
+from tegula.jobs import units
+from tegula.jobs.converting import ledgers, rules, targets
+from tegula.jobs.ledger import Ledger, Owner
+from tegula.jobs.plans import Plan
+from tegula.metadata.chunk_grids import regular_grid
+
+VALUES = np.arange(600, dtype="i4").reshape(20, 30)
+
+
+class Interrupting(MemoryStore):
+    """Raises an exception when so many chunks have been read."""
+
+    left = 10**9
+    error: type[BaseException] = KeyboardInterrupt
+    reads = 0
+
+    def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
+        if "c/" in key:
+            if not self.left:
+                raise self.error
+            self.left -= 1
+            self.reads += 1
+        return super().get(key, byte_range, with_generation=with_generation)
+
+
+@pytest.fixture(autouse=True)
+def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit is one chunk."""
+    monkeypatch.setattr(units, "BLOCK_BYTES", 1)
+
+
+def a_source(**options: Any) -> Interrupting:
+    store = Interrupting()
+    group = tegula.create_group(store)
+    group.create_array("a", data=VALUES, chunks=(5, 10), **options)
+    group.create_array("b", data=VALUES[0], chunks=10)
+    return store
+
+
+def interrupted(source: Interrupting, target: Any, after: int = 5, **options: Any) -> None:
+    source.left = after
+    with pytest.raises(KeyboardInterrupt):
+        tegula.convert(source, target, **{"codecs": "zstd", "resume": True, **options})
+    source.left = 10**9
+
+
+def test_an_interrupted_conversion_goes_on_with_the_units_that_are_left() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    assert "a" not in tegula.open(target)  # not seen before it is complete
+    state = tegula.jobs.list_jobs(target)[0]
+    assert (state.units_done, state.units, state.state) == (5, 15, "interrupted")
+    source.reads = 0
+    report = tegula.convert(source, target, codecs="zstd", resume=True, verify=True)
+    assert source.reads == 10 + 15  # the verification reads all
+    assert report.ok
+    assert len(report.arrays[0].digest) == 16
+    assert tegula.compare(source, target)
+    assert tegula.jobs.list_jobs(target) == []
+    assert not [key for key in target.list_prefix("") if ".tegula_job" in key]
+    assert tegula.check(target).ok
+
+
+def test_the_same_command_after_the_end_finds_the_target_complete() -> None:
+    source, target = a_source(), MemoryStore()
+    tegula.convert(source, target, resume=True)
+    before = dict(target._values)
+    source.reads = 0
+    report = tegula.convert(source, target, resume=True)
+    assert report.notes[""] == ["the target was complete already"]
+    assert source.reads == 0
+    assert target._values == before
+    tegula.open(source, "r+")["a"].attrs["unit"] = "m"
+    with pytest.raises(tegula.AlreadyExistsError, match="overwrite=True"):
+        tegula.convert(source, target, resume=True)
+
+
+def test_without_resume_an_interrupted_job_is_in_the_way_and_can_be_overwritten_or_cleaned() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    with pytest.raises(tegula.AlreadyExistsError, match="resume it"):
+        tegula.convert(source, target, codecs="zstd", resume=False)
+    assert "convert" in str(tegula.jobs.clean_job(target))
+    assert [*target.list_prefix("")] == []
+    interrupted(source, target)
+    tegula.convert(source, target, resume=False, overwrite=True)
+    assert tegula.compare(source, target)
+    with pytest.raises(tegula.NotFoundError):
+        tegula.jobs.clean_job(target)
+
+
+CHANGES: dict[str, Any] = {
+    r"its shape was \[20, 30\], and is \[25, 30\]": lambda group: group["a"].resize((25, 30)),
+    "zarr.json of the array 'a'": lambda group: group["a"].attrs.update(unit="m"),
+    "the array 'c' has been added": lambda group: group.create_array("c", data=[1]),
+    "the array 'b' is gone": lambda group: tegula.delete(group, path="b"),
+    "the group ''": lambda group: group.attrs.update(title="x"),
+    "its stored chunks": lambda group: group["a"].__setitem__(slice(None), 7),
+}
+
+
+@pytest.mark.parametrize("message", CHANGES)
+def test_a_source_that_has_changed_is_refused_and_the_error_says_what(message: str) -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    CHANGES[message](tegula.open(source, "r+"))
+    before = dict(target._values)
+    with pytest.raises(tegula.MetadataError, match=message):
+        tegula.convert(source, target, codecs="zstd", resume=True)
+    assert target._values == before
+
+
+def test_other_options_are_refused() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    with pytest.raises(tegula.MetadataError, match="other metadata or units"):
+        tegula.convert(source, target, codecs="gzip", resume=True)
+
+
+def test_a_target_that_a_living_process_works_on_is_refused() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    owner = ".tegula_job/owners/1of1"
+    for facts in ({**Owner.here()}, {"host": "elsewhere", "pid": 1, "began": "", "seen": time.time() - 60}):
+        target.set(owner, json.dumps(facts).encode())
+        for options in ({"resume": True}, {"resume": False}, {"resume": False, "overwrite": True}):
+            with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
+                tegula.convert(source, target, codecs="zstd", **options)
+        with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
+            tegula.convert(source, target, codecs="zstd", part=(1, 2))
+        assert tegula.jobs.show_job(target).state == "running"
+        with pytest.raises(tegula.AlreadyExistsError):
+            tegula.jobs.clean_job(target)
+    # one that is dead, or was not seen for long
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait(60)
+    for facts in ({**Owner.here(), "pid": process.pid}, {"host": "elsewhere", "pid": 1, "seen": time.time() - 3600}):
+        target.set(owner, json.dumps(facts).encode())
+        assert tegula.jobs.show_job(target).state == "interrupted"
+    tegula.convert(source, target, codecs="zstd", resume=True)
+    assert tegula.compare(source, target)
+
+
+def test_an_array_is_visible_early_if_that_is_asked_for() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target, visible_early=True)
+    seen = tegula.open(target)["a"]
+    assert (seen[:5, :10] == VALUES[:5, :10]).all()
+    assert (seen[10:] == 0).all()
+    tegula.convert(source, target, codecs="zstd", resume=True, visible_early=True)
+    assert tegula.compare(source, target)
+    with pytest.raises(tegula.UnsupportedError, match="before it is complete"):
+        tegula.convert(source, MemoryStore(), format="bcolz", visible_early=True)
+
+
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz"])
+def test_each_format_is_resumed(format: str, tmp_path: Path) -> None:
+    source = Interrupting()
+    array = tegula.create_array(source, data=VALUES, chunks=(5, 30))
+    interrupted(source, tmp_path / "t", after=2, format=format, codecs="auto")
+    with pytest.raises(tegula.NotFoundError):
+        tegula.open(tmp_path / "t")
+    tegula.convert(source, tmp_path / "t", codecs="auto", format=format, resume=True)
+    plain = tmp_path / "plain"
+    tegula.convert(array, plain, codecs="auto", format=format)
+    (tmp_path / "t/.tegula_complete").unlink()
+    files = [{str(f.relative_to(top)): f.read_bytes() for f in top.rglob("*") if f.is_file()}
+             for top in (plain, tmp_path / "t")]  # fmt: skip
+    assert files[0] == files[1]
+
+
+def test_a_table_is_resumed(tmp_path: Path) -> None:
+    source = Interrupting()
+    tegula.create_table(source, {"x": np.arange(50), "y": np.arange(50.0)}, format="zarr3", chunks=10)
+    interrupted(source, tmp_path / "t", after=7, format="bcolz", codecs="auto")
+    report = tegula.convert(source, tmp_path / "t", codecs="auto", format="bcolz", resume=True)
+    assert report.ok
+    assert tegula.open_table(tmp_path / "t").names == ("x", "y")
+    assert tegula.compare(source, tmp_path / "t")
+
+
+def test_parts_share_the_units_and_the_last_completes() -> None:
+    source, target = a_source(), MemoryStore()
+    for number in (2, 3):
+        report = tegula.convert(source, target, codecs="zstd", part=(number, 3))
+        assert report.units_left
+        assert "a" not in tegula.open(target)
+    source.reads = 0
+    report = tegula.convert(source, target, codecs="zstd", part=(1, 3), verify=True)
+    assert not report.units_left
+    assert report.ok
+    assert source.reads == 5 + 15
+    assert tegula.compare(source, target)
+    for number in (1, 2):  # started again by the batch system
+        again = tegula.convert(source, target, codecs="zstd", part=(number, 3))
+        assert again.notes[""] == ["the target was complete already"]
+
+
+@pytest.mark.parametrize("part", [(0, 2), (3, 2), (1, 2, 3), "1/2", (1.0, 2)])
+def test_wrong_parts_are_refused(part: Any) -> None:
+    with pytest.raises(tegula.MetadataError, match="is not a part"):
+        tegula.convert(a_source(), MemoryStore(), part=part)
+
+
+def test_what_other_processes_can_not_reach_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(tegula.UnsupportedError, match="memory of this process"):
+        tegula.convert(a_source(), tmp_path / "t", workers=2)
+    with pytest.raises(tegula.UnsupportedError, match="archive"):
+        tegula.convert(a_source(), tmp_path / "t.zip", resume=True)
+    assert not (tmp_path / "t.zip").exists()
+    for runner in ("nobody", 7, object()):
+        with pytest.raises(tegula.MetadataError, match="is no runner"):
+            tegula.convert(a_source(), MemoryStore(), runner=runner)
+    with pytest.raises(tegula.MetadataError, match="number of processes"):
+        tegula.convert(a_source(), MemoryStore(), workers=0)
+
+
+def test_an_array_that_can_not_be_read_leaves_nothing_behind() -> None:
+    source, target = a_source(), MemoryStore()
+    source.set("a/c/1/1", b"damaged")
+    report = tegula.convert(source, target, codecs="zstd", resume=True)
+    assert [*report.failed] == ["a"]
+    assert not [key for key in target.list_prefix("") if key.startswith("a/") or "tegula_job" in key]
+    assert (tegula.open(target)["b"][:] == VALUES[0]).all()
+    # a single array: what was done is kept for --resume, else removed
+    for resume in (True, False):
+        target = MemoryStore()
+        with pytest.raises(tegula.CodecError):
+            tegula.convert(tegula.open(source)["a"], target, codecs="zstd", resume=resume)
+        assert bool(tegula.jobs.list_jobs(target)) is resume
+
+
+def test_a_job_in_a_bucket_is_resumed_and_its_ledger_has_no_secret(s3_server: Server) -> None:
+    bucket = s3_server.bucket()
+    url, options = f"{bucket.url}/t.zarr", bucket.storage_options
+    source = a_source()
+    source.left = 5
+    with pytest.raises(KeyboardInterrupt):
+        tegula.convert(source, url, codecs="zstd", resume=True, target_storage_options=options)
+    source.left = 10**9
+    state = tegula.jobs.show_job(url, storage_options=options)
+    assert 0 < state.units_done <= 5
+    store = tegula.store_of(url, storage_options=options)
+    ledger = b"".join(store.get(key) or b"" for key in store.list_prefix(".tegula_job/"))
+    assert b"operation" in ledger
+    assert str(options["secret_access_key"]).encode() not in ledger
+    source.reads = 0
+    tegula.convert(source, url, codecs="zstd", resume=True, target_storage_options=options)
+    assert source.reads == 15 - state.units_done
+    assert tegula.compare(source, url, second_storage_options=options)
+
+
+def test_a_million_chunks_are_planned_in_little_time_and_memory() -> None:
+    source = MemoryStore()
+    array = tegula.create_array(source, shape=(10_000, 10_000), chunks=(10, 10), dtype="f8")
+    options = targets.Options(
+        item=tegula.formats.find_format("zarr3"), chunks=rules.rules_of("chunks", (20, 5), True),
+        shards=rules.rules_of("shards", None, True), codecs=rules.rules_of("codecs", None, True), checksum=False,
+        overwrite=False, dry_run=False, verify=False, progress=None, consolidated="auto",
+    )  # fmt: skip
+    tracemalloc.start()
+    start = time.perf_counter()
+    plan = ledgers._planned(array, None, MemoryStore(), "", options, {})
+    seconds, memory = time.perf_counter() - start, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert plan.units == 10**6
+    assert seconds < 10
+    assert memory < 200 * 2**20
+    assert plan.pieces[""].unit(999_999).box == (slice(9980, 10_000), slice(9995, 10_000))
+
+
+def test_the_ledger_is_small() -> None:
+    store = MemoryStore()
+    ledger, plan = Ledger(store, ""), Plan("convert", {}, "a", "b")
+    count, nbytes = 4096, 2**20  # units of a MiB, which is little
+    plan.add("x", (count,), regular_grid((1,)), {})
+    ledger.begin(plan, resume=False)
+    for first in range(0, count, 256):
+        for number in range(first, first + 256):
+            ledger.record(number, {"read": nbytes, "written": nbytes, "checksum": 2**64 - 1 - number})
+        assert ledger.nbytes() < count * nbytes * 0.001
+        ledger.gather(range(first, first + 256))
+    assert ledger.nbytes() < 4096 * 2
+    again = Ledger(store, "")
+    again.read()
+    assert all(number in again for number in range(count))
+    assert count not in again
+    assert again.sum_of(0, count)["read"] == count * nbytes
+
+
+def test_a_sparse_array_of_a_billion_chunks_is_resumed() -> None:
+    source = Interrupting()
+    array = tegula.create_array(source, shape=(10**6, 10**6), chunks=(30, 30), dtype="u1")
+    places = [(0, 0), (31, 900_000), (500_000, 5), (999_999, 999_999)]
+    for number, place in enumerate(places):
+        array[place] = number + 1
+    for options in ({}, {"chunks": (60, 30)}):
+        target = MemoryStore()
+        source.left = 2
+        with pytest.raises(KeyboardInterrupt):
+            tegula.convert(array, target, resume=True, **options)
+        source.left, source.reads = 10**9, 0
+        tegula.convert(array, target, resume=True, **options)
+        assert source.reads <= 6  # two source chunks in a unit of the second
+        new = tegula.open(target)
+        assert [int(new[place]) for place in places] == [1, 2, 3, 4]
+        assert sum(1 for key in target.list_prefix("c/")) == 4
+
+
+def test_a_program_that_is_interrupted_by_ctrl_c_can_be_resumed(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "s.zarr", data=VALUES, chunks=(1, 1))
+    code = (
+        "import sys, time, tegula\n"
+        "from tegula.jobs import units\n"
+        "from tegula.jobs.converting import work\n"
+        "units.BLOCK_BYTES = 1\n"
+        "done = work.Converting.do\n"
+        "def slowly(self, unit):\n"
+        "    if unit.number == 5: print('under way', flush=True)\n"
+        "    time.sleep(0.01)\n"
+        "    return done(self, unit)\n"
+        "work.Converting.do = slowly\n"
+        "tegula.convert(sys.argv[1], sys.argv[2], codecs='zstd', resume=True)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "s.zarr"), str(tmp_path / "t.zarr")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "under way\n"
+        process.send_signal(2)
+        assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
+    state = tegula.jobs.show_job(tmp_path / "t.zarr")
+    assert (state.state, state.owners) == ("interrupted", {})
+    assert 5 <= state.units_done < state.units
+    tegula.convert(tmp_path / "s.zarr", tmp_path / "t.zarr", codecs="zstd", resume=True)
+    assert tegula.compare(tmp_path / "s.zarr", tmp_path / "t.zarr")
