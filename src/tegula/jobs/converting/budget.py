@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Final
 
 from tegula import config
@@ -14,13 +15,14 @@ from tegula.jobs.converting.targets import Axis
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
-__all__ = ["memory_of", "passes_of", "unit_grid"]
+__all__ = ["memory_of", "passes_of", "release", "unit_grid"]
 
 _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _written = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE).fullmatch
 _OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
 _LEAST: Final = 2**20
+_RESERVE: Final = 2**25
 
 
 def memory_of(value: Any) -> int | None:
@@ -108,18 +110,19 @@ def passes_of(
     try:
         return plan_passes(
             target.shape,
-            itemsize * copies,
+            itemsize,
             reads,
             writes,
             # far away units and the chunks under way share the memory
-            max_memory=max_memory // 2 if far else max_memory,
+            max_memory=_granted(max_memory) // (2 if far else 1),
             threads=config.current().threads,
             depth=depth,
+            copies=copies,
             request_nbytes=max(ShardReader(one.store).gap for one in (source, target)),
             two=two and not (source.dtype.hasobject or target.dtype.hasobject),
         )
     except TooSmall as error:
-        needed = error.needed * (2 if far else 1)
+        needed = _grant(error.needed * (2 if far else 1))
         what = "chunk" if target.shards is None else "shard"
         raise UnsupportedError(
             f"to write one {what} of shape {tuple(writes)} takes {needed} bytes of memory, and max_memory is "
@@ -142,6 +145,29 @@ def unit_grid(
         return block_grid(source, target)
     passes = passes_of(source, axes, target, max_memory, two=False, copies=copies)
     return target.metadata.grid if passes is None else regular_grid(passes.passes[0].unit)
+
+
+def release() -> None:
+    """Give memory back that the kernel keeps for the results of later reads."""
+    kernel = sys.modules.get("tegula._kernel")
+    if kernel is not None:
+        kernel.trim()
+
+
+def _granted(memory: int) -> int:
+    """Return the bytes for values: without what threads, codecs and the allocator take.
+
+    Examples
+    --------
+    >>> [_granted(_grant(number)) - number for number in (10**6, 10**8, 10**10)]
+    [0, 0, 0]
+    """
+    return memory - min(memory // 4, _RESERVE)
+
+
+def _grant(needed: int) -> int:
+    """Return the least memory of which so many bytes are for values."""
+    return needed + min(-(-needed // 3), _RESERVE)
 
 
 def _itemsize(array: Array) -> int:

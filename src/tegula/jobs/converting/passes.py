@@ -58,6 +58,8 @@ class Pass:
         Chunks that are decoded or encoded at once.
     depth : int
         How many times as large the chunks that are read are, because of axes that a selection drops.
+    copies : int
+        How many copies of a unit's elements are in memory at once.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Pass:
     writes: Shape
     threads: int
     depth: int = 1
+    copies: int = 1
 
     @property
     def counts(self) -> Shape:
@@ -109,7 +112,7 @@ class Pass:
     def memory(self) -> int:
         """Bytes of memory that a worker needs for one unit, and for the chunks that its threads decode or encode."""
         chunk = max(prod(self.reads) * self.depth, prod(self.writes)) * self.itemsize
-        return _nbytes(self.unit, self.shape, self.itemsize) + _COPIES * self.threads * chunk
+        return self.copies * _nbytes(self.unit, self.shape, self.itemsize) + _COPIES * self.threads * chunk
 
     def __repr__(self) -> str:
         read = f"{human_bytes(self.bytes_read)} read in {self.requests_read} requests"
@@ -180,10 +183,15 @@ class Passes:
         """The cost in bytes."""
         return self.bytes_read + self.bytes_written + self.requests * self.request_nbytes
 
-    def __repr__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """One line of text."""
         ways = "1 pass" if self.temporary is None else f"2 passes through a temporary array of chunks {self.temporary}"
         moved = human_bytes(self.bytes_read + self.bytes_written)
-        return f"<tegula.Passes: {ways}, {moved} to move, {self.requests} requests>"
+        return f"{ways}, {moved} to move, {self.requests} requests"
+
+    def __repr__(self) -> str:
+        return f"<tegula.Passes: {self.summary}>"
 
 
 def plan_passes(
@@ -195,6 +203,7 @@ def plan_passes(
     max_memory: int,
     threads: int = 1,
     depth: int = 1,
+    copies: int = 1,
     request_nbytes: int = 2**15,
     two: bool = True,
 ) -> Passes:
@@ -216,6 +225,8 @@ def plan_passes(
         Chunks that are decoded or encoded at once, at most; fewer, where memory is scarce.
     depth : int
         How many times as large the source's chunks are, because of axes that a selection drops.
+    copies : int
+        How many copies of a unit's elements are in memory at once.
     request_nbytes : int
         The bytes that cost as much as one request.
     two : bool
@@ -232,7 +243,7 @@ def plan_passes(
         # threads take up to half of the memory, and units the rest
         chunk = max(prod(reads) * depth, prod(writes)) * itemsize
         count = max(1, min(threads, memory // max(1, 2 * _COPIES * chunk)))
-        return _cheapest(_Array(shape, itemsize, memory, count, depth), reads, writes, request_nbytes, two)
+        return _cheapest(_Array(shape, itemsize, memory, count, depth, copies), reads, writes, request_nbytes, two)
 
     # smaller units are better where they cost about the same: less is done again after an interruption
     most = planned(max_memory, two=two)
@@ -286,10 +297,11 @@ class _Array:
     memory: int
     threads: int
     depth: int
+    copies: int
 
 
 def _one(array: _Array, reads: Shape, unit: Shape, writes: Shape) -> Pass:
-    return Pass(array.shape, array.itemsize, reads, unit, writes, array.threads, array.depth)
+    return Pass(array.shape, array.itemsize, reads, unit, writes, array.threads, array.depth, array.copies)
 
 
 def _units(array: _Array, chunk: Shape, other: Shape, reads: Shape, writes: Shape) -> Iterator[Shape]:

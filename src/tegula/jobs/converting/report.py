@@ -8,6 +8,7 @@ from typing import Any, Final
 from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, table, text
 from tegula.jobs.converting.estimating import Estimate
+from tegula.jobs.converting.passes import Passes
 
 __all__ = ["ConvertReport", "ConvertedArray"]
 
@@ -98,6 +99,8 @@ class ConvertReport:
         Number of units that other parts of the job have still to do; the target is not complete before.
     estimate : Estimate
         In a dry run, what the conversion would take.
+    passes : dict of str to Passes
+        In a dry run with ``max_memory``, by path, how the values of each array would get their new chunks.
 
     Examples
     --------
@@ -120,6 +123,7 @@ class ConvertReport:
     seconds: float = 0.0
     units_left: int = 0
     estimate: Estimate = field(default_factory=Estimate)
+    passes: dict[str, Passes] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -211,6 +215,7 @@ class ConvertReport:
 
     def __str__(self) -> str:
         lines = [f"note: /{path}: {note}" for path, note in self._all_notes()]
+        lines += [f"/{path}: {passes.summary}" for path, passes in self.passes.items()]
         lines += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
         return "\n".join([self.summary, *lines, *(f"different: /{path}" for path in self.different)])
 

@@ -35,7 +35,7 @@ Axis = tuple[int, int, int]  # first index, step, number of indices
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The arguments of `tegula.convert`."""
+    """The arguments of `tegula.convert`; with `two_passes`, arrays may take two passes to stay within `max_memory`."""
 
     item: Format
     chunks: Rules
@@ -47,6 +47,9 @@ class Options:
     verify: bool
     progress: Progress | None
     consolidated: bool | Literal["auto"]
+    max_memory: int | None = None
+    temporary: Any = None
+    two_passes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

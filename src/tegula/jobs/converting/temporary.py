@@ -17,16 +17,20 @@ from typing import Any
 from tegula.arrays.array import Array
 from tegula.arrays.creation import array_metadata, new_array_of
 from tegula.engine.deleting import delete_node
-from tegula.errors import StoreError, TegulaError
-from tegula.formats import find_format
+from tegula.engine.documents import read_metadata
+from tegula.engine.opening import stored_array
+from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
+from tegula.formats import Format, find_format
+from tegula.jobs.ledger import DIRECTORY
 from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import LocalStore, Store, ZipStore
 from tegula.stores.directories import make_directories, remove_temporary
 from tegula.stores.names import HIDDEN
 from tegula.stores.open_files import Held
 from tegula.targets.stores import store_of
 
-__all__ = ["temporary_array"]
+__all__ = ["between_name", "recorded_array", "temporary_array"]
 
 _FORMAT = "zarr3"
 _CODECS = [{"name": "blosc", "configuration": {"cname": "lz4", "clevel": 1, "shuffle": "shuffle"}}]
@@ -60,8 +64,7 @@ def temporary_array(
     >>> [*store.list()]
     []
     """
-    item = find_format(_FORMAT)
-    metadata = item.adapt(array_metadata(item, shape, data_type, chunks, codecs=_CODECS))
+    item, metadata = _described(shape, chunks, data_type)
     with ExitStack() as stack:
         place = store if where is None else store_of(where)
         if isinstance(place, ZipStore):  # from which nothing can be removed without writing it anew
@@ -74,6 +77,41 @@ def temporary_array(
             inner, name = place, f"{inside}/{HIDDEN}{secrets.token_hex(8)}.tmp".strip("/")
             stack.callback(_delete, inner, name)
         yield new_array_of(inner, name, item, metadata, False, reserved=True, has_parent=True)
+
+
+def between_name(name: str) -> str:
+    """Return the path of the temporary array of an array whose conversion has a ledger: beside the ledger's values.
+
+    Examples
+    --------
+    >>> between_name("a/x")
+    'a/x/.tegula_job/temporary'
+    """
+    return f"{name}/{DIRECTORY}/temporary".lstrip("/")
+
+
+def recorded_array(store: Store, path: str, chunks: tuple[int, ...], shape: tuple[int, ...], source: Array) -> Array:
+    """Return the temporary array of a conversion with a ledger, which may be there from an interrupted one."""
+    with suppress(NotFoundError):
+        return open_array(store, path)
+    item, metadata = _described(shape, chunks, source.metadata.data_type)
+    try:
+        return new_array_of(store, path, item, metadata, False, reserved=True, has_parent=True, has_chunks=True)
+    except AlreadyExistsError:  # another part of the job has just created it
+        return open_array(store, path)
+
+
+def open_array(store: Store, path: str) -> Array:
+    """Open a temporary array for writing."""
+    found = read_metadata(store, path, _FORMAT)
+    if not isinstance(found, ArrayMetadata):
+        raise NotFoundError("there is no temporary array", path=f"{store.url}/{path}")
+    return Array(stored_array(store, path, found), path, read_only=False)
+
+
+def _described(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType) -> tuple[Format, ArrayMetadata]:
+    item = find_format(_FORMAT)
+    return item, item.adapt(array_metadata(item, shape, data_type, chunks, codecs=_CODECS))
 
 
 @contextmanager

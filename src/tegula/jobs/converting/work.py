@@ -13,13 +13,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tegula import engine
+from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.engine.chunk_copies import part_of, stores_all
 from tegula.engine.copying import chunks_with_values, copied_units, copy_chunks
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells, in_order
 from tegula.formats import find_format
+from tegula.jobs.converting.budget import release
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
@@ -87,17 +88,28 @@ class Converting(Work):
         What to do.
     ledger : Ledger, optional
         Where units that are done are recorded.
+    limits : dict, optional
+        Settings of `tegula.config` that keep a process within its memory; never raised above what they are.
     """
 
     def __init__(
-        self, name: str, source: Array, axes: list[Axis | int], place: Place, mode: Mode, ledger: Ledger | None
+        self,
+        name: str,
+        source: Array,
+        axes: list[Axis | int],
+        place: Place,
+        mode: Mode,
+        ledger: Ledger | None,
+        limits: dict[str, int] | None = None,
     ) -> None:
         self.name, self.source, self.axes, self.place = name, source, axes, place
-        self.mode, self.ledger = mode, ledger
+        self.mode, self.ledger, self.limits = mode, ledger, limits or {}
         self.requests = max(source.store.concurrency, place.store.concurrency)
+        self._latest = 0  # size of the latest unit
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.source, self.axes, self.place, self.mode, self.ledger)
+        facts = self.name, self.source, self.axes, self.place, self.mode, self.ledger, self.limits
+        return _unpickled, (type(self), facts)
 
     @cached_property
     def target(self) -> Array:
@@ -110,6 +122,9 @@ class Converting(Work):
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Do one unit, and return the bytes read and written, the chunks copied, and a checksum of the values."""
+        if self.limits and unit.size != self._latest:
+            release()  # units of one size use the memory of the last one again
+            self._latest = unit.size
         if self.mode == "copy":
             total = {"read": 0, "written": 0, "copied": 0}
             for moved in copy_chunks(
@@ -121,7 +136,8 @@ class Converting(Work):
             return total
         if self.mode == "rewrite":
             values = rewrite_box(self.source, self.axes, self.target, unit.box)
-            return {"read": values.nbytes, "written": values.nbytes, "checksum": _checksum(unit.box, values)}
+            checksum = 0 if self.ledger is None else _checksum(unit.box, values)
+            return {"read": values.nbytes, "written": values.nbytes, "checksum": checksum}
         same = same_box(self.source, self.axes, self.target, unit.box)
         if same is None:
             return {"read": 0, "different": 1}
@@ -157,6 +173,15 @@ class Converting(Work):
                 yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
 
         return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+
+
+def _unpickled(kind: type[Converting], facts: tuple[Any, ...]) -> Converting:
+    """Return the work in a process that others have started for it, which then keeps within the limits."""
+    found = kind(*facts)
+    now = config.current()
+    if lower := {name: value for name, value in found.limits.items() if value < getattr(now, name)}:
+        config._put(**lower)
+    return found
 
 
 def _checksum(box: Box, values: npt.NDArray[Any]) -> int:
