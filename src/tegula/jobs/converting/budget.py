@@ -87,9 +87,9 @@ def passes_of(
     >>> import tegula
     >>> maps = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1, 300, 300), dtype="f4")
     >>> series = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1000, 10, 10), dtype="f4")
-    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**27)
+    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**29)
     <tegula.Passes: 1 pass, ...>
-    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**24)
+    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**26)
     <tegula.Passes: 2 passes through a temporary array of chunks ...>
     """
     if not target.metadata.grid.is_regular or not target.shape:
@@ -162,12 +162,12 @@ def _granted(memory: int) -> int:
     >>> [_granted(_grant(number)) - number for number in (10**6, 10**8, 10**10)]
     [0, 0, 0]
     """
-    return memory - min(memory // 4, _RESERVE)
+    return max(memory * 3 // 4, memory - _RESERVE)
 
 
 def _grant(needed: int) -> int:
     """Return the least memory of which so many bytes are for values."""
-    return needed + min(-(-needed // 3), _RESERVE)
+    return min(-(-needed * 4 // 3), needed + _RESERVE)
 
 
 def _itemsize(array: Array) -> int:
