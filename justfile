@@ -57,6 +57,10 @@ bench-far *args:
 torture *args:
     python -m torture {{args}}
 
+# Kill workers and drivers of jobs at random, so often for each runner, and compare the results
+torture-jobs kills="300":
+    TEGULA_KILLS={{kills}} python -m pytest -n 0 -o faulthandler_timeout=7200 tests/jobs/test_kills.py
+
 # Give the library hostile input: a million inputs unless --inputs says otherwise; --help says more
 fuzz *args:
     python -m tests.fuzzing {{args}}

@@ -12,7 +12,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tegula import config
+    from tegula import config, jobs
     from tegula.arrays.array import Array
     from tegula.engine import Future
     from tegula.errors import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
-    from tegula.hierarchy.copying import CopyReport, copy, delete, move
+    from tegula.hierarchy.copying import CopyReport, delete, move
     from tegula.hierarchy.creators import create_array, create_group, create_table
     from tegula.hierarchy.group import Group
     from tegula.hierarchy.numpy_names import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tegula.jobs.comparing.compare import compare
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
+    from tegula.jobs.copying import copy
     from tegula.jobs.measuring.statistics import Statistics, statistics
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cached import CachedStore
@@ -100,6 +101,7 @@ __all__ = [
     "empty_like",
     "full",
     "full_like",
+    "jobs",
     "load",
     "move",
     "ones",
@@ -130,7 +132,8 @@ _HOMES = {
     "compare": "jobs.comparing.compare",
     **dict.fromkeys(("ConvertReport", "convert"), "jobs.converting.convert"),
     **dict.fromkeys(("Statistics", "statistics"), "jobs.measuring.statistics"),
-    **dict.fromkeys(("CopyReport", "copy", "delete", "move"), "hierarchy.copying"),
+    **dict.fromkeys(("CopyReport", "delete", "move"), "hierarchy.copying"),
+    "copy": "jobs.copying",
     **dict.fromkeys(_ERRORS, "errors"),
     **dict.fromkeys(("create_array", "create_group", "create_table"), "hierarchy.creators"),
     **dict.fromkeys(_NUMPY_NAMES, "hierarchy.numpy_names"),
@@ -141,7 +144,7 @@ _HOMES = {
         ("FsspecStore", "LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"
     ),
 }  # fmt: skip
-_ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "metadata", "stores"})
+_ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "jobs", "metadata", "stores"})
 
 if not TYPE_CHECKING:  # a checker would take every name for one of ours
 

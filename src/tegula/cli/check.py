@@ -11,6 +11,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, as_options, one_line, print_json, print_message
+from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
 from tegula.display.info import human_bytes
 from tegula.errors import TegulaError
@@ -25,6 +26,9 @@ def check(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired without loss.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be repaired.")] = False,
     allow_pickle: AllowPickle = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    ledger: Ledger = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
@@ -60,6 +64,8 @@ def check(
             announce=announce,
             allow_pickle=allow_pickle,
             storage_options=dict(storage_option or ()),
+            ledger=ledger,
+            **running(workers, dask),
         )
     # print the report: findings to standard output, failed repairs to standard error
     if as_json:

@@ -9,6 +9,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, one_line, print_json, print_message
+from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import (
     Setting,
     StorageOptions,
@@ -30,6 +31,9 @@ def compare(
     exact: Annotated[
         bool, typer.Option("--exact", help="Compare bits: -0.0 differs from 0.0, and NaNs may differ.")
     ] = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    ledger: Ledger = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     allow_pickle: AllowPickle = False,
@@ -55,7 +59,8 @@ def compare(
             open_target(second, "r", others, allow_pickle=allow_pickle) as other,
             progress_line(quiet, one) as progress,
         ):
-            report = compare_nodes(one, other, exact=exact, progress=progress)
+            who = running(workers, dask)
+            report = compare_nodes(one, other, exact=exact, progress=progress, ledger=ledger, **who)
     except (TegulaError, OSError) as error:
         # the program ends quietly when the reader of its output has gone
         if isinstance(error, OSError) and error.errno == errno.EPIPE and not isinstance(error, TegulaError):

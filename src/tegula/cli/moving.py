@@ -13,6 +13,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.progress import byte_line
 from tegula.cli.reporting import Quiet
+from tegula.cli.running import Dask, Part, Resume, Workers, running
 from tegula.cli.targets import (
     StorageOptions,
     Target,
@@ -25,7 +26,8 @@ from tegula.cli.targets import (
 from tegula.display.info import counted, human_bytes
 from tegula.engine.pool import results_of
 from tegula.errors import NotFoundError, TegulaError
-from tegula.hierarchy.copying import CopyReport, copy, delete, move
+from tegula.hierarchy.copying import CopyReport, delete, move
+from tegula.jobs.copying import copy
 from tegula.jobs.units import arrays_below
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -50,6 +52,10 @@ def cp(
     source: _Source,
     target: _Destination,
     overwrite: _Overwrite = False,
+    resume: Resume = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    part: Part = None,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
@@ -67,9 +73,12 @@ def cp(
         store, inner = _destination(source, target)
         report = copy(
             found, store, path=inner, overwrite=overwrite, progress=progress,
-            storage_options=found_options, target_storage_options=options,
+            storage_options=found_options, target_storage_options=options, resume=resume, part=part,
+            **running(workers, dask),
         )  # fmt: skip
     _print(report, quiet, "copied")
+    if report.units_left and not quiet:
+        typer.echo(f"{counted(report.units_left, 'unit')} left to other parts")
 
 
 def mv(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Dask", "Part", "Resume", "Workers", "parse_part", "running"]
+__all__ = ["Dask", "Ledger", "Part", "Resume", "Workers", "parse_part", "running"]
 
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on where the same command was interrupted; begin if it was not.")
@@ -18,7 +18,18 @@ Workers = Annotated[
 Dask = Annotated[
     str | None,
     typer.Option(
-        "--dask", metavar="ADDRESS|local", help="Do the work on a dask cluster: its scheduler, or one started here."
+        "--dask",
+        metavar="ADDRESS|FILE|local",
+        help="Do the work on a dask cluster: its scheduler, or one started here.",
+    ),
+]
+
+Ledger = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="PATH",
+        help="Keep what is done in this directory or bucket: after an interruption the same command goes on.",
     ),
 ]
 
@@ -59,6 +70,6 @@ def running(workers: int | None, dask: str | None) -> dict[str, Any]:
     """
     if dask is not None and dask != "local" and workers is not None:
         raise typer.BadParameter("the cluster has its own workers", param_hint="--workers")
-    if dask is not None and dask != "local" and "://" not in dask:
+    if dask is not None and dask != "local" and "://" not in dask and not dask.endswith(".json"):
         dask = f"tcp://{dask}"
     return {"runner": dask, "workers": workers}

@@ -10,6 +10,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
+from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.jobs.measuring.statistics import Statistics, short, statistics
 
@@ -23,6 +24,9 @@ _SHORTEST_NAME: Final = 10
 
 def stats(
     target: Target,
+    workers: Workers = None,
+    dask: Dask = None,
+    ledger: Ledger = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     allow_pickle: AllowPickle = False,
@@ -40,7 +44,7 @@ def stats(
         open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
         progress_line(quiet, node) as progress,
     ):
-        found = statistics(node, progress=progress)
+        found = statistics(node, progress=progress, ledger=ledger, **running(workers, dask))
     if as_json:
         print_json(found.as_dict())
     elif not quiet:

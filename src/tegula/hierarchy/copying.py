@@ -31,7 +31,10 @@ from tegula.targets.paths import clean, is_missing, local_path, place, refuse_ov
 from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
-__all__ = ["CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node"]
+__all__ = [
+    "CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node", "prepare", "source_store",
+    "target_store",
+]  # fmt: skip
 
 _ARRAYS: Final = tuple(key for item in FORMATS.values() for key in item.node_keys)
 
@@ -50,13 +53,15 @@ class CopyReport:
         Their size in bytes.
     renamed : bool
         Whether everything was renamed in one step, without counting.
+    units_left : int
+        Number of units that other parts of a job have still to do.
 
     Examples
     --------
     >>> import tegula
     >>> a = tegula.create_array({}, shape=3, dtype="u1", fill_value=1)
     >>> tegula.copy(a, {})
-    CopyReport(arrays=1, groups=0, values=1, nbytes=552, renamed=False)
+    CopyReport(arrays=1, groups=0, values=1, nbytes=552, renamed=False, units_left=0)
     """
 
     arrays: int = 0
@@ -64,6 +69,7 @@ class CopyReport:
     values: int = 0
     nbytes: int = 0
     renamed: bool = False
+    units_left: int = 0
 
 
 def copy(
@@ -125,10 +131,10 @@ def copy(
     (2, 1)
     """
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    with _source(source, options=storage_options, read_only=True) as (store, old):
+    with source_store(source, options=storage_options, read_only=True) as (store, old):
         _read_node(store, old)  # before anything is created for the target
         visited = listable(store, old)
-        with _target(target, path, target_options) as (new_store, new):
+        with target_store(target, path, target_options) as (new_store, new):
             return copy_node(visited, old, new_store, new, overwrite=overwrite, progress=progress)
 
 
@@ -142,7 +148,7 @@ def copy_node(
     progress: CopyProgress | None = None,
 ) -> CopyReport:
     """Copy the node at a path of a store to a path of another store, or the same; see `copy`."""
-    _prepare(store, old, new_store, new, overwrite)
+    prepare(store, old, new_store, new, overwrite)
     return _copied(store, old, new_store, new, progress)
 
 
@@ -188,9 +194,9 @@ def move(
     (['old'], True)
     """
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    with _source(source, options=storage_options, read_only=False) as (store, old):
+    with source_store(source, options=storage_options, read_only=False) as (store, old):
         _read_node(store, old)
-        with _target(target, path, target_options) as (new_store, new):
+        with target_store(target, path, target_options) as (new_store, new):
             report = move_node(store, old, new_store, new, overwrite=overwrite, progress=progress)
         _remove_empty_store(store, source, old)
     return report
@@ -209,7 +215,7 @@ def move_node(
     if store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=store.url)
     _refuse_column(store, old)
-    _prepare(store, old, new_store, new, overwrite)
+    prepare(store, old, new_store, new, overwrite)
     try:
         renamed = isinstance(store, Renaming) and store.move_prefix(_prefix(old), new_store, _prefix(new))
     finally:
@@ -258,7 +264,7 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
     []
     """
     check_options(target, storage_options)
-    with _source(target, path, options=storage_options, read_only=False) as (store, old):
+    with source_store(target, path, options=storage_options, read_only=False) as (store, old):
         with suppress(MetadataError):  # it exists, though it can't be read
             _read_node(store, old)
         _refuse_column(store, old)
@@ -277,7 +283,7 @@ def _place_of(target: Any, path: str) -> tuple[Store, str] | None:
 
 
 @contextmanager
-def _source(
+def source_store(
     source: Any, path: str = "", *, options: Mapping[str, Any] | None, read_only: bool
 ) -> Iterator[tuple[Store, str]]:
     """Open the store of a source, and close it at the end if it was opened here."""
@@ -298,7 +304,7 @@ def _source(
 
 
 @contextmanager
-def _target(target: Any, path: str, options: Mapping[str, Any] | None) -> Iterator[tuple[Store, str]]:
+def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> Iterator[tuple[Store, str]]:
     """Open the store of a target, and write out pending values at the end."""
     if (known := _place_of(target, path)) is not None:
         target._check_writable()
@@ -360,7 +366,7 @@ def _prefix(path: str) -> str:
     return f"{path}/" if path else ""
 
 
-def _prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
+def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
     """Check that the target is free and its name valid, or delete what is there; create the groups above it."""
     if new_store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=new_store.url)

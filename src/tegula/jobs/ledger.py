@@ -21,7 +21,7 @@ import socket
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from threading import Lock
@@ -32,7 +32,9 @@ from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "survives"]
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "mark_of",
+    "share_of", "survives",
+]  # fmt: skip
 
 DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
@@ -40,9 +42,31 @@ COMPLETE: Final = ".tegula_complete"
 RUN: Final = 256  # units in a row that are put into one record
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 _RENEWED: Final = 30.0
-Amounts = Mapping[str, int]
+Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
 """The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
+
+
+def mark_of(plan: Plan, path: str) -> str:
+    """Return the key of the note that a target is complete: within an array, where no reader lists keys."""
+    return "/".join(filter(None, [path, min(plan.pieces, default=""), COMPLETE]))
+
+
+def share_of(part: Any) -> tuple[int, int]:
+    """Return which part is to be done, and how many there are; refuse what is not such a pair.
+
+    Examples
+    --------
+    >>> share_of(None), share_of([3, 16])
+    ((1, 1), (3, 16))
+    """
+    if part is None:
+        return 1, 1
+    if isinstance(part, Sequence) and len(part) == 2 and all(type(one) is int for one in part):
+        number, parts = part
+        if 1 <= number <= parts:
+            return number, parts
+    raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
 
 
 def is_ledger_key(key: str) -> bool:
@@ -354,8 +378,16 @@ class Ledger:
 
     def sum_of(self, first: int, stop: int) -> Counter[str]:
         """Return the sums over the units of an array that are done, by what was counted."""
+        return _sum(self.records(first, stop))
+
+    def known(self, number: int) -> Amounts | None:
+        """Return the record of a unit, if it had one of its own when the ledger was read."""
+        return self._done.get(number)
+
+    def records(self, first: int, stop: int) -> list[Amounts]:
+        """Return the records of the units of an array that are done."""
         whole = [amounts for name, amounts in self._sums.items() if first <= int(name.partition("-")[0]) < stop]
-        return _sum([*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)])
+        return [*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
 
     def complete(self, first: int, stop: int) -> None:
         """Note that an array is complete; the records of its units are not needed any more."""

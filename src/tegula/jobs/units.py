@@ -24,7 +24,7 @@ from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "one_at_a_time", "with_known_members",
+    "one_at_a_time", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -149,6 +149,19 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
             box.append((int(cut.locate(first)), int(cut.locate(last)) + 1))
         else:
             yield from cells(box)
+
+
+def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
+    """Yield the box and the coordinates of each stored chunk of an array, in order of the boxes."""
+    old, ndim = array._stored, array.ndim
+
+    def pairs() -> Iterator[Coords]:
+        for coords, _ in old.stored_chunks():
+            if is_inside(old, coords):
+                part = part_of(old, coords)
+                yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
+
+    return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
 
 
 def boxes(array: Array) -> Iterator[Box]:

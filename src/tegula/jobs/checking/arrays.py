@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Final
 
@@ -13,13 +14,17 @@ from tegula.codecs.checksums import notices_changes
 from tegula.engine import StoredArray
 from tegula.engine.far import UNITS
 from tegula.engine.pool import for_each, results_of
+from tegula.engine.visiting import cells
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
-from tegula.formats import Format
+from tegula.formats import Format, find_format
+from tegula.jobs.checking.boxes import BoxCheck, check_boxes
 from tegula.jobs.checking.documents import Place, below, own_keys
 from tegula.jobs.checking.examination import Examination
 from tegula.jobs.checking.lengths import check_counts, check_directory
 from tegula.jobs.checking.names import foreign, is_record, is_system_file
+from tegula.jobs.units import Box
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
 from tegula.stores.capabilities import blocked_by
 
 __all__ = ["check_arrays"]
@@ -27,6 +32,7 @@ __all__ = ["check_arrays"]
 Coords = tuple[int, ...]
 _PARALLEL_BYTES: Final = 2**18
 _REPORTED: Final = 100  # missing chunks that are reported one by one
+_KEPT: Final = 1000  # findings in one box that are kept
 _ATTEMPTS: Final = 20
 _MOST_HELD: Final = 2**26  # bytes of a shard in memory
 _KINDS: Final = {
@@ -119,6 +125,12 @@ class _Checked:
                 self.exam.find(_KINDS[kind], self.place.path, key, message)
             return
 
+    def add(self, part: BoxCheck) -> None:
+        """Add what was found in a box."""
+        self.seen += part.seen
+        self.inside += part.inside
+        self.sure = self.sure and part.sure
+
     def _count(self, inside: int) -> None:
         with self._lock:
             self.seen += 1
@@ -203,6 +215,26 @@ class _Checked:
         return missing
 
 
+def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> BoxCheck:
+    """Check the chunks in a box of an array, in any process."""
+    exam = Examination(store, path, _KEPT, None, allow_pickle)
+    place = Place(path, metadata.documents, [], False)
+    one = _Checked(exam, place, find_format(metadata.format), metadata)
+    exam.report.findings.clear()  # those of the documents, which are found once for all boxes
+    exam.report.counts.clear()
+    exam.report.errors = exam.report.warnings = exam.report.notes = exam.unread = 0
+    axes = metadata.grid.axes
+    chunks = cells([(int(a.locate(part.start)), int(a.locate(part.stop - 1)) + 1) for a, part in zip(axes, box)])
+
+    def check(coords: Coords) -> None:
+        if one.stored is not None and (key := one.stored.key(coords)):
+            with exam.listing(place.path, key):
+                one.check(coords, key)
+
+    for_each(check, chunks, parallel=True, requests=store.concurrency)
+    return BoxCheck.of(exam, one.seen, one.inside, one.sure)
+
+
 def _number(metadata: ArrayMetadata) -> int:
     total = 1
     for count in metadata.grid.counts(metadata.shape):
@@ -227,6 +259,7 @@ def check_arrays(exam: Examination, place: Place) -> None:
     sharded = main.stored is not None and main.stored.chain.sharding is not None
     room = (min(chunk, _MOST_HELD) if sharded else chunk) if exam.requests else 0
 
+    shared = exam.share if len(checked) == 1 and main.stored is not None else None
     # one pass over the keys, in several threads where chunks are large
     known, obstructed = own_keys(place), set[str]()
 
@@ -242,6 +275,8 @@ def check_arrays(exam: Examination, place: Place) -> None:
                 found = next(((one, at) for one in checked if (at := one.coords(name)) is not None), None)
                 if found is None:
                     _report_key(exam, place, checked, key, obstructed)
+                elif shared is not None and found[0].contains(found[1]):
+                    continue  # others check it
                 else:
                     yield (*found, key)
                     done += chunk
@@ -256,6 +291,14 @@ def check_arrays(exam: Examination, place: Place) -> None:
     try:
         parallel = _number(main.metadata) * chunk >= _PARALLEL_BYTES or main.metadata.data_type.variable != ""
         for_each(work, keys(), parallel, requests=exam.requests)
+        if shared is not None and main.stored is not None:
+            name = place.path[len(exam.path) :].strip("/") if exam.path else place.path
+            check = partial(_check_box, exam.store, place.path, main.metadata, exam.allow_pickle)
+            for part, size in check_boxes(shared, name, main.stored, check):
+                part.add_to(exam)
+                main.add(part)
+                done += size * main.metadata.data_type.itemsize
+                exam.report_progress(place.path, done, total)
         for one in checked:
             one.close()
     except NotFoundError:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tegula.arrays.array import Array
 from tegula.engine.implied_keys import listable
-from tegula.errors import MetadataError, NotFoundError, ReadOnlyError
+from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open as open_any
+from tegula.jobs.checking.boxes import CODE
 from tegula.jobs.checking.examination import Examination, Progress
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
 from tegula.jobs.checking.walking import examine
+from tegula.jobs.plans import Plan
+from tegula.jobs.sharing import Entry, entry_for, sharing
+from tegula.jobs.units import arrays_below
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, local_path
@@ -33,6 +39,9 @@ def check(
     announce: Callable[[Finding], None] | None = None,
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    ledger: Any = None,
 ) -> CheckReport:
     """Check an array, or a group or table with all its members, for damaged, missing and stray data.
 
@@ -61,6 +70,11 @@ def check(
         Allow unpickling of chunks, which can run any code.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    runner, workers : optional
+        Who decodes the chunks, as for `tegula.convert`.
+    ledger : str, path, mapping or Store, optional
+        A directory or bucket that keeps which chunks are without fault: after an interruption the same call goes on. It
+        is empty at the end.
 
     Returns
     -------
@@ -102,7 +116,10 @@ def check(
                 f"{path}/" if path else "",
                 "the store can't be listed, so only known keys are checked",
             )
-        examine(exam)
+        plan = Plan("check", {}, exam.report.source, "")
+        who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
+        with sharing(plan, CODE, lambda: _entries(visited, path, allow_pickle), [store], **who) as exam.share:
+            examine(exam)
         if writes:
             exam.repair(announce)
     finally:
@@ -110,6 +127,14 @@ def check(
             store.close()
     exam.report.seconds = time.perf_counter() - start
     return exam.report
+
+
+def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
+    """Yield the arrays that can be read, for the plan of a job."""
+    with suppress(TegulaError):
+        node = open_any(store, path=path, allow_pickle=allow_pickle)
+        for name, array in arrays_below(node, {}):
+            yield entry_for(name, array)
 
 
 def _place(source: Any, path: str, writes: bool, options: Mapping[str, Any] | None) -> tuple[Store, str]:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from threading import Lock
+from typing import Any
 
 from tegula.display.info import counted
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding, Severity
+from tegula.jobs.sharing import Share
 from tegula.stores import Store
 
 __all__ = ["Examination", "Progress", "Repair"]
@@ -67,6 +69,8 @@ class Examination:
         The `concurrency` of the store.
     unread : int
         Number of nodes found so far that can't be read.
+    share : Share or None
+        Who checks the chunks, if not this process.
     """
 
     def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:
@@ -76,6 +80,7 @@ class Examination:
         self.allow_pickle = allow_pickle
         self.report = CheckReport(f"{store.url}/{path}".rstrip("/"))
         self.unread = 0
+        self.share: Share[Any] | None = None
         self._system_files: list[str] = []
         self._number_of_system_files = 0
         self._most = most
@@ -87,6 +92,7 @@ class Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
         made = Examination(self.store, self.path, self._most, None, self.allow_pickle)
         made._progress = None if self._progress is None else self.report_progress
+        made.share = self.share
         return made
 
     def add(self, part: Examination) -> None:

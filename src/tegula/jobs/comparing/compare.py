@@ -30,7 +30,9 @@ from tegula.jobs.comparing.differences import (
 )
 from tegula.jobs.converting.masks import mask_of
 from tegula.jobs.measuring.statistics import opened
-from tegula.jobs.units import Progress, box_results, one_at_a_time
+from tegula.jobs.plans import Plan
+from tegula.jobs.sharing import Code, Entry, Share, entry_for, shared_results, sharing
+from tegula.jobs.units import Progress, one_at_a_time
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
 from tegula.targets.stores import options_of_both
@@ -43,6 +45,7 @@ _Pair = tuple[str, Any, Any]
 """A path, and what each side has there: a node, the error for one that can't be opened, or ``None``."""
 
 _MASK = "_FillValue"
+_CODE = Code[Differing]((Differing,))
 
 
 def compare(
@@ -55,6 +58,9 @@ def compare(
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     second_storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    ledger: Any = None,
 ) -> Comparison:
     """Compare two arrays, or two groups or tables with all their members, of any formats, chunks and codecs.
 
@@ -86,6 +92,11 @@ def compare(
         Settings of the storage, if `first` is a URL; see `tegula.store_of`.
     second_storage_options : mapping, optional
         Those of `second`; by default those of `first` if both URLs name the same bucket.
+    runner, workers : optional
+        Who does the work, as for `tegula.convert`.
+    ledger : str, path, mapping or Store, optional
+        A directory or bucket that keeps what has been compared: a comparison that was interrupted goes on when it is
+        called again with the same. It is empty at the end.
 
     Returns
     -------
@@ -120,7 +131,12 @@ def compare(
         other = stack.enter_context(opened(second, "", allow_pickle, others))
         report = Comparison(one._place, other._place, exact)
         run = _Run(exact, one_at_a_time(progress))
-        requests = max(one.store.concurrency, other.store.concurrency)
+        plan = Plan(f"compare{' exactly' if exact else ''}", {}, one._place, other._place)
+        who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
+        run.share = stack.enter_context(
+            sharing(plan, _CODE, partial(run.entries, one, other), (one.store, other.store), **who)
+        )
+        requests = max(one.store.concurrency, other.store.concurrency, run.workers)
         for part in results_of(run.compared, run.pairs(one, other), requests):
             _add(report, part, max_differences)
     report.seconds = perf_counter() - start
@@ -142,7 +158,19 @@ class _Run:
 
     def __init__(self, exact: bool, progress: Progress | None) -> None:
         self.exact = exact
+        self.share: Share[Differing] | None = None
         self._progress = progress
+
+    @property
+    def workers(self) -> int:
+        """Number of boxes that are compared at once, if they are shared."""
+        return 0 if self.share is None else self.share.runner.workers
+
+    def entries(self, one: AnyNode, other: AnyNode) -> Iterator[Entry]:
+        """Yield the arrays whose values are compared, for the plan of a job."""
+        for path, first, second in self.pairs(one, other):
+            if isinstance(first, Array) and isinstance(second, Array) and first.shape == second.shape:
+                yield entry_for(path, first, second)
 
     def pairs(self, one: AnyNode, other: AnyNode) -> Iterator[_Pair]:
         """Yield the nodes to compare: the two, and all members that both have, or only one of them."""
@@ -246,7 +274,7 @@ class _Part:
         found, gap, done = Differing(), Gap(), 0
         exact, alike = self._run.exact, decodes_alike(one, other)
         compared = partial(compare_box, one, other, exact=exact, alike=alike)
-        for part, size in box_results(compared, units(one, other, gap), one, other):
+        for part, size in shared_results(self._run.share, self._path, compared, units(one, other, gap), one, other):
             found = found.merge(part)
             done += size * one.itemsize
             self._run.report_progress(self._path, done, one.nbytes)

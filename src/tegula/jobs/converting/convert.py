@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from tegula.jobs.converting.ledgers import convert_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import rules_of
 from tegula.jobs.converting.targets import Options
+from tegula.jobs.ledger import share_of
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
@@ -211,7 +212,7 @@ def convert(
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
     # who does it, and whether there is a ledger
-    share, memory = _part_of(part), memory_of(max_memory)
+    share, memory = share_of(part), memory_of(max_memory)
     if visible_early and resume is None and part is None:
         resume = False
     recorded = (resume is not None or part is not None) and not dry_run
@@ -256,17 +257,6 @@ def _bounded(memory: int | None) -> AbstractContextManager[Any]:
     if memory is None:
         return nullcontext()
     return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
-
-
-def _part_of(part: Any) -> tuple[int, int]:
-    """Return which part is to be done, and how many there are; refuse what is not such a pair."""
-    if part is None:
-        return 1, 1
-    if isinstance(part, Sequence) and len(part) == 2 and all(type(one) is int for one in part):
-        number, parts = part
-        if 1 <= number <= parts:
-            return number, parts
-    raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
 
 
 def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:

@@ -18,7 +18,7 @@ from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
 from tegula.jobs.converting.temporary import between_name
-from tegula.jobs.ledger import COMPLETE, Ledger
+from tegula.jobs.ledger import Ledger, mark_of
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan, digest, fingerprint_of
 from tegula.jobs.runners.runner import Runner
@@ -69,7 +69,7 @@ def convert_recorded(
     if ledger.is_done:
         ledger.remove()
     began = ledger.plan() is not None
-    mark = _mark_of(plan, path)
+    mark = mark_of(plan, path)
     if options.overwrite and not goes_on:
         discard(store, path)
         clear_place(store, path)
@@ -191,11 +191,6 @@ def _is_taken(store: Store, path: str) -> bool:
         return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
     except (MetadataError, UnsupportedError):
         return True
-
-
-def _mark_of(plan: Plan, path: str) -> str:
-    """Return the key of the note that a target is complete: within an array, where no reader lists keys."""
-    return "/".join(filter(None, [path, min(plan.pieces, default=""), COMPLETE]))
 
 
 class _Counter(Job):

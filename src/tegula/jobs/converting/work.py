@@ -163,7 +163,7 @@ class Converting(Work):
             found = stored_blocks(self.source, self.axes, self.target, grid, compared=self.mode == "verify")
             return None if found is None else ((coords, ()) for coords in found)
         old = self.source._stored
-        number, ndim = prod(old.metadata.grid.counts(old.metadata.shape)), old.metadata.ndim
+        number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target._stored) or not old.is_sparse(number):
             return None
 
@@ -172,6 +172,7 @@ class Converting(Work):
                 part = part_of(self.units, coords)
                 yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
 
+        ndim = old.metadata.ndim
         return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
 
 

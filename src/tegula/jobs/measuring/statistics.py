@@ -17,9 +17,11 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.masks import mask_of
-from tegula.jobs.measuring.histograms import Histogram
+from tegula.jobs.measuring.histograms import Bins, Histogram
 from tegula.jobs.measuring.moments import Moments, measure
-from tegula.jobs.units import Box, Progress, arrays_below, box_results, boxes, one_at_a_time, with_known_members
+from tegula.jobs.plans import Plan
+from tegula.jobs.sharing import Code, Share, entry_for, shared_results, sharing
+from tegula.jobs.units import Box, Progress, arrays_below, boxes, one_at_a_time, with_known_members
 from tegula.metadata.fill_values import scalar_array
 from tegula.tables.table import Table
 from tegula.targets.stores import check_options
@@ -201,6 +203,9 @@ def merged(one: Measured, other: Measured) -> Measured:
     return {name: one[name].merge(found) if name in one else found for name, found in other.items()}
 
 
+_CODE = Code[Measured]((Moments, Bins))
+
+
 def _measured(values: npt.NDArray[Any], masks: list[Any]) -> Measured:
     return {name: measure(part, masks) for name, part in _fields("", values)}
 
@@ -241,6 +246,9 @@ def statistics(
     progress: Progress | None = None,
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    ledger: Any = None,
 ) -> Statistics:
     """Find minimum, maximum, mean, standard deviation, missing values and a histogram.
 
@@ -264,6 +272,11 @@ def statistics(
         Allow unpickling of chunks, which can run any code.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    runner, workers : optional
+        Who does the work, as for `tegula.convert`.
+    ledger : str, path, mapping or Store, optional
+        A directory or bucket that keeps what has been measured: after an interruption the same call goes on. It is
+        empty at the end.
 
     Returns
     -------
@@ -288,9 +301,20 @@ def statistics(
     x     int64          8        0    0    7   3.5  2.291  ████████
     y     float64        1        1  0.5  0.5   0.5      0  █
     """
-    with opened(source, path, allow_pickle, storage_options) as node:
+    with (
+        opened(source, path, allow_pickle, storage_options) as node,
+        sharing(
+            Plan("statistics", {}, node._place, ""),
+            _CODE,
+            lambda: (entry_for(name, array) for name, array in arrays_below(node, {})),
+            [node.store],
+            runner=runner,
+            workers=workers,
+            ledger=ledger,
+        ) as share,
+    ):
         if isinstance(node, Array):
-            return _of_array(node, "", progress)
+            return _of_array(node, "", progress, share)
         failed: dict[str, str] = {}
         parts: dict[str, Statistics] = {}
         shown = one_at_a_time(progress)
@@ -298,11 +322,12 @@ def statistics(
         def measured(item: tuple[str, Array]) -> tuple[str, Statistics | TegulaError]:
             name, array = item
             try:
-                return name, _of_array(array, name, shown)
+                return name, _of_array(array, name, shown, share)
             except TegulaError as error:
                 return name, error
 
-        for name, found in results_of(measured, arrays_below(node, failed), node.store.concurrency):
+        requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
+        for name, found in results_of(measured, arrays_below(node, failed), requests):
             if isinstance(found, Statistics):
                 parts[name] = found
             else:
@@ -323,11 +348,11 @@ def opened(
         yield with_known_members(node)
 
 
-def _of_array(array: Array, path: str, progress: Progress | None) -> Statistics:
+def _of_array(array: Array, path: str, progress: Progress | None, share: Share[Measured] | None) -> Statistics:
     """Measure the boxes of an array and the elements they leave out, and merge the results."""
     found: Measured = {}
     done = 0
-    for part, size in box_results(partial(measure_box, array), boxes(array), array):
+    for part, size in shared_results(share, path, partial(measure_box, array), boxes(array), array):
         found = merged(found, part)
         done += size
         if progress is not None:

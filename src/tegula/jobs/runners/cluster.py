@@ -24,8 +24,9 @@ class Cluster(Runner):
 
     Parameters
     ----------
-    runner : "dask", "local", address or Client
-        A cluster that is started on this machine, or the one to use.
+    runner : "dask", "local", address, file or Client
+        A cluster that is started on this machine, or the one to use: its scheduler's address, or the JSON file that the
+        scheduler has written.
     workers : int, optional
         Number of processes of a cluster that is started here.
     """
@@ -35,7 +36,7 @@ class Cluster(Runner):
         self._owned: list[Any] = []
         client = runner
         if isinstance(runner, str):
-            options: dict[str, Any] = {"address": runner}
+            options: dict[str, Any] = {"scheduler_file" if runner.endswith(".json") else "address": runner}
             if runner in ("dask", "local"):
                 cluster = self._distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1 if workers else None, dashboard_address=":0"
@@ -118,5 +119,5 @@ def _do(packed: bytes, units: list[Unit]) -> list[Result]:
     found = []
     for unit in units:
         known = None if work.ledger is None else work.ledger.recorded(unit.number)
-        found.append((unit, work(unit) if known is None else known))
+        found.append((unit, work(unit) if known is None else work.result_of(known)))
     return found

@@ -12,9 +12,8 @@ from typing import Any
 from tegula.engine.far import UNITS
 from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.ledger import Ledger, is_shared
+from tegula.jobs.ledger import Amounts, Ledger, is_shared
 from tegula.jobs.plans import Unit
-from tegula.targets.paths import clean
 
 __all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "runner_of", "unpacked"]
 
@@ -50,9 +49,18 @@ class Work(ABC):
         """Do one unit, and note in the ledger that it is done."""
         with UNITS.hold(self.nbytes(unit) if self.requests else 0):
             result = self.do(unit)
-        if self.ledger is not None:
-            self.ledger.record(unit.number, result)
+        if self.ledger is not None and (record := self.record_of(result)) is not None:
+            self.ledger.record(unit.number, record)
         return result
+
+    def record_of(self, result: Any) -> Amounts | None:
+        """Return what the ledger notes of a result; ``None`` if the unit is to be done again in any case."""
+        found: Amounts = result
+        return found
+
+    def result_of(self, record: Amounts) -> Any:
+        """Return the result that the ledger has noted."""
+        return record
 
     def packed(self) -> bytes:
         """Return the work as bytes for other processes."""
@@ -118,7 +126,8 @@ def runner_of(runner: Any, workers: int | None) -> Runner:
     Parameters
     ----------
     runner : "threads", "processes", "dask", address, Client or Runner, optional
-        ``"dask"`` starts a cluster on this machine, an address such as ``"tcp://host:8786"`` names a scheduler.
+        ``"dask"`` starts a cluster on this machine; an address such as ``"tcp://host:8786"``, or the JSON file that the
+        scheduler has written, names another one.
     workers : int, optional
         Number of processes.
 
@@ -141,8 +150,10 @@ def runner_of(runner: Any, workers: int | None) -> Runner:
         return Threads()
     if runner == "processes":
         return _made("processes", "Processes", workers)
-    is_client = hasattr(runner, "submit") and hasattr(runner, "scheduler_info")
-    if not is_client and not (isinstance(runner, str) and (runner in ("dask", "local") or "://" in clean(runner))):
+    is_known = hasattr(runner, "submit") and hasattr(runner, "scheduler_info")
+    if isinstance(runner, str):
+        is_known = runner in ("dask", "local") or "://" in runner or runner.endswith(".json")
+    if not is_known:
         raise MetadataError(
             f"{runner!r:.80} is no runner: give 'threads', 'processes', 'dask', the address of a scheduler, or a "
             "Client of dask.distributed",

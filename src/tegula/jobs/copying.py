@@ -1,0 +1,282 @@
+"""`tegula.copy`: nodes copied as they are stored, at once or as a job that can be interrupted and shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from math import prod
+from typing import Any
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine.pool import for_each, gather
+from tegula.engine.visiting import cells, is_inside
+from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
+from tegula.hierarchy import copying
+from tegula.hierarchy.copier import Copier, CopyProgress
+from tegula.hierarchy.copying import CopyReport
+from tegula.jobs.ledger import Ledger, is_ledger_key, mark_of, share_of
+from tegula.jobs.managing import discard
+from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
+from tegula.jobs.running import do_units
+from tegula.jobs.units import Box, block_grid, stored_pairs
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import Store
+from tegula.targets.paths import place
+from tegula.targets.stores import options_of_both
+
+__all__ = ["CopyProgress", "CopyReport", "copy"]
+
+Coords = tuple[int, ...]
+
+
+def copy(
+    source: Any,
+    target: Any,
+    *,
+    path: str = "",
+    overwrite: bool = False,
+    progress: CopyProgress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    target_storage_options: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    runner: Any = None,
+    workers: int | None = None,
+    part: tuple[int, int] | None = None,
+) -> CopyReport:
+    """Copy an array, a table, or a group with everything below it, without decoding chunks.
+
+    The copy has the format of the source, and its documents, chunks and other stored values byte for byte, including
+    unknown members of documents and consolidated metadata. Only stored values are visited, a few at a time. To change
+    format, chunks or codecs, use `tegula.convert`.
+
+    Documents are written last: those of an array after its chunks, those of a group after its members. So readers do
+    not see an incomplete array, also after a process was killed. After any other error the copy is deleted, unless it
+    is a job (`resume`, `runner`, `workers` or `part`), which can go on.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node to copy, or where it is stored.
+    target : str, path, mapping, Store, Array, Group or Table
+        Where to copy it; a node stands for its path. Must not be the source, nor lie within it or above it.
+    path : str
+        Path below the target; groups above it are created.
+    overwrite : bool
+        Delete an existing node, with all its members, before anything is copied.
+    progress : callable, optional
+        Called with the path of the current node, and the numbers of values and bytes copied so far.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    target_storage_options : mapping, optional
+        Those of `target`; by default those of `source` if both URLs name the same bucket.
+    resume : bool
+        Go on with a copy that was interrupted, or begin one that can be.
+    runner, workers, part : optional
+        Who does the work, and which part of it, as for `tegula.convert`.
+
+    Returns
+    -------
+    CopyReport
+
+    Raises
+    ------
+    NotFoundError
+        If the source does not exist.
+    AlreadyExistsError
+        If the target exists and `overwrite` is false, or another process writes there.
+    MetadataError
+        If source and target lie within each other, or the suffix of the target implies another format.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, x=np.arange(6), y=np.ones(2))
+    >>> report = tegula.copy(store, tegula.MemoryStore())
+    >>> report.arrays, report.groups
+    (2, 1)
+    """
+    where: dict[str, Any] = {"storage_options": storage_options, "target_storage_options": target_storage_options}
+    if not resume and runner is None and workers is None and part is None:
+        return copying.copy(source, target, path=path, overwrite=overwrite, progress=progress, **where)
+    target_options = options_of_both(source, target, storage_options, target_storage_options)
+    share = share_of(part)
+    with (
+        copying.source_store(source, options=storage_options, read_only=True) as (store, old),
+        copying.target_store(target, path, target_options) as (new_store, new),
+        runner_of(runner, workers) as who,
+    ):
+        check_reachable(who, store, new_store)
+        job = _Job(store, old, new_store, new, Ledger(new_store, new, share), progress)
+        return job.run(who, overwrite, resume or part is not None)
+
+
+class _Job:
+    """A copy under way: the chunks of arrays are its units, and the rest is copied when all of them are done."""
+
+    def __init__(
+        self, store: Store, old: str, new_store: Store, new: str, ledger: Ledger, progress: CopyProgress | None
+    ) -> None:
+        self.store, self.old, self.new_store, self.new = store, old, new_store, new
+        self.ledger, self.progress = ledger, progress
+        self.plan = Plan("copy", {}, place(store, old), place(new_store, new))
+        self.arrays: dict[str, Array] = {}
+        self._values = self._nbytes = 0
+
+    def run(self, runner: Runner, overwrite: bool, goes_on: bool) -> CopyReport:
+        """Copy everything; see `copy`."""
+        # the plan, and whether there is a job to go on with
+        self._look()
+        ledger, mark = self.ledger, mark_of(self.plan, self.new)
+        if ledger.is_done:
+            ledger.remove()
+        began = ledger.plan() is not None
+        if overwrite and not goes_on:
+            discard(self.new_store, self.new)
+            began = False
+        if not began:
+            if goes_on and self.new_store.get(mark) == self.plan.digest:
+                return CopyReport(len(self.arrays), len(self.plan.groups))
+            copying.prepare(self.store, self.old, self.new_store, self.new, overwrite)
+        ledger.begin(self.plan, goes_on)
+        # the chunks, then the rest
+        try:
+            left = sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
+            if left and ledger.plan() is not None:
+                return CopyReport(len(self.arrays), len(self.plan.groups), self._values, self._nbytes, units_left=left)
+            rest = _Rest(self.store, self._prefix(self.old), self.new_store, self._prefix(self.new), self._progress)
+            rest.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
+            rest.tree()
+            if goes_on:
+                self.new_store.set(mark, self.plan.digest)
+            ledger.finish()
+        finally:
+            ledger.release()
+            engine.forget(self.new_store, self._prefix(self.new))
+        return CopyReport(rest.arrays, rest.groups, self._values + rest.values, self._nbytes + rest.nbytes)
+
+    def _look(self) -> None:
+        """Find the nodes, and plan the units of those arrays whose description can be read."""
+        level = [self.old]
+        while level:
+            nodes = gather(self._node_at, level, self.store.concurrency)
+            groups = [path for path, node in zip(level, nodes) if not isinstance(node, ArrayMetadata)]
+            for path, node in zip(level, nodes):
+                name = path[len(self.old) :].strip("/")
+                if isinstance(node, GroupMetadata):
+                    self.plan.groups[name] = fingerprint_of(node)
+                elif isinstance(node, ArrayMetadata):
+                    try:
+                        self.arrays[name] = Array(engine.stored_array(self.store, path, node), path, read_only=True)
+                    except TegulaError:
+                        continue  # its values are copied with the rest
+            children = gather(lambda path: self.store.list_dir(self._prefix(path))[1], groups, self.store.concurrency)
+            level = [child[:-1] for found in children for child in found if not is_ledger_key(child)]
+        self.arrays = dict(sorted(self.arrays.items()))
+        keys = self.store.list_prefix(self._prefix(self.old))
+        if not self.arrays and not self.plan.groups and next(iter(keys), None) is None:
+            raise NotFoundError("there is no array or group", path=place(self.store, self.old))
+        for name, array in self.arrays.items():
+            self.plan.add(name, array.shape, block_grid(array, array), fingerprint_of(array))
+
+    def _node_at(self, path: str) -> Any:
+        try:
+            return engine.read_metadata(self.store, path)
+        except TegulaError:
+            return None
+
+    def _chunks(self, runner: Runner, name: str, array: Array) -> int:
+        """Copy the chunks of an array; return the number of units that are left to other parts."""
+        piece = self.plan.pieces[name]
+        work = _Chunks(name, array, self.new_store, self._prefix(f"{self.new}/{name}".strip("/")), self.ledger)
+        before = self._values, self._nbytes
+
+        def report(_: int) -> None:
+            total = self.ledger.sum_of(piece.first, piece.first + max(1, piece.count))
+            self._show(name, before[0] + total["copied"], before[1] + total["written"])
+
+        total, left = do_units(runner, work, piece, partial(work.stored, piece.grid), report)
+        self._values, self._nbytes = before[0] + total["copied"], before[1] + total["written"]
+        if not left:
+            self.ledger.complete(piece.first, piece.first + max(1, piece.count))
+        return left
+
+    def _show(self, name: str, values: int, nbytes: int) -> None:
+        if self.progress is not None:
+            self.progress(name, values, nbytes)
+
+    def _progress(self, name: str, values: int, nbytes: int) -> None:
+        self._show(name, self._values + values, self._nbytes + nbytes)
+
+    @staticmethod
+    def _prefix(path: str) -> str:
+        return f"{path}/" if path else ""
+
+
+class _Chunks(Work):
+    """Copies the stored chunks of an array byte for byte."""
+
+    def __init__(self, name: str, array: Array, target: Store, prefix: str, ledger: Ledger | None) -> None:
+        self.name, self.array, self.target, self.prefix, self.ledger = name, array, target, prefix, ledger
+        self.requests = max(array.store.concurrency, target.concurrency)
+
+    def do(self, unit: Unit) -> dict[str, int]:
+        """Copy the chunks of a unit."""
+        sizes: list[int] = []
+
+        def one(coords: Coords) -> None:
+            key = self.array._stored.key(coords)
+            data = self.array.store.get(key) if key else None
+            if data is not None:
+                self.target.set(self.prefix + key[len(self.array._stored.prefix) :], data)
+                sizes.append(len(data))  # threads can append, but not add
+
+        for_each(one, unit.chosen or self._chunks_in(unit.box), parallel=True, requests=self.requests)
+        return {"read": sum(sizes), "written": sum(sizes), "copied": len(sizes)}
+
+    def nbytes(self, unit: Unit) -> int:
+        """Return about how many bytes a unit has in memory."""
+        return unit.size * self.array.itemsize
+
+    def _chunks_in(self, box: Box) -> Iterator[Coords]:
+        axes = self.array.metadata.grid.axes
+        return cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in zip(axes, box)])
+
+    def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
+        """Return the boxes and chunks to visit, in order, where few are stored; ``None`` stands for all boxes."""
+        old = self.array._stored
+        if not old.is_sparse(prod(old.metadata.grid.counts(old.metadata.shape))):
+            return None
+        return stored_pairs(self.array, grid)
+
+
+class _Rest(Copier):
+    """Copies all values but the chunks that were units; what is there already, from before an interruption, stays."""
+
+    recorded: Mapping[str, Array]
+
+    def _values(self, keys: Any) -> None:
+        super()._values(item for item in keys if not is_ledger_key(item[0]) and not self._is_unit(item[0]))
+
+    def _is_unit(self, key: str) -> bool:
+        parts = key.split("/")
+        for count in range(len(parts)):
+            prefix = "".join(f"{part}/" for part in parts[:count])
+            if (array := self.recorded.get(prefix)) is not None:
+                coords = array.metadata.keys.decode("/".join(parts[count:]), array.ndim)
+                return coords is not None and is_inside(array._stored, coords)
+        return False
+
+    def _copy(self, key: str, *more: Any) -> None:
+        try:
+            super()._copy(key, *more)
+        except AlreadyExistsError:
+            data = self.source.get(key)
+            if data is None or data != self.target.get(self.new + key[len(self.old) :]):
+                raise
+            with self._lock:
+                self.values += 1
+                self.nbytes += len(data)

@@ -1,0 +1,269 @@
+"""Sharing: operations whose results merge, box by box, are spread over a runner, and recorded in a ledger."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tegula.arrays.array import Array
+from tegula.jobs.ledger import Amounts, Ledger
+from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
+from tegula.jobs.units import Box, box_results
+from tegula.metadata.chunk_grids import regular_grid
+from tegula.targets.stores import store_of
+
+__all__ = ["Code", "Entry", "Share", "entry_for", "shared_results", "sharing"]
+
+R = TypeVar("R")
+Entry = tuple[str, tuple[int, ...], dict[str, Any]]
+"""Path and shape of an array that an operation visits, and the fingerprint of what is read."""
+
+
+# --- results in a ledger
+
+
+@dataclass(frozen=True)
+class Code(Generic[R]):
+    """How results of an operation are written as values of JSON.
+
+    Parameters
+    ----------
+    classes : tuple of type
+        The dataclasses that results consist of.
+
+    Examples
+    --------
+    >>> code = Code()
+    >>> code.decode(code.encode((1.5, None, np.datetime64("2020-01-01"))))
+    (1.5, None, numpy.datetime64('2020-01-01'))
+    """
+
+    classes: tuple[type, ...] = ()
+
+    def encode(self, result: R) -> dict[str, Any] | None:
+        """Return a result as a record; ``None`` for one that can't be recorded, so that its unit is done again."""
+        try:
+            return {"result": self._encoded(result)}
+        except TypeError:
+            return None
+
+    def decode(self, record: Mapping[str, Any]) -> R:
+        """Return the result in a record."""
+        found: R = self._decoded(record["result"])
+        return found
+
+    def _encoded(self, value: Any) -> Any:
+        if isinstance(value, (np.datetime64, np.timedelta64)):
+            return {"time": [value.dtype.str, int(value.view("i8"))]}
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if isinstance(value, complex):
+            return {"complex": [value.real.hex(), value.imag.hex()]}
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        if isinstance(value, tuple):
+            return {"tuple": [self._encoded(item) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": [[key, self._encoded(item)] for key, item in value.items()]}
+        if is_dataclass(value) and type(value) in self.classes:
+            return {"class": [type(value).__name__, *(self._encoded(getattr(value, f.name)) for f in fields(value))]}
+        raise TypeError
+
+    def _decoded(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        ((kind, inner),) = value.items()
+        if kind == "time":
+            return np.int64(inner[1]).view(inner[0])
+        if kind == "float":
+            return float.fromhex(inner)
+        if kind == "complex":
+            return complex(*map(float.fromhex, inner))
+        if kind == "bytes":
+            return bytes.fromhex(inner)
+        if kind == "tuple":
+            return tuple(map(self._decoded, inner))
+        if kind == "dict":
+            return {key: self._decoded(item) for key, item in inner}
+        name, *parts = inner
+        made = {one.__name__: one for one in self.classes}[name]
+        return made(*map(self._decoded, parts))
+
+
+# --- who does the work
+
+
+@dataclass(frozen=True)
+class Share(Generic[R]):
+    """Who does the boxes of an operation, and where they are recorded.
+
+    Parameters
+    ----------
+    runner : Runner
+        Who does them.
+    code : Code
+        How results are recorded.
+    ledger : Ledger, optional
+        Where those that are done are recorded.
+    plan : Plan, optional
+        The arrays, if there is a ledger.
+    """
+
+    runner: Runner
+    code: Code[R]
+    ledger: Ledger | None = None
+    plan: Plan | None = None
+
+
+@contextmanager
+def sharing(
+    plan: Plan,
+    code: Code[R],
+    entries: Callable[[], Iterable[Entry]],
+    stores: Iterable[Any],
+    *,
+    runner: Any,
+    workers: int | None,
+    ledger: Any,
+) -> Iterator[Share[R] | None]:
+    """Yield who does the boxes of an operation; ``None`` if nothing but a plain call was asked for.
+
+    Parameters
+    ----------
+    plan : Plan
+        The operation, still without arrays.
+    code : Code
+        How results are recorded.
+    entries : callable
+        Returns the arrays to visit; called if there is a ledger.
+    stores : iterable of Store
+        What is read.
+    runner, workers
+        As for `runner_of`.
+    ledger : str, path, mapping or Store, optional
+        Where to keep the ledger; it is removed at the end.
+    """
+    if runner is None and workers is None and ledger is None:
+        yield None
+        return
+    with runner_of(runner, workers) as who:
+        check_reachable(who, *stores)
+        if ledger is None:
+            yield Share(who, code)
+            return
+        place = store_of(ledger)
+        check_reachable(who, place)
+        for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
+            plan.add(name, shape, regular_grid([1] * len(shape)), source)
+        kept = Ledger(place, "")
+        kept.begin(plan, resume=True)
+        try:
+            yield Share(who, code, kept, plan)
+            kept.finish()
+        finally:
+            kept.release()
+
+
+def entry_for(name: str, *arrays: Array) -> Entry:
+    """Return the entry of a plan for arrays of one shape that are read together."""
+    found = [fingerprint_of(array) for array in arrays]
+    documents = {f"{place}: {key}": value for place, one in enumerate(found) for key, value in one["documents"].items()}
+    stored = [one.get("stored chunks") for one in found]
+    source = {"documents": documents, "shape": [*arrays[0].shape], "stored chunks": stored}
+    return name, arrays[0].shape, source
+
+
+class _Boxes(Work):
+    """A function of a box of an array, whose results are recorded."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[Box], Any],
+        room: int,
+        requests: int,
+        code: Code[Any],
+        ledger: Ledger | None,
+    ) -> None:
+        self.name, self.function, self.room, self.requests = name, function, room, requests
+        self.code, self.ledger = code, ledger
+
+    def do(self, unit: Unit) -> Any:
+        """Return the result for a box."""
+        return self.function(unit.box)
+
+    def nbytes(self, unit: Unit) -> int:
+        """Return about how many bytes a box has in memory."""
+        return unit.size * self.room
+
+    def record_of(self, result: Any) -> Amounts | None:
+        """Return the record of a result."""
+        return self.code.encode(result)
+
+    def result_of(self, record: Amounts) -> Any:
+        """Return the result in a record."""
+        return self.code.decode(record)
+
+
+def shared_results(
+    share: Share[R] | None, name: str, function: Callable[[Box], R], found: Iterable[Box], array: Array, *others: Array
+) -> Iterator[tuple[R, int]]:
+    """Yield results of boxes with their numbers of elements, in order, as `box_results` does.
+
+    Parameters
+    ----------
+    share : Share, optional
+        Who does the work.
+    name : str
+        Path of the array below the source.
+    function : callable
+        What to do with a box; it pickles.
+    found, array, *others
+        As for `box_results`.
+    """
+    if share is None:
+        yield from box_results(function, found, array, *others)
+        return
+    ledger = share.ledger
+    first = 0 if share.plan is None else share.plan.pieces[name].first
+    room = sum(8 if one.dtype.hasobject else one.itemsize for one in (array, *others))
+    requests = max(one.store.concurrency for one in (array, *others))
+    work = _Boxes(name, function, room, requests, share.code, ledger)
+    units = deque[Unit]()  # those whose results have not been yielded yet
+    ready: dict[int, Any] = {}
+
+    def left() -> Iterator[Unit]:
+        for box in found:
+            number = 0
+            for part, size in zip(box, array.shape):
+                number = number * size + part.start
+            unit = Unit(first + number, box)
+            units.append(unit)
+            record = None if ledger is None else ledger.known(unit.number)
+            if record is None:
+                yield unit
+            else:
+                ready[unit.number] = share.code.decode(record)
+
+    # in one order, whoever does the work: the sums of floats depend on it
+    def in_turn() -> Iterator[tuple[R, int]]:
+        while units and units[0].number in ready:
+            unit = units.popleft()
+            yield ready.pop(unit.number), unit.size
+
+    for unit, result in share.runner.run(work, left()):
+        ready[unit.number] = result
+        if ledger is not None:
+            ledger.renew()
+        yield from in_turn()
+    yield from in_turn()
