@@ -165,6 +165,28 @@ def test_a_node_is_copied_by_the_service(name: str, request: pytest.FixtureReque
         tegula.copy(old, target)
 
 
+@pytest.mark.parametrize("codecs", [None, "zstd"])
+def test_chunks_of_a_conversion_are_copied_by_the_service(s3_server: Server, codecs: str | None) -> None:
+    pytest.importorskip("obstore")
+    bucket = s3_server.bucket()
+    old = ObjectStore(bucket.store("one"))
+    sent: list[str] = []
+    put = ObjectStore.set
+
+    class Counting(ObjectStore):
+        def set(self, key: str, value: Any, **options: Any) -> Any:
+            sent.append(key)
+            return put(self, key, value, **options)
+
+    source = tegula.create_array(old, shape=(40, 40), chunks=(10, 10), dtype="i4", codecs=codecs, format="zarr2")
+    source[:, :20] = 7
+    target = Counting(bucket.store("two"))
+    report = tegula.convert(source, target, format="zarr3", verify=True)
+    assert (report.ok, report.chunks_copied, report.chunks_stored) == (True, 8, 8)
+    assert report.nbytes_after == report.nbytes_before == source.nbytes_stored()
+    assert not [key for key in sent if key.startswith("c/")]
+
+
 def opened(server: CrudeS3, prefix: str = "data", **options: Any) -> ObjectStore:
     backoff = {"retry_config": {"backoff": {"init_backoff": 0.001, "max_backoff": 0.01}}}
     return open_url(f"s3://bucket/{prefix}", {**server.options, **backoff, **options})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -346,8 +346,7 @@ class Job:
     def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], int]:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
         here = self._conduct.runner.shares_memory and not work.requests
-        threads = min(config.current().threads, work.limits.get("threads", 2**30))
-        with config.configure(threads=threads) if here and work.limits else nullcontext():
+        with _limited(work.limits.get("threads") if here else None):
             return do_units(self._conduct.runner, work, piece, partial(work.stored, piece.grid), show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
@@ -506,10 +505,12 @@ class Job:
                 self._report_progress(name, target.nbytes, target)
             stored, after = new.amount_stored()
             return 0, stored, _bytes_stored(source), after
-        for moved in copy_chunks(old, new):
-            done, copied = done + moved.nbytes, copied + moved.copied
-            stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
-            self._report_progress(name, done, target)
+        most = self._options.max_memory
+        with _limited(None if most is None else most // (2 * max(1, old.chunk_nbytes, new.chunk_nbytes))):
+            for moved in copy_chunks(old, new):
+                done, copied = done + moved.nbytes, copied + moved.copied
+                stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
+                self._report_progress(name, done, target)
         return copied, stored, before, after
 
     def _two_passes(self, source: Array, planned: Prepared, target: Array, passes: Passes, piece: Piece) -> None:
@@ -635,6 +636,12 @@ class Job:
                 done.append(column)
                 notes = []
         return done
+
+
+def _limited(threads: int | None) -> AbstractContextManager[Any]:
+    """Return a context with no more than so many threads, for units that are done one after the other."""
+    now = config.current().threads
+    return nullcontext() if threads is None or threads >= now else config.configure(threads=max(1, threads))
 
 
 def entry_of(
