@@ -44,6 +44,16 @@ class JobState:
         The processes that work on it, or did, by part.
     ledger_bytes : int
         Bytes of the ledger.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> from tegula.jobs.ledger import Ledger
+    >>> from tegula.jobs.plans import Plan
+    >>> store = tegula.MemoryStore()
+    >>> Ledger(store, "x").begin(Plan("convert", {}, "a.zarr", "x"), resume=False)
+    >>> tegula.jobs.show_job(store, "x").state
+    'running'
     """
 
     path: str
@@ -196,8 +206,7 @@ def _state_of(store: Store, path: str) -> JobState | None:
         return None
     ledger.read()
     arrays = plan.get("arrays", [])
-    counts = ledger.counts()
     complete = [item for item in arrays if ledger.completed(item["first"]) is not None]
-    done = sum(item["units"] for item in complete) + counts["units"]
+    done = sum(item["units"] for item in complete) + ledger.number_done(plan["units"])
     facts = plan["operation"], plan["source"], plan["target"], plan["begun"], plan["units"]
     return JobState(path, *facts, done, len(arrays), len(complete), ledger.owners(), ledger.nbytes())

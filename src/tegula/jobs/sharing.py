@@ -39,9 +39,9 @@ class Code(Generic[R]):
 
     Examples
     --------
-    >>> code = Code()
-    >>> code.decode(code.encode((1.5, None, np.datetime64("2020-01-01"))))
-    (1.5, None, numpy.datetime64('2020-01-01'))
+    >>> code, result = Code(), (1.5, None, np.datetime64("2020-01-01"))
+    >>> code.decode(code.encode(result)) == result
+    True
     """
 
     classes: tuple[type, ...] = ()
@@ -166,8 +166,8 @@ def sharing(
         for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
             plan.add(name, shape, regular_grid([1] * len(shape)), source)
         kept = Ledger(place, "")
-        kept.begin(plan, resume=True)
         try:
+            kept.begin(plan, resume=True)
             yield Share(who, code, kept, plan)
             kept.finish()
         finally:
