@@ -164,8 +164,12 @@ def test_arrays_whose_chunks_can_not_be_copied() -> None:
     assert can_copy_chunks(source, source)
     for options in ({"shape": (7, 6)}, {"chunks": (3, 3)}, {"dtype": "i2"}, {"order": "F"}, {"codecs": "zstd"}):
         assert not can_copy_chunks(source, new(**options)._stored)
-    sharded = new(format="zarr3", shape=(6, 4), chunks=(3, 2), shards=(3, 2))._stored
-    assert not can_copy_chunks(sharded, sharded)
+    nested = {"name": "sharding_indexed", "configuration": {"chunk_shape": [3, 1], "codecs": ["bytes"]}}
+    deep = new(format="zarr3", shape=(6, 4), chunks=(3, 2), shards=(3, 4), codecs=[nested])._stored
+    for options in ({"chunks": (3, 1)}, {"chunks": (3, 1), "shards": (3, 4)}):
+        other = new(**{"format": "zarr3", "shape": (6, 4), "codecs": None, **options})._stored
+        assert not can_copy_chunks(deep, other)
+        assert not can_copy_chunks(other, deep)
 
 
 def test_text_that_was_never_written() -> None:

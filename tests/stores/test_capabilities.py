@@ -10,6 +10,7 @@ from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.stores.capabilities import (
     Anchoring,
     BlockedKeys,
+    Copying,
     EmptyDirectories,
     Locking,
     Reclaiming,
@@ -21,7 +22,9 @@ from tegula.stores.capabilities import (
 )
 from tegula.testing import FaultyStore
 
-CAPABILITIES = [Locking, Reclaiming, BlockedKeys, EmptyDirectories, Anchoring, Renaming, UnreachableNames]
+CAPABILITIES = [
+    Locking, Reclaiming, BlockedKeys, EmptyDirectories, Anchoring, Renaming, UnreachableNames, Copying,
+]  # fmt: skip
 
 
 def declared(store: Store) -> set[type]:

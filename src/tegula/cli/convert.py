@@ -112,6 +112,14 @@ def convert(
     visible_early: Annotated[
         bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
     ] = False,
+    max_memory: Annotated[
+        str | None,
+        typer.Option("--max-memory", metavar="SIZE", help="Most memory for the values in each worker, such as 2GB."),
+    ] = None,
+    temporary: Annotated[
+        str | None,
+        typer.Option("--temporary", metavar="TARGET", help="Where to put temporary arrays of an archive's conversion."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
@@ -143,6 +151,8 @@ def convert(
         "consolidated": "auto" if consolidated is None else consolidated,
         "visible_early": visible_early,
         "part": part,
+        "max_memory": max_memory,
+        "temporary": temporary,
         **running(workers, dask),
         "target_storage_options": options_of_second(source, target, storage_option, target_storage_option),
     }

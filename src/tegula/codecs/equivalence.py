@@ -142,12 +142,26 @@ def _is_reverse(order: Any) -> bool:
 
 
 class Transfer:
-    """A conversion of stored chunks of one chain to those of another that decodes alike; made by `transfer`."""
+    """A conversion of stored chunks of one chain to those of another that decodes alike; made by `transfer`.
 
-    __slots__ = ("_chain", "_check", "_depth", "_expected", "_redo", "_undo")
+    Attributes
+    ----------
+    keeps : bool
+        Whether the bytes of sound chunks stay as they are.
+    may_be_unseen : bool
+        Whether that is so of all chunks, since nothing in them could be of a kind that other readers lack.
+    """
+
+    __slots__ = ("_chain", "_check", "_depth", "_expected", "_redo", "_undo", "keeps", "may_be_unseen")
 
     def __init__(
-        self, chain: CodecChain, depth: int, undo: Sequence[Decoder], redo: Sequence[Any], check: Check | None
+        self,
+        chain: CodecChain,
+        depth: int,
+        undo: Sequence[Decoder],
+        redo: Sequence[Any],
+        check: Check | None,
+        unseen: bool,
     ) -> None:
         self._chain = chain
         self._depth = depth
@@ -155,6 +169,8 @@ class Transfer:
         self._redo = redo
         self._check = check
         self._expected: dict[Shape, int | None] = {}
+        self.keeps = not undo and not redo
+        self.may_be_unseen = self.keeps and unseen
 
     def __call__(self, data: bytes, shape: Shape) -> Data | None:
         """Convert the stored bytes of a chunk.
@@ -185,6 +201,10 @@ class Transfer:
             value = encode(value)
         return value
 
+    def size(self, shape: Shape) -> int | None:
+        """Return the length of a sound chunk in bytes, if nothing else needs to be known of it, else ``None``."""
+        return self._size(shape) if self.keeps and self._check is _is_of_size else None
+
     def _size(self, shape: Shape) -> int | None:
         """Return the size in bytes that the compressed data of a chunk must decode to."""
         if shape not in self._expected:
@@ -210,7 +230,10 @@ def transfer(source: CodecChain, codecs: Codecs, target: CodecChain, target_code
     depth = len(source._buffers) - tail
     strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz relies on the type size in the frame
     typesize = target_core[-1].configuration.get("typesize") if strict else None
-    return Transfer(source, max(0, depth - 1), undo, redo, _check_of(_name(core[-1]), typesize))
+    last = core[-1]
+    # frames of zstd 0.7, which other readers can't decode, have to be found
+    unseen = _name(last) != "blosc" or last.configuration.get("cname") != "zstd"
+    return Transfer(source, max(0, depth - 1), undo, redo, _check_of(_name(last), typesize), unseen)
 
 
 def _check_of(name: str, typesize: int | None) -> Check | None:

@@ -4,8 +4,9 @@ from tegula.engine.appending import append
 from tegula.engine.atomic_append import append_rows, level_rows, resize_rows
 from tegula.engine.caches import forget
 from tegula.engine.changing import create_documents, update_documents
+from tegula.engine.chunk_copies import part_of
 from tegula.engine.copies import fingerprint, read_copied
-from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks, part_of
+from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks
 from tegula.engine.creating import complete_array, create_array, create_node, discard_array, is_draft
 from tegula.engine.documents import back_off, fetch_documents, read_metadata
 from tegula.engine.executors import empty, read, write

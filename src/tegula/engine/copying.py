@@ -1,32 +1,31 @@
-"""Copying of stored chunks from array to array without decoding them, one chunk at a time in each thread."""
+"""Copying of stored chunks from array to array without decoding them, one chunk or shard at a time in each thread.
+
+Chunks are copied as they are stored (`tegula.engine.chunk_copies`). Where the arrays have different shards, or only one
+of them has shards, their inner chunks are copied (`tegula.engine.regrouping`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from math import prod
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from tegula import config
-from tegula.codecs.equivalence import Transfer, decode_alike, transfer
-from tegula.engine.caches import forget
-from tegula.engine.executors import read, write
-from tegula.engine.far import UNITS
+from tegula.codecs.equivalence import decode_alike
+from tegula.engine.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.pool import for_each
+from tegula.engine.regrouping import Regrouping, can_regroup
 from tegula.engine.stored import StoredArray
-from tegula.engine.visiting import cells, check_number, is_inside
-from tegula.errors import StoreError, TegulaError
-from tegula.indexing import basic
-from tegula.stores.capabilities import blocked_by
+from tegula.engine.visiting import cells, check_number, in_order, is_inside
 
-__all__ = ["Moved", "can_copy_chunks", "copy_chunks", "part_of", "stores_all"]
+__all__ = ["Moved", "can_copy_chunks", "chunks_with_values", "copied_units", "copy_chunks", "part_of", "stores_all"]
 
 Coords = tuple[int, ...]
 _FIRST: Final = 4  # chunks that are timed before threads are used
-_QUICK: Final = 0.001  # seconds
+_QUICK: Final = 0.0001  # seconds
 _BATCH_BYTES: Final = 2**26  # of elements
 _BATCH: Final = 2**14  # chunks
 
@@ -34,23 +33,23 @@ _BATCH: Final = 2**14  # chunks
 def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     """Return whether the stored chunks of two arrays decode to the same values, apart from containers and checksums.
 
-    Both must have one shape, one grid, chains that decode alike, and one fill value where chunks may be missing.
-    They may not be missing in the target if it is dense, or if it was opened to store all of them.
+    Both must have one shape, one grid of (inner) chunks, chains that decode alike, and one fill value where chunks may
+    be missing. They may not be missing in the target if it is dense, or if it was opened to store all of them.
     """
+    return source.metadata.shape == target.metadata.shape and _way(source, target) is not None
+
+
+def _way(source: StoredArray, target: StoredArray) -> type[ChunkCopies] | None:
+    """Return how chunks are copied, ``None`` if they can't be."""
     old, new = source.metadata, target.metadata
-    return (
-        old.shape == new.shape
-        and old.grid == new.grid
-        and source.chain.sharding is None
-        and target.chain.sharding is None
-        and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
-        and (old.dense or stores_all(target) or _same_fill(source, target))
-    )
-
-
-def stores_all(target: StoredArray) -> bool:
-    """Return whether each chunk of a copy is stored, also one that is missing in the source."""
-    return target.metadata.dense or target.write_empty is True
+    if not (old.dense or stores_all(target) or _same_fill(source, target)):
+        return None
+    if source.chain.sharding is None and target.chain.sharding is None:
+        alike = old.grid == new.grid and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
+        return ChunkCopies if alike else None
+    if old.grid == new.grid and old.codecs == new.codecs and not stores_all(target):
+        return ChunkCopies if old.data_type == new.data_type else None
+    return Regrouping if can_regroup(source, target) else None
 
 
 def _same_fill(source: StoredArray, target: StoredArray) -> bool:
@@ -84,8 +83,14 @@ class Moved(NamedTuple):
     after: int
 
 
+def copied_units(source: StoredArray, target: StoredArray) -> StoredArray:
+    """Return the array whose chunks `copy_chunks` visits: the source, or the target if that has other shards."""
+    way = _way(source, target)
+    return source if way is None else way(source, target).units
+
+
 def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coords] | None = None) -> Iterator[Moved]:
-    """Copy all chunks, or those `chosen` by their grid coordinates, and yield a report after each batch.
+    """Copy all chunks, or those `chosen` by their coordinates in `copied_units`, and yield a report after each batch.
 
     A chunk is decoded and encoded again if its length is wrong, if the target stores it in another way, or if it is the
     last, shorter chunk of a dense array and the target stores whole chunks, padded with the fill value. Missing chunks
@@ -98,13 +103,16 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
     CodecError, StoreError
         If a chunk can't be read, decoded or written; says which.
     """
-    mover = _Mover(source, target)
-    visited = _visited(source, target) if chosen is None else iter(chosen)
+    way = _way(source, target)
+    assert way is not None, "see can_copy_chunks"
+    mover = way(source, target)
+    units = mover.units
+    visited = _visited(mover) if chosen is None else iter(chosen)
     total = prod(source.metadata.shape) * source.dtype.itemsize
     # far away all chunks that there is room for are under way at once
     requests = max(source.store.concurrency, target.store.concurrency)
     nbytes = config.current().buffer_bytes if requests else _BATCH_BYTES
-    most = min(_BATCH, max(1, nbytes // max(1, source.chunk_nbytes)))
+    most = min(_BATCH, max(1, nbytes // max(1, units.chunk_nbytes)))
     size, parallel = most if requests else _FIRST, False
     while batch := [*islice(visited, size)]:
         start = perf_counter()
@@ -119,7 +127,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
         stored = sum(after > 0 for _, _, after in mover.moved)
         before, after = sum(old for _, old, _ in mover.moved), sum(new for _, _, new in mover.moved)
         mover.moved.clear()
-        nbytes = _nbytes(source, batch)
+        nbytes = _nbytes(units, batch)
         total -= nbytes
         yield Moved(nbytes, copied, stored, before, after)
     source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
@@ -127,102 +135,32 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
         yield Moved(total, 0, 0, 0, 0)
 
 
-def _visited(source: StoredArray, target: StoredArray) -> Iterator[Coords]:
-    """Return the chunks to visit: the stored ones where they are few, else the whole grid."""
-    counts = source.metadata.grid.counts(source.metadata.shape)
+def _visited(mover: ChunkCopies) -> Iterator[Coords]:
+    """Return the chunks to visit: those with stored values where they are few, else the whole grid."""
+    source, target, units = mover.source, mover.target, mover.units
+    counts = units.metadata.grid.counts(units.metadata.shape)
     number = prod(counts)
     if stores_all(target) and not source.metadata.dense:
         check_number(target, number, "filling an array that stores every chunk")
     elif source.is_sparse(number):
-        return (coords for coords, _ in source.stored_chunks() if is_inside(source, coords))
+        found = partial(chunks_with_values, source, units)
+        return found() if units is source else in_order(found)
     return cells([(0, count) for count in counts])
+
+
+def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coords]:
+    """Yield the coordinates of the chunks of an array in which stored chunks of the source lie, some several times."""
+    grid = units.metadata.grid
+    for coords, _ in source.stored_chunks():
+        if not is_inside(source, coords):
+            continue
+        if units is source:
+            yield coords
+        else:
+            axes = zip(grid.axes, part_of(source, coords))
+            yield from cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in axes])
 
 
 def _nbytes(array: StoredArray, cells: Iterable[Coords]) -> int:
     size = sum(prod(len(range(part.start, part.stop)) for part in part_of(array, coords)) for coords in cells)
     return size * array.dtype.itemsize
-
-
-def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
-    """Return the part of an array that a chunk holds."""
-    return array.metadata.grid.region(coords, array.metadata.shape)
-
-
-class _Mover:
-    """A function that copies one chunk, and keeps count."""
-
-    def __init__(self, source: StoredArray, target: StoredArray) -> None:
-        self.source = source
-        self.target = target
-        self.transfer: Transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
-        self.pads = source.metadata.dense and not target.metadata.dense
-        self.blank: Any = None
-        # far away the chunks of several arrays are under way at once
-        self.room = source.chunk_nbytes if source.store.concurrency or target.store.concurrency else 0
-        # whether a chunk was kept as it is, its bytes before and after: threads can append, but not add
-        self.moved: list[tuple[bool, int, int]] = []
-
-    def __call__(self, coords: Coords) -> None:
-        with UNITS.hold(self.room):
-            self._move(coords)
-
-    def _move(self, coords: Coords) -> None:
-        source = self.source
-        if self.pads and self._overhangs(coords):
-            self._decode(coords)
-            return
-        key = source.key(coords)
-        try:
-            data = source.store.get(key) if key else None
-            if data is None and key and (cause := blocked_by(source.store, key)):
-                raise StoreError(f"the chunk can't be read: {cause}")
-        except TegulaError as error:
-            source.locate(error, key)
-            raise
-        if data is None:
-            self._fill(coords)
-            return
-        new = self.transfer(data, source.metadata.grid.chunk_shape(coords))
-        if new is None:
-            self._decode(coords)
-            return
-        self._store(coords, new)
-        self.moved.append((True, len(data), len(new)))
-
-    def _fill(self, coords: Coords) -> None:
-        """Handle a missing chunk: store the fill value where the target stores every chunk."""
-        target = self.target
-        if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
-            self._decode(coords)
-        elif stores_all(target):
-            shape = self.source.metadata.grid.chunk_shape(coords)
-            if self.blank is None or not target.metadata.grid.is_regular:
-                self.blank = target.chain.encode(np.full(shape, self.source.fill, target.dtype))
-            self._store(coords, self.blank)
-            self.moved.append((False, 0, len(self.blank)))
-
-    def _store(self, coords: Coords, data: Any) -> None:
-        key = self.target.key(coords)
-        try:
-            self.target.store.set(key, data)
-        except TegulaError as error:
-            self.target.locate(error, key)
-            raise
-        finally:
-            forget(self.target.store, key)
-
-    def _overhangs(self, coords: Coords) -> bool:
-        grid, shape = self.source.metadata.grid, self.source.metadata.shape
-        return any(axis.start(n) + axis.length(n) > size for axis, n, size in zip(grid.axes, coords, shape))
-
-    def _decode(self, coords: Coords) -> None:
-        source, target = self.source, self.target
-        part = part_of(source, coords)
-        plan = basic(part, source.metadata.shape, source.metadata.grid)
-        # of the source's type: reading does not convert, and writing swaps bytes where the target's order differs
-        values = np.empty(plan.work_shape, source.dtype)
-        read(source, plan, values)
-        write(target, basic(part, target.metadata.shape, target.metadata.grid), values)
-        sizes = (array.store.size(key) if (key := array.key(coords)) else None for array in (source, target))
-        before, after = (size or 0 for size in sizes)
-        self.moved.append((False, before, after))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tegula.codecs import EMPTY, CodecChain, Sharding
 from tegula.codecs.sharding import InnerChain
-from tegula.engine.copying import part_of
+from tegula.engine.chunk_copies import part_of
 from tegula.engine.documents import back_off
 from tegula.engine.executors import read_anew
 from tegula.engine.stored import StoredArray

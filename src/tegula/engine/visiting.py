@@ -6,7 +6,7 @@ for absent chunks lists the store (`StoredArray.is_sparse`). One that visits eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -15,11 +15,12 @@ from tegula.engine.grid_keys import cells
 from tegula.engine.stored import StoredArray
 from tegula.errors import UnsupportedError
 
-__all__ = ["batches", "cells", "check_number", "is_inside"]
+__all__ = ["batches", "cells", "check_number", "in_order", "is_inside"]
 
 T = TypeVar("T")
 Coords = tuple[int, ...]
 _BATCH: Final = 2**16
+_WINDOW: Final = 2**15  # coordinates that are kept in memory to visit them in order, and each once
 
 
 def check_number(array: StoredArray, number: int, what: str) -> None:
@@ -60,3 +61,32 @@ def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
     source = iter(items)
     while batch := [*islice(source, size)]:
         yield batch
+
+
+def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
+    """Yield coordinates in order, each once, in bounded memory: very many are ordered window by window.
+
+    Parameters
+    ----------
+    found : callable
+        Returns the coordinates, in any order; called once for each window.
+
+    Examples
+    --------
+    >>> [*in_order(lambda: iter([(1, 0), (0, 2), (1, 0)]))]
+    [(0, 2), (1, 0)]
+    """
+    last: Coords = ()
+    while True:
+        window: set[Coords] = set()
+        ceiling: Coords | None = None
+        for coords in found():
+            if coords > last and (ceiling is None or coords <= ceiling):
+                window.add(coords)
+            if len(window) > 2 * _WINDOW:
+                window = {*sorted(window)[:_WINDOW]}
+                ceiling = max(window)
+        yield from sorted(window)
+        if ceiling is None:
+            return
+        last = max(window)

@@ -16,7 +16,7 @@ from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, Unsu
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import ABSENT, LocalStore, Store
-from tegula.stores.capabilities import SizedListing
+from tegula.stores.capabilities import Copying, SizedListing
 from tegula.targets.paths import place
 
 __all__ = ["Copier", "CopyProgress"]
@@ -27,7 +27,7 @@ CopyProgress = Callable[[str, int, int], None]
 _Sized = tuple[str, int]
 """A key, and about how many bytes its value has, as far as that matters."""
 _FIRST: Final = 4  # values that are timed before threads are used
-_QUICK: Final = 0.001  # seconds
+_QUICK: Final = 0.0001  # seconds
 
 
 def _documents_in_order() -> tuple[str, ...]:
@@ -53,6 +53,9 @@ class Copier:
         self._node = ""
         self._chunks: dict[str, int] = {}  # bytes of a decoded chunk of the arrays that come next, by their prefixes
         self._lock = Lock()
+        # where storage copies by itself, values do not come into this process
+        self._by_storage = isinstance(target, Copying) and target.copies_from(source, create=True)
+        self._sizes_known = isinstance(source, SizedListing)
         # only a file system can be listed while it is written
         self._listed_first = target == source and not isinstance(source, LocalStore)
 
@@ -127,16 +130,16 @@ class Copier:
         for_each(self._value, source, perf_counter() - start > _QUICK * _FIRST)
 
     def _value(self, item: _Sized) -> None:
-        with UNITS.hold(item[1] if self.requests else 0):
-            self._copy(item[0])
+        key, nbytes = item
+        with UNITS.hold(nbytes if self.requests and not self._by_storage else 0):
+            self._copy(key, nbytes)
 
-    def _copy(self, key: str) -> None:
-        data = self.source.get(key)
-        if data is None:  # deleted since it was listed
-            return
+    def _copy(self, key: str, nbytes: int) -> None:
         name = self.new + key[len(self.old) :]
         try:
-            self.target.set(name, data, if_generation=ABSENT)
+            copied = self._copied(key, name, nbytes)
+            if copied is None:  # deleted since it was listed
+                return
         except ConflictError as error:
             raise AlreadyExistsError(
                 "a value already exists at the target, or another process is writing there",
@@ -145,9 +148,21 @@ class Copier:
             ) from error
         with self._lock:  # reports come one at a time, with growing numbers
             self.values += 1
-            self.nbytes += len(data)
+            self.nbytes += copied
             if self.progress is not None:
                 self.progress(self._node, self.values, self.nbytes)
+
+    def _copied(self, key: str, name: str, nbytes: int) -> int | None:
+        """Copy a value, and return its length; ``None`` if there is none."""
+        if isinstance(self.target, Copying) and self._by_storage:
+            if not self.target.copy_from(self.source, key, name, create=True):
+                return None
+            return nbytes if nbytes and self._sizes_known else self.target.size(name) or 0
+        data = self.source.get(key)
+        if data is None:
+            return None
+        self.target.set(name, data, if_generation=ABSENT)
+        return len(data)
 
     def undo(self) -> None:
         """Delete the copied values, documents first."""

@@ -24,6 +24,7 @@ from tegula.jobs.units import Box, block_grid, stored_pairs
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import Copying
 from tegula.targets.paths import place
 from tegula.targets.stores import options_of_both
 
@@ -226,13 +227,20 @@ class _Chunks(Work):
     def do(self, unit: Unit) -> dict[str, int]:
         """Copy the chunks of a unit."""
         sizes: list[int] = []
+        source, target = self.array.store, self.target
+        by_storage = isinstance(target, Copying) and target.copies_from(source)
 
         def one(coords: Coords) -> None:
             key = self.array._stored.key(coords)
-            data = self.array.store.get(key) if key else None
-            if data is not None:
-                self.target.set(self.prefix + key[len(self.array._stored.prefix) :], data)
-                sizes.append(len(data))  # threads can append, but not add
+            if not key:
+                return
+            new = self.prefix + key[len(self.array._stored.prefix) :]
+            if by_storage and isinstance(target, Copying):
+                if target.copy_from(source, key, new):
+                    sizes.append(target.size(new) or 0)  # threads can append, but not add
+            elif (data := source.get(key)) is not None:
+                target.set(new, data)
+                sizes.append(len(data))
 
         for_each(one, unit.chosen or self._chunks_in(unit.box), parallel=True, requests=self.requests)
         return {"read": sum(sizes), "written": sum(sizes), "copied": len(sizes)}

@@ -69,6 +69,8 @@ class Piece:
         The fingerprint of what is read; see `fingerprint_of`.
     target : str
         The fingerprint of the documents that are written; empty if none are.
+    chunks : tuple of int
+        Of the first of two passes, chunks of the temporary array that it writes.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Piece:
     first: int
     source: Mapping[str, Any]
     target: str
+    chunks: tuple[int, ...] = ()
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -113,6 +116,7 @@ class Piece:
     def as_dict(self) -> dict[str, Any]:
         """Return the piece as values of JSON."""
         facts = {"name": self.name, "shape": [*self.shape], "box": [*self.grid.largest_chunk()]}
+        facts |= {"chunks": [*self.chunks]} if self.chunks else {}
         return {**facts, "first": self.first, "units": self.count, "source": {**self.source}, "target": self.target}
 
 
@@ -157,10 +161,16 @@ class Plan:
     units: int = 0
 
     def add(
-        self, name: str, shape: tuple[int, ...], grid: ChunkGrid, source: dict[str, Any], target: str = ""
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        grid: ChunkGrid,
+        source: dict[str, Any],
+        target: str = "",
+        chunks: tuple[int, ...] = (),
     ) -> Piece:
         """Add the units of an array, which are numbered after all others."""
-        piece = self.pieces[name] = Piece(name, shape, grid, self.units, source, target)
+        piece = self.pieces[name] = Piece(name, shape, grid, self.units, source, target, chunks)
         self.units += max(1, piece.count)  # an array without elements has a number, too
         return piece
 
@@ -221,7 +231,7 @@ def _check_array(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
     if documents[0] != documents[1]:
         names = sorted(key for key in documents[0] | documents[1] if documents[0].get(key) != documents[1].get(key))
         raise _changed(f"{', '.join(names)} of the array {name!r} is not the same", name)
-    if any(old.get(what) != new.get(what) for what in ("target", "shape", "box", "first")):
+    if any(old.get(what) != new.get(what) for what in ("target", "shape", "box", "first", "chunks")):
         raise MetadataError(f"the options would give the array {name!r} other metadata or units; {_ADVICE}", path=name)
 
 

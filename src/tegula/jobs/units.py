@@ -12,11 +12,11 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from tegula.arrays.array import Array
-from tegula.engine.copying import part_of
+from tegula.engine.chunk_copies import part_of
 from tegula.engine.far import UNITS
 from tegula.engine.implied_keys import members_unknown
 from tegula.engine.pool import results_of
-from tegula.engine.visiting import cells, is_inside
+from tegula.engine.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
@@ -29,7 +29,6 @@ __all__ = [
 
 BLOCK_BYTES: Final = 2**26
 _BLOCK_CHUNKS: Final = 2**13
-_WINDOW: Final = 2**15  # blocks that are kept in memory to visit them in order, and each once
 _OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
 
 Coords = tuple[int, ...]
@@ -151,35 +150,6 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
             box.append((int(cut.locate(first)), int(cut.locate(last)) + 1))
         else:
             yield from cells(box)
-
-
-def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
-    """Yield coordinates in order, each once, in bounded memory: very many are ordered window by window.
-
-    Parameters
-    ----------
-    found : callable
-        Returns the coordinates, in any order; called once for each window.
-
-    Examples
-    --------
-    >>> [*in_order(lambda: iter([(1, 0), (0, 2), (1, 0)]))]
-    [(0, 2), (1, 0)]
-    """
-    last: Coords = ()
-    while True:
-        window: set[Coords] = set()
-        ceiling: Coords | None = None
-        for coords in found():
-            if coords > last and (ceiling is None or coords <= ceiling):
-                window.add(coords)
-            if len(window) > 2 * _WINDOW:
-                window = {*sorted(window)[:_WINDOW]}
-                ceiling = max(window)
-        yield from sorted(window)
-        if ceiling is None:
-            return
-        last = max(window)
 
 
 def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:

@@ -17,6 +17,7 @@ capability            operations                           stores that have it
 `Ranged`              `get_ranges`                         object storage, fsspec
 `Revalidating`        `get_if_changed`                     object storage
 `SizedListing`        `list_sizes`                         object storage
+`Copying`             `copies_from`, `copy_from`           local files, buckets
 ====================  ===================================  ========================
 """
 
@@ -34,6 +35,7 @@ from tegula.stores.operations import Writable
 __all__ = [
     "Anchoring",
     "BlockedKeys",
+    "Copying",
     "EmptyDirectories",
     "Locking",
     "Ranged",
@@ -297,6 +299,64 @@ class SizedListing(ABC):
         >>> generation = store.set("a/b", b"abc")
         >>> [*store.list_sizes("a/")]
         [('a/b', 3)]
+        """
+
+
+class Copying(ABC):
+    """A store that copies values from stores of its kind by itself: their bytes do not come into this process."""
+
+    @abstractmethod
+    def copies_from(self, source: object, *, create: bool = False) -> bool:
+        """Return whether `copy_from` can be called with a store.
+
+        Parameters
+        ----------
+        source : Store
+            The store to copy from; it may be this one.
+        create : bool
+            Whether the copies must not replace anything. Finding out what the storage can do may take a few requests,
+            once in a process.
+
+        Raises
+        ------
+        StoreError
+            If that can't be found out.
+        """
+
+    @abstractmethod
+    def copy_from(self, source: Any, key: str, new: str, *, create: bool = False) -> bool:
+        """Store the value of `key` in another store under `new` in this one, in one step.
+
+        Parameters
+        ----------
+        source : Store
+            A store from which this one copies, as `copies_from` says.
+        key, new : str
+            The key there, and the one here.
+        create : bool
+            Store it only if `new` has no value.
+
+        Returns
+        -------
+        bool
+            Whether `key` has a value; if not, nothing is changed.
+
+        Raises
+        ------
+        ConflictError
+            If `create` is true and `new` has a value, which is left intact.
+        ReadOnlyError, StoreError
+            If the value can't be read or stored; what `new` had is left intact.
+
+        Examples
+        --------
+        >>> import obstore
+        >>> from tegula.stores import ObjectStore
+        >>> bucket = obstore.store.MemoryStore()
+        >>> old, new = ObjectStore(bucket, "old"), ObjectStore(bucket, "new")
+        >>> generation = old.set("a", b"abc")
+        >>> new.copies_from(old), new.copy_from(old, "a", "b"), new.get("b")
+        (True, True, b'abc')
         """
 
 

@@ -18,15 +18,15 @@ from tegula.errors import ConflictError, StoreError
 from tegula.stores.generations import FileGeneration, fine_time, generation_of, is_later, needs_more, new_time
 from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.names import HIDDEN
-from tegula.stores.open_files import Held, acquire, sync_file
+from tegula.stores.open_files import Contents, Held, acquire, sync_file, write_to
 
-__all__ = ["Directory", "is_temporary", "make_directories", "remove_directory", "sync_directory"]
+__all__ = ["Directory", "is_temporary", "make_directories", "remove_directory", "remove_temporary", "sync_directory"]
 
 _RELATIVE = os.open in os.supports_dir_fd
 _TIMES_BY_FD = os.utime in os.supports_fd
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _LOCK_FILE = HIDDEN + "lock"
 _NO_LOCKS = {
     errno.ENOTSUP,
@@ -38,6 +38,7 @@ _NO_LOCKS = {
     errno.EISDIR,
 }
 _DAY = 86400.0
+_ATTEMPTS = 10
 _STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: file systems keep times in multiples of one of these
 _ALLOCATES = sys.platform == "linux"
 _MOST_ALLOCATED = 2**22  # where the file system lacks the call, the C library writes to each block instead
@@ -78,8 +79,8 @@ class Directory(Held):
                 raise
         return self
 
-    def replace(self, name: str, value: memoryview, expected: Generation | None) -> Generation:
-        """Put a file with the contents `value` in the place of `name`, and return its generation.
+    def replace(self, name: str, value: Contents, expected: Generation | None) -> Generation:
+        """Put a file with the contents `value`, bytes or an open file, in the place of `name`; return its generation.
 
         Raises
         ------
@@ -137,11 +138,14 @@ class Directory(Held):
                         yield name
 
     def reclaim(self) -> int:
-        """Remove the temporary files of dead writers, as far as permissions allow, and return their number."""
+        """Remove the temporary files and directories of dead writers, as far as permissions allow; count them."""
         count = 0
         for name in self.leftovers():
             with suppress(OSError):
-                os.unlink(self._at(name), dir_fd=self._fd)
+                try:
+                    os.unlink(self._at(name), dir_fd=self._fd)
+                except (IsADirectoryError, PermissionError):  # which of them depends on the system
+                    remove_temporary(os.path.join(self._path, name))
                 count += 1
         return count
 
@@ -156,9 +160,8 @@ class Directory(Held):
     def _at(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
 
-    def _write(self, path: str, value: memoryview, chance: bytes, *, replaces: bool) -> FileGeneration:
+    def _write(self, path: str, value: Contents, chance: bytes, *, replaces: bool) -> FileGeneration:
         """Write a file; while this object is open, the lock of the file shows that its writer lives."""
-        contents = value
         opened: list[int] = []
         try:
             opened.extend(map(partial(os.open, dir_fd=self._fd), (path,), (_CREATE,), (0o666,)))
@@ -168,11 +171,7 @@ class Directory(Held):
             if replaces and _ALLOCATES and 0 < value.nbytes <= _MOST_ALLOCATED:
                 # ext4 sends a file that has no blocks yet to the disk before it lets it replace another one
                 os.posix_fallocate(fd, 0, value.nbytes)
-            while value.nbytes:
-                count = os.write(fd, value)
-                if not count:
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-                value = value[count:]
+            write_to(fd, value)
             now = new_time(time.time_ns(), chance)
             os.utime(fd if _TIMES_BY_FD else path, ns=(now, now))
             if self._sync:
@@ -180,7 +179,7 @@ class Directory(Held):
             if sys.platform != "win32":  # which renames no open file
                 with suppress(OSError):
                     self.duplicate(fd)
-            return generation_of(os.fstat(fd), fd, contents)
+            return generation_of(os.fstat(fd), fd, value if isinstance(value, memoryview) else None)
         finally:
             if opened:
                 os.close(opened[0])  # before the file is put in place, since NFS reports failed writes only here
@@ -241,7 +240,11 @@ class Directory(Held):
     def _is_orphan(self, name: str) -> bool:
         path = self._at(name)
         with Held() as held:
-            fd = held.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), dir_fd=self._fd)
+            no_link = getattr(os, "O_NOFOLLOW", 0)
+            try:
+                fd = held.open(path, os.O_RDWR | no_link, dir_fd=self._fd)
+            except IsADirectoryError:
+                fd = held.open(path, _OPEN_DIRECTORY | no_link, dir_fd=self._fd)
             if sys.platform != "win32":
                 try:
                     return acquire(fd, path, wait=False)
@@ -292,8 +295,30 @@ class Directory(Held):
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether this is the name of a temporary file, which a writer has not put in place yet."""
+    """Return whether this is the name of a temporary file, which a writer has not put in place yet, or a directory."""
     return name.startswith(HIDDEN) and name.endswith(".tmp")
+
+
+def remove_temporary(path: str) -> None:
+    """Remove a temporary directory with all that is in it, if there is one; no link is followed.
+
+    Raises
+    ------
+    OSError
+        If something can't be removed.
+    """
+    for _ in range(_ATTEMPTS):  # what was still being written may come in between
+        with suppress(FileNotFoundError):
+            for folder, folders, files in os.walk(path, topdown=False):
+                for name in files:
+                    os.unlink(os.path.join(folder, name))
+                for name in folders:
+                    inner = os.path.join(folder, name)
+                    os.unlink(inner) if os.path.islink(inner) else os.rmdir(inner)
+            os.rmdir(path)
+            return
+        if not os.path.lexists(path):
+            return
 
 
 def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:

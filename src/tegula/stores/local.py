@@ -25,12 +25,12 @@ from typing import Any
 
 from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, clip_range, flat_view
-from tegula.stores.capabilities import BlockedKeys, Locking
+from tegula.stores.capabilities import BlockedKeys, Copying, Locking
 from tegula.stores.directories import Directory
 from tegula.stores.generations import generation_of
 from tegula.stores.local_base import ATTEMPTS
 from tegula.stores.local_prefixes import LocalPrefixes
-from tegula.stores.open_files import GaveUp, Held, read_at
+from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at
 from tegula.stores.root import Root
 from tegula.stores.sweeping import is_swept, note_swept, sweep
 
@@ -46,7 +46,7 @@ _PLAIN_KEY = re.compile(
 ).fullmatch
 
 
-class LocalStore(Locking, BlockedKeys, LocalPrefixes):
+class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
     """Files below a directory, which is made by the first write.
 
     Each operation is atomic between threads, processes and, where the file system's locks are, machines. A symbolic
@@ -174,7 +174,43 @@ class LocalStore(Locking, BlockedKeys, LocalPrefixes):
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, replacing the old value in one step, and return its generation."""
         self._check_writable(key)
-        view = flat_view(value, key)
+        return self._put(key, flat_view(value, key), if_generation)
+
+    def copies_from(self, source: object, *, create: bool = False) -> bool:
+        """Return whether `source` is a store of local files, too, which reads and writes as this class does."""
+        return (
+            isinstance(source, LocalStore) and type(source).get is LocalStore.get and type(self).set is LocalStore.set
+        )
+
+    def copy_from(self, source: Any, key: str, new: str, *, create: bool = False) -> bool:
+        """Copy the file of a key, by the operating system where it can; see `Copying.copy_from`."""
+        self._check_writable(new)
+        opened: list[int] = []
+        try:
+            status = source._open_value(key, opened)
+            if status is None:
+                return False
+            self._put(new, OpenFile(opened[0], status.st_size), ABSENT if create else None)
+            return True
+        finally:
+            if opened:
+                os.closerange(opened[0], opened[0] + 1)
+
+    def _open_value(self, key: str, opened: list[int]) -> os.stat_result | None:
+        """Open the file of a key, note its descriptor, and return its status; ``None`` if the key has no value."""
+        with self._reporting("read", key):
+            try:
+                path = self._root.path(key)
+                if path is not None:
+                    opened.extend(map(os.open, (path,), (_READ_HERE,)))
+            except FileNotFoundError:
+                pass
+            except (OSError, ValueError) as error:
+                self._open_unusual(key, error, opened)
+            status = os.fstat(opened[0]) if opened else None
+            return None if status is None or self._is_no_value(key, status) else status
+
+    def _put(self, key: str, value: Contents, if_generation: Generation | None) -> Generation:
         parent, _, name = key.rpartition("/")
         try:
             for _ in range(ATTEMPTS):
@@ -186,7 +222,7 @@ class LocalStore(Locking, BlockedKeys, LocalPrefixes):
                         with Directory(path, sync=self._sync) as directory:
                             if not is_swept(path):
                                 sweep(path, directory)
-                            return directory.replace(name, view, if_generation)
+                            return directory.replace(name, value, if_generation)
                     except FileNotFoundError:
                         # Another process may remove the directory while it is still empty.
                         self._root.forget(parent)

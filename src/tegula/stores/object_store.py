@@ -10,7 +10,9 @@ from typing import Any, Final
 from tegula import config
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
 from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
+from tegula.stores.capabilities import Copying
 from tegula.stores.identity import shared
+from tegula.stores.object_copies import Bucket, copy_object
 from tegula.stores.object_deletes import can_be_sent, delete_if
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import ObjectGeneration, generation_from
@@ -31,7 +33,7 @@ _BATCH: Final = 1000  # keys that are deleted at once
 _locks = KeyLocks(1024)  # for buckets without conditional writes; all stores of the process share them
 
 
-class ObjectStore(ObjectReader):
+class ObjectStore(Copying, ObjectReader):
     """Objects of a bucket or container, through a store of the package obstore.
 
     Conditional writes are those of the service: several writers, also on different machines, never lose each other's
@@ -103,6 +105,7 @@ class ObjectStore(ObjectReader):
         self._place = _url_of(self.kind, store, self.prefix)
         self._url = self._place if url is None else url
         self._shared = shared(store, "memory", id(store), self.prefix) if self.kind == "memory" else None
+        self._bucket: Bucket | None = None
         self._service = tuple(map(bare_url, service_of(self.kind, self.requests.single.settings)))
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
@@ -199,6 +202,26 @@ class ObjectStore(ObjectReader):
             return put_if(self, key, data, before, metadata=conditions.metadata)
         with _locks.of(f"{self._url}/{key}"):
             return put_if_alone(self, key, data, before)
+
+    def copies_from(self, source: object, *, create: bool = False) -> bool:
+        """Return whether the service can copy from a store: one over the same bucket; see `Copying.copies_from`."""
+        if not isinstance(source, ObjectStore) or type(source).get is not ObjectReader.get or self.kind != source.kind:
+            return False
+        bucket = self._own_bucket()
+        if self.single_writer or bucket.settings is None or bucket.settings != source._own_bucket().settings:
+            return False
+        found = bucket.copies(self._storage)
+        return found.create if create else found.plain
+
+    def copy_from(self, source: Any, key: str, new: str, *, create: bool = False) -> bool:
+        """Have the service copy an object within the bucket; see `Copying.copy_from`."""
+        self._check_writable(new)
+        return copy_object(self._own_bucket(), source, key, self, new, create=create)
+
+    def _own_bucket(self) -> Bucket:
+        if self._bucket is None:
+            self._bucket = Bucket(self)
+        return self._bucket
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""

@@ -21,12 +21,19 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice, tee
-from typing import Any
+from typing import Any, NamedTuple
 
 from tegula.errors import StoreError
 
-__all__ = ["GaveUp", "Held", "acquire", "read_at", "release", "sync_file", "waiting", "write_at"]
+__all__ = [
+    "Contents", "GaveUp", "Held", "OpenFile", "acquire", "read_at", "release", "sync_file", "waiting", "write_at",
+    "write_to",
+]  # fmt: skip
 
+_copy_range: Any = getattr(os, "copy_file_range", None)
+_PIECE = 1 << 20
+# the system has no such call, or not for these two files: they are on different file systems, or on one that lacks it
+_CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM, errno.EBADF}
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
 _position_lock = threading.Lock()  # where a file has but one position: Windows
@@ -256,6 +263,66 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
         pieces.append(piece)
         start += len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class OpenFile(NamedTuple):
+    """An open file whose contents are to be copied: its descriptor and its size."""
+
+    fd: int
+    nbytes: int
+
+
+Contents = memoryview | OpenFile
+"""What to write into a file: bytes, or the contents of another file."""
+
+
+def write_to(fd: int, value: Contents) -> None:
+    """Write bytes, or the contents of another file, into a new file.
+
+    The system copies from file to file where it can, without bringing the bytes into this process; a file system that
+    can do so lets both files share them. Elsewhere they are read and written in pieces.
+
+    Raises
+    ------
+    OSError
+        If reading or writing fails, or the other file is shorter than it should be.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile() as one, tempfile.TemporaryFile() as other:
+    ...     size, _ = one.write(b"abc"), one.flush()
+    ...     write_to(other.fileno(), OpenFile(one.fileno(), size))
+    ...     other.read()
+    b'abc'
+    """
+    if isinstance(value, memoryview):
+        while value.nbytes:
+            count = os.write(fd, value)
+            if not count:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            value = value[count:]
+        return
+    done = _copied(value, fd)
+    while done < value.nbytes:
+        stop = min(done + _PIECE, value.nbytes)
+        write_at(fd, memoryview(read_at(value.fd, done, stop)), done)
+        done = stop
+
+
+def _copied(value: OpenFile, fd: int) -> int:
+    """Have the system copy the contents of a file, as far as it does, and return how many bytes it has copied."""
+    done = 0
+    try:
+        while _copy_range is not None and done < value.nbytes:
+            count = _copy_range(value.fd, fd, value.nbytes - done, done, done)
+            if not count:
+                break  # some file systems say so of files that they can't copy
+            done += count
+    except OSError as error:
+        if error.errno not in _CAN_NOT_COPY:
+            raise
+    return done
 
 
 def write_at(fd: int, data: memoryview, start: int) -> None:

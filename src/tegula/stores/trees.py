@@ -65,12 +65,13 @@ def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
 
 
 def holding_temporaries(directory: str) -> Iterator[str]:
-    """Yield the path of each directory that holds temporary files, at any depth; no link is followed."""
+    """Yield the path of each directory that holds temporary files or directories; no link is followed."""
     pending = [directory]
     while pending:
         current = pending.pop()
         entries = _entries(current)
-        pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        directories = (entry for entry in entries if entry.is_dir(follow_symlinks=False))
+        pending += [entry.path for entry in directories if not is_temporary(entry.name)]
         if any(is_temporary(entry.name) for entry in entries):
             yield current
 
@@ -82,7 +83,9 @@ def remove_tree(directory: str, *, sync: bool) -> None:
         current = pending.pop()
         names, left = [], False
         for entry in _entries(current):
-            if entry.is_dir(follow_symlinks=False):
+            if is_temporary(entry.name):
+                left = True
+            elif entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
                 found.append(entry.path)
             elif not entry.name.startswith(HIDDEN):

@@ -14,6 +14,7 @@ from tegula.stores import ABSENT
 from tegula.stores.capabilities import (
     Anchoring,
     BlockedKeys,
+    Copying,
     EmptyDirectories,
     Locking,
     Ranged,
@@ -52,6 +53,57 @@ class CapabilityTests(Suite):
 
             run_together([enter] * 3)
             assert set(most) == {1}
+
+    def test_a_copied_value_is_that_of_the_other_key(self) -> None:
+        with self.store(Copying) as store:
+            assert store.copies_from(store)
+            for value in (b"", b"1", bytes(range(256)) * 5000):
+                store.set("a/b", value)
+                assert store.copy_from(store, "a/b", "c/d/e")
+                assert store.get("c/d/e") == value
+                assert store.copy_from(store, "a/b", "a/c")
+                assert store.get("a/c") == store.get("a/b") == value
+            assert not store.copy_from(store, "a/d", "c/d/e")
+            assert not store.copy_from(store, "a/d", "x/y")
+            assert sorted(store.list()) == ["a/b", "a/c", "c/d/e"]
+            for bad in BAD_KEYS:
+                with raises(StoreError):
+                    store.copy_from(store, bad, "c")
+                with raises(StoreError):
+                    store.copy_from(store, "a/b", bad)
+            assert sorted(store.list()) == ["a/b", "a/c", "c/d/e"]
+
+    def test_a_copy_that_must_not_replace_anything_does_not(self) -> None:
+        with self.store(Copying) as store:
+            if not store.copies_from(store, create=True):
+                raise SkipTest("the storage does not copy on condition")
+            store.set("a/b", b"1")
+            assert store.copy_from(store, "a/b", "c", create=True)
+            kept = store.set("d", b"2")
+            with raises(ConflictError, "d"):
+                store.copy_from(store, "a/b", "d", create=True)
+            assert store.get("d", with_generation=True) == (b"2", kept)
+            assert store.get("c") == b"1"
+            done: list[int] = []
+
+            def copy() -> None:
+                with suppress(ConflictError):
+                    store.copy_from(store, "a/b", "e", create=True)
+                    done.append(1)
+
+            run_together([copy] * 6)
+            assert done == [1]
+            assert store.get("e") == b"1"
+
+    def test_a_read_only_store_takes_no_copies(self) -> None:
+        with self.store(Copying) as store:
+            store.set("a", b"1")
+            reader: Any = self.reopen_read_only(store)
+            if reader is None:
+                raise SkipTest("there is no read-only store")
+            with reader, raises(ReadOnlyError, "b"):
+                reader.copy_from(store, "a", "b")
+            assert [*store.list()] == ["a"]
 
     def test_a_lock_ends_with_its_context(self) -> None:
         with self.store(Locking) as store:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.codecs.equivalence import decode_alike
-from tegula.engine.copying import part_of
+from tegula.engine.chunk_copies import part_of
 from tegula.engine.pool import gather, results_of
 from tegula.engine.visiting import cells
 from tegula.jobs.units import Box, block_grid, blocks_of, in_order

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
+from tegula import config
 from tegula.arrays.array import Array
 from tegula.engine.creating import check_path, check_reserved
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
+from tegula.jobs.converting.budget import memory_of
 from tegula.jobs.converting.job import Conduct, Job
 from tegula.jobs.converting.ledgers import convert_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
@@ -57,6 +59,8 @@ def convert(
     workers: int | None = None,
     part: tuple[int, int] | None = None,
     visible_early: bool = False,
+    max_memory: int | str | None = None,
+    temporary: Any = None,
 ) -> ConvertReport:
     """Copy an array, or a group or table with all its members, into another format.
 
@@ -136,6 +140,13 @@ def convert(
         With a ledger, create arrays before their chunks are written: they can be opened, and read as the fill value
         where nothing is written yet.
 
+    max_memory : int or str, optional
+        The most memory that the values take in each worker, in bytes or as ``"2GB"``. Where the chunks of source and
+        target lie across each other, values go through a temporary array if that takes less time than reading chunks
+        many times; a dry run says so.
+    temporary : str, path, mapping or Store, optional
+        Where temporary arrays are put; by default beside the target. With a ledger they always are.
+
     Returns
     -------
     ConvertReport
@@ -145,6 +156,7 @@ def convert(
     CodecError
         If a new data type can't hold a value. Such arrays of a hierarchy are left out and reported.
     UnsupportedError
+        If one chunk or shard of the target does not fit into `max_memory`; the message says what it takes.
         If the target's format can't hold the array. Such arrays of a hierarchy are left out and reported.
     MetadataError
         If the target is the source, the format contradicts the suffix, an argument is not valid, a rule matches no
@@ -218,7 +230,7 @@ def convert(
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
     # who does it, and whether there is a ledger
-    share = share_of(part)
+    share, memory = share_of(part), memory_of(max_memory)
     recorded = (resume is not None or part is not None or visible_early) and not dry_run
     if visible_early and item.new_draft is not None:
         raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
@@ -228,11 +240,15 @@ def convert(
         refuse_overlap(node.store, node.path, store, path)
         options = Options(
             item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
-            progress=one_at_a_time(progress), consolidated=consolidated,
+            progress=one_at_a_time(progress), consolidated=consolidated, max_memory=memory, temporary=temporary,
+            two_passes=part is None,
         )  # fmt: skip
         if select is not None and not isinstance(node, Array):
             raise SelectionError("a selection is for one array, not for a group")
-        with runner_of(None if dry_run else runner, None if dry_run else workers) as who:
+        with (
+            _bounded(memory),
+            runner_of(None if dry_run else runner, None if dry_run else workers) as who,
+        ):
             check_reachable(who, node.store, store)
             if recorded:
                 how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
@@ -251,6 +267,13 @@ def convert(
     report.source, report.target = node._place, place(store, path)
     report.seconds = time.perf_counter() - start
     return report
+
+
+def _bounded(memory: int | None) -> AbstractContextManager[Any]:
+    """Return a context in which the bytes under way, of all arrays together, take up to half of the memory."""
+    if memory is None:
+        return nullcontext()
+    return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
 
 
 def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:

@@ -7,10 +7,11 @@ from math import lcm, prod
 
 from tegula.arrays.array import Array
 from tegula.display.info import counted, human_bytes
+from tegula.jobs.converting.passes import Passes
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "estimate", "estimate_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,11 @@ def estimate(source: Array, target: Array, copies: bool) -> Estimate:
     memory = prod(chunk) * source.itemsize if copies else block * (source.itemsize + target.itemsize)
     nbytes = prod(min(length, max(1, size)) for length, size in zip(chunk, source.shape)) * source.itemsize
     return Estimate(prod(counts), reads * nbytes, target.nbytes, reads + writes, memory)
+
+
+def estimate_of(passes: Passes) -> Estimate:
+    """Return the estimate for passes that have been planned."""
+    return Estimate(passes.units, passes.bytes_read, passes.bytes_written, passes.requests, passes.memory)
 
 
 def _crossings(blocks: ChunkAxis, chunks: ChunkAxis, size: int) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from typing import Any, Final
 
-from tegula import engine
+from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of, new_group
 from tegula.engine import can_copy_chunks, copy_chunks
@@ -18,10 +19,12 @@ from tegula.engine.deleting import delete_node
 from tegula.engine.pool import results_of
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
-from tegula.jobs.converting.estimating import estimate
+from tegula.jobs.converting.budget import passes_of, unit_grid
+from tegula.jobs.converting.estimating import estimate, estimate_of
+from tegula.jobs.converting.passes import Passes
 from tegula.jobs.converting.precision import Loss
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rewriting import check_amount, rewrite, same_attributes
+from tegula.jobs.converting.rewriting import check_amount, rewrite, same_attributes, stored_blocks
 from tegula.jobs.converting.rules import Rules, match_rules
 from tegula.jobs.converting.targets import (
     Axis,
@@ -31,12 +34,14 @@ from tegula.jobs.converting.targets import (
     selected_axes,
     target_metadata,
 )
+from tegula.jobs.converting.temporary import between_name, recorded_array, temporary_array
 from tegula.jobs.converting.work import Converting, Mode, Place, digest_of, loss_of
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Piece, Plan
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
 from tegula.jobs.units import block_grid
+from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
 from tegula.stores import Store
 from tegula.tables.columns import ORDER, column_names, with_names
@@ -245,13 +250,19 @@ class Job:
             allowed["write_empty"] = True
         draft = Array(engine.stored_array(self._store, path, planned.metadata, **allowed), path, read_only=True)
         check_amount(source, draft, planned.precision)
+        if self._options.max_memory is not None:  # an array that does not fit is refused before anything is written
+            passes_of(source, axes, draft, self._options.max_memory, two=False)
         return Prepared(name, axes, planned, allowed, draft, (*notes, *planned.notes, *self._reserved(name)))
 
     def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Return the entry for an array that would be converted."""
         mode = self._mode(source, planned, planned.draft)
+        passes = self._passes(source, planned, planned.draft)
         with self._lock:
-            self.report.estimate = self.report.estimate.merge(estimate(source, planned.draft, mode == "copy"))
+            found = estimate(source, planned.draft, mode == "copy") if passes is None else estimate_of(passes)
+            self.report.estimate = self.report.estimate.merge(found)
+            if passes is not None:
+                self.report.passes[planned.name] = passes
         return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
 
     def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
@@ -277,12 +288,24 @@ class Job:
             raise StoreError("the array was added to the source while it was converted", path=source._place)
         piece = plan.pieces[name]
 
-        # the units
+        # the first of two passes
         target = self._publish(planned) if self._conduct.visible_early else None
-        work = self._work(source, planned, self._mode(source, planned, planned.draft), visible=target is not None)
-        total, left = do_units(
-            self._conduct.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, planned, 0)
-        )
+        first = plan.pieces.get(between_name(name))
+        begun, axes, between, left = source, planned.axes, None, 0
+        if first is not None and ledger.completed(piece.first) is None:
+            between = recorded_array(self._store, self._place(first.name), first.chunks, planned.draft.shape, source)
+            work = self._work(source, planned, "rewrite", visible=True, between=between)
+            _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
+            if not left:
+                ledger.complete(first.first, first.first + max(1, first.count))
+            begun, axes = between, [(0, 1, size) for size in between.shape]
+
+        # the units
+        if not left:
+            mode = "rewrite" if first is not None else self._mode(source, planned, planned.draft)
+            work = self._work(begun, replace(planned, axes=axes), mode, visible=target is not None)
+            half = None if first is None else 1
+            total, left = self._done(work, piece, partial(self._show, planned, 0, half=half))
         if left:
             with self._lock:
                 self.report.units_left += left
@@ -293,6 +316,8 @@ class Job:
         if target is None:
             target = self._publish(planned)
         ledger.complete(piece.first, piece.first + max(1, piece.count))
+        if first is not None:
+            delete_node(self._store, self._place(first.name))
         self._report_progress(name, target.nbytes, target)
 
         # the comparison, and what the report says
@@ -302,12 +327,44 @@ class Job:
         verified, digest = self._verified(source, planned, target) if self._options.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
-    def _work(self, source: Array, planned: Prepared, mode: Mode, *, visible: bool) -> Converting:
+    def _work(
+        self, source: Array, planned: Prepared, mode: Mode, *, visible: bool, between: Array | None = None
+    ) -> Converting:
+        """Return the work of a pass: into the target, or into the temporary array `between` two passes."""
         path, item = self._place(planned.name), self._options.item
         final = read_back(item, planned.target.metadata, path)
         place = Place(self._store, path, dict(final.documents), item.name, planned.allowed, visible)
-        ledger, precision = self._conduct.ledger, planned.target.precision
-        return Converting(planned.name, source, planned.axes, place, mode, ledger, precision)
+        precision = planned.target.precision
+        if between is not None:  # values change on their way to the target only
+            place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
+            precision = None
+        limits = {}
+        if self._options.max_memory is not None:
+            limits["buffer_bytes"] = max(1, self._options.max_memory // 2)
+            passes = passes_of(source, planned.axes, place.open(), self._options.max_memory, two=False)
+            if passes is not None:
+                limits["threads"] = passes.passes[0].threads
+        return Converting(planned.name, source, planned.axes, place, mode, self._conduct.ledger, limits, precision)
+
+    def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], int]:
+        """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
+        here = self._conduct.runner.shares_memory and not work.requests
+        with _limited(work.limits.get("threads") if here else None):
+            return do_units(self._conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+
+    def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
+        """Return the passes of a conversion that is to keep within an amount of memory; ``None`` for any other."""
+        memory = self._options.max_memory
+        if memory is None or self._mode(source, planned, target) == "copy":
+            return None
+        copies = 2 if self._options.verify else 1  # both sides are compared in the same units
+        found = passes_of(source, planned.axes, target, memory, two=self._options.two_passes, copies=copies)
+        if found is not None and found.temporary is not None:
+            grid = regular_grid(found.passes[-1].unit)
+            some = stored_blocks(source, planned.axes, target, grid, planned.target.precision, compared=False)
+            if some is not None:  # few chunks are stored
+                return passes_of(source, planned.axes, target, memory, two=False, copies=copies)
+        return found
 
     def _publish(self, planned: Prepared) -> Array:
         """Write the documents of an array, unless this job has done so before; return the array."""
@@ -355,12 +412,13 @@ class Job:
         work = self._work(source, planned, "verify", visible=True)
         work.ledger = ledger
         if plan is None:
-            piece = Piece(planned.name, target.shape, block_grid(source, target), 0, {}, "")
+            grid = unit_grid(source, planned.axes, target, self._options.max_memory, copies=2)
+            piece = Piece(planned.name, target.shape, grid, 0, {}, "")
         else:  # the units have numbers of their own
             piece = plan.pieces[planned.name]
             piece = replace(piece, first=piece.first + plan.units)
         show = partial(self._show, planned, 1)
-        total, _ = do_units(conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+        total, _ = self._done(work, piece, show)
         if ledger is not None:
             ledger.complete(piece.first, piece.first + max(1, piece.count))
         self._report_progress(planned.name, 2 * target.nbytes, target)
@@ -368,8 +426,11 @@ class Job:
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
         return same, digest_of(written, total) if same else ""
 
-    def _show(self, planned: Prepared, passes: int, done: int) -> None:
+    def _show(self, planned: Prepared, passes: int, done: int, half: int | None = None) -> None:
+        """Report progress; of two passes each counts half."""
         draft = planned.draft
+        if half is not None:
+            done = (done + half * draft.size) // 2
         self._report_progress(planned.name, passes * draft.nbytes + done * draft.itemsize, draft)
 
     def _mode(self, source: Array, planned: Prepared, target: Array) -> Mode:
@@ -430,12 +491,15 @@ class Job:
         old, new, name = source._stored, target._stored, planned.name
         done = copied = stored = before = after = 0
         mode = self._mode(source, planned, target)
-        if not self._conduct.runner.shares_memory:
-            work = self._work(source, planned, mode, visible=not engine.is_draft(new))
-            piece = Piece(name, target.shape, block_grid(source, target), 0, {}, "")
-            total, _ = do_units(
-                self._conduct.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, planned, 0)
-            )
+        passes = self._passes(source, planned, target)
+        if passes is not None or not self._conduct.runner.shares_memory:
+            grid = block_grid(source, target) if passes is None else regular_grid(passes.passes[-1].unit)
+            piece = Piece(name, target.shape, grid, 0, {}, "")
+            if passes is not None and passes.temporary is not None:
+                total = self._two_passes(source, planned, target, passes, piece)
+            else:
+                work = self._work(source, planned, mode, visible=not engine.is_draft(new))
+                total, _ = self._done(work, piece, partial(self._show, planned, 0))
             stored, after = new.amount_stored()
             sizes = {"copied": total["copied"], "stored": stored, "before": _bytes_stored(source), "after": after}
             return sizes | self._lost(planned, loss_of(total))
@@ -450,16 +514,33 @@ class Job:
             stored, after = new.amount_stored()
             sizes = {"copied": 0, "stored": stored, "before": _bytes_stored(source), "after": after}
             return sizes | self._lost(planned, loss)
-        for moved in copy_chunks(old, new):
-            done, copied = done + moved.nbytes, copied + moved.copied
-            stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
-            self._report_progress(name, done, target)
+        most = self._options.max_memory
+        with _limited(None if most is None else most // (2 * max(1, old.chunk_nbytes, new.chunk_nbytes))):
+            for moved in copy_chunks(old, new):
+                done, copied = done + moved.nbytes, copied + moved.copied
+                stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
+                self._report_progress(name, done, target)
         return {"copied": copied, "stored": stored, "before": before, "after": after}
 
     @staticmethod
     def _lost(planned: Prepared, loss: Loss) -> dict[str, Any]:
         """Return the largest error of an array whose values change, for `entry_of`."""
         return {} if planned.target.precision is None else {"loss": loss}
+
+    def _two_passes(
+        self, source: Array, planned: Prepared, target: Array, passes: Passes, piece: Piece
+    ) -> Counter[str]:
+        """Write the values to a temporary array, and from there to the target; return the sums over the second pass."""
+        chunks, shape = passes.temporary, target.shape
+        assert chunks is not None
+        where = self._store, target.path, self._options.temporary
+        with temporary_array(*where, shape, chunks, source.metadata.data_type) as between:
+            first = replace(piece, grid=regular_grid(passes.passes[0].unit))
+            work = self._work(source, planned, "rewrite", visible=True, between=between)
+            self._done(work, first, partial(self._show, planned, 0, half=0))
+            whole = replace(planned, axes=[(0, 1, size) for size in shape])
+            work = self._work(between, whole, "rewrite", visible=not engine.is_draft(target._stored))
+            return self._done(work, piece, partial(self._show, planned, 0, half=1))[0]
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
         """Report how many bytes have been written, and read back where that is wanted."""
@@ -571,6 +652,12 @@ class Job:
                 done.append(column)
                 notes = []
         return done
+
+
+def _limited(threads: int | None) -> AbstractContextManager[Any]:
+    """Return a context with no more than so many threads, for units that are done one after the other."""
+    now = config.current().threads
+    return nullcontext() if threads is None or threads >= now else config.configure(threads=max(1, threads))
 
 
 def entry_of(

@@ -12,16 +12,17 @@ from tegula.engine.creating import check_vacant, read_back
 from tegula.engine.deleting import clear_place, delete_node
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
+from tegula.jobs.converting.budget import unit_grid
 from tegula.jobs.converting.job import Conduct, Job, entry_of
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
+from tegula.jobs.converting.temporary import between_name
 from tegula.jobs.ledger import Ledger, mark_of
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan, digest, fingerprint_of
 from tegula.jobs.runners.runner import Runner
-from tegula.jobs.units import block_grid
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import place
@@ -124,7 +125,7 @@ def _only_looking(options: Options) -> Options:
 class _Planner(Job):
     """A dry run that notes the units of each array."""
 
-    found: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str]]
+    found: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str, tuple[int, ...]]]
     groups: dict[str, dict[str, Any]]
 
     def array(
@@ -136,8 +137,13 @@ class _Planner(Job):
         how = [sorted(final.documents.items()), prepared.axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []
         target = digest(repr(how).encode())
-        grid = block_grid(source, prepared.draft)
-        self.found[name] = prepared.draft.shape, grid, fingerprint_of(source), target
+        draft, memory = prepared.draft, self._options.max_memory
+        passes = self._passes(source, prepared, draft)
+        grid = unit_grid(source, prepared.axes, draft, memory, copies=2 if self._options.verify else 1)
+        if passes is not None and passes.temporary is not None:
+            first, grid = (regular_grid(each.unit) for each in passes.passes)
+            self.found[between_name(name)] = draft.shape, first, fingerprint_of(source), target, passes.temporary
+        self.found[name] = draft.shape, grid, fingerprint_of(source), target, ()
         return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
 
     def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:

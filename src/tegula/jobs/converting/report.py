@@ -9,6 +9,7 @@ from typing import Any, Final
 from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, page, table, text
 from tegula.jobs.converting.estimating import Estimate
+from tegula.jobs.converting.passes import Passes
 
 __all__ = ["ConvertReport", "ConvertedArray"]
 
@@ -124,6 +125,8 @@ class ConvertReport:
         In a dry run, what the conversion would take.
     source, target : str
         URLs of the nodes.
+    passes : dict of str to Passes
+        In a dry run with ``max_memory``, by path, how the values of each array would get their new chunks.
 
     Examples
     --------
@@ -148,6 +151,7 @@ class ConvertReport:
     estimate: Estimate = field(default_factory=Estimate)
     source: str = ""
     target: str = ""
+    passes: dict[str, Passes] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -239,6 +243,7 @@ class ConvertReport:
 
     def __str__(self) -> str:
         lines = [f"note: /{path}: {note}" for path, note in self._all_notes()]
+        lines += [f"/{path}: {passes.summary}" for path, passes in self.passes.items()]
         lines += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
         return "\n".join([self.summary, *lines, *(f"different: /{path}" for path in self.different)])
 

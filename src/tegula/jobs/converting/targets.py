@@ -36,7 +36,7 @@ Axis = tuple[int, int, int]  # first index, step, number of indices
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The arguments of `tegula.convert`."""
+    """The arguments of `tegula.convert`; with `two_passes`, arrays may take two passes to stay within `max_memory`."""
 
     item: Format
     chunks: Rules
@@ -51,6 +51,9 @@ class Options:
     dtype: Rules = field(default_factory=lambda: Rules("dtype"))
     scale_offset: Rules = field(default_factory=lambda: Rules("scale_offset"))
     bitround: Rules = field(default_factory=lambda: Rules("bitround"))
+    max_memory: int | None = None
+    temporary: Any = None
+    two_passes: bool = True
 
     @property
     def rules(self) -> tuple[Rules, ...]:
@@ -245,8 +248,11 @@ def _own_encoding(source: Array, item: Format) -> tuple[ChunkGrid, tuple[CodecSp
 def keeps_codecs(source: Array, metadata: ArrayMetadata, item: Format) -> bool:
     """Return whether the new array has the codecs of the source."""
     try:
-        own = replace(source.metadata, codecs=portable(source.metadata.codecs), grid=metadata.grid, documents={})
-        one, other = item.adapt(own), item.adapt(metadata)
+        codecs = inner_codecs(metadata.codecs)
+        grid = metadata.grid if codecs is metadata.codecs else regular_grid(metadata.grid.largest_chunk())
+        wanted = replace(metadata, codecs=codecs, grid=grid)
+        own = replace(source.metadata, codecs=portable(inner_codecs(source.metadata.codecs)), grid=grid, documents={})
+        one, other = item.adapt(own), item.adapt(wanted)
         return complete(one.codecs, one.data_type, ndim=one.ndim) == complete(
             other.codecs, other.data_type, ndim=other.ndim
         )

@@ -11,12 +11,15 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tegula import engine
+from tegula import config, engine
 from tegula.arrays.array import Array
-from tegula.engine.copying import copy_chunks, stores_all
-from tegula.engine.visiting import cells
+from tegula.engine.chunk_copies import part_of, stores_all
+from tegula.engine.copying import chunks_with_values, copied_units, copy_chunks
+from tegula.engine.stored import StoredArray
+from tegula.engine.visiting import cells, in_order
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
+from tegula.jobs.converting.budget import release
 from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
@@ -26,7 +29,7 @@ from tegula.jobs.runners.runner import Work
 from tegula.jobs.summing.checksum import digest_of_array
 from tegula.jobs.summing.modular import PRIME
 from tegula.jobs.summing.sums import Sums, sums_of_values
-from tegula.jobs.units import Box, stored_pairs
+from tegula.jobs.units import Box
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
@@ -91,6 +94,8 @@ class Converting(Work):
         What to do.
     ledger : Ledger, optional
         Where units that are done are recorded.
+    limits : dict, optional
+        Settings of `tegula.config` that keep a process within its memory; never raised above what they are.
     precision : Precision, optional
         How values change.
     """
@@ -103,14 +108,17 @@ class Converting(Work):
         place: Place,
         mode: Mode,
         ledger: Ledger | None,
+        limits: dict[str, int] | None = None,
         precision: Precision | None = None,
     ) -> None:
         self.name, self.source, self.axes, self.place = name, source, axes, place
-        self.mode, self.ledger, self.precision = mode, ledger, precision
+        self.mode, self.ledger, self.limits, self.precision = mode, ledger, limits or {}, precision
         self.requests = max(source.store.concurrency, place.store.concurrency)
+        self._latest = 0  # size of the latest unit
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.source, self.axes, self.place, self.mode, self.ledger, self.precision)
+        facts = self.name, self.source, self.axes, self.place, self.mode, self.ledger, self.limits, self.precision
+        return _unpickled, (type(self), facts)
 
     @cached_property
     def target(self) -> Array:
@@ -123,6 +131,9 @@ class Converting(Work):
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Do one unit; return the bytes read and written, chunks copied, the largest error, or sums of the values."""
+        if self.limits and unit.size != self._latest:
+            release()  # units of one size use the memory of the last one again
+            self._latest = unit.size
         if self.mode == "copy":
             total = {"read": 0, "written": 0, "copied": 0}
             for moved in copy_chunks(
@@ -143,9 +154,19 @@ class Converting(Work):
             return {"read": 0, "different": 1}
         return {"read": 2 * same.nbytes, **_sums(unit.box, same, self.target)}
 
+    @cached_property
+    def units(self) -> StoredArray:
+        """The array whose chunks or shards are copied one by one."""
+        return copied_units(self.source._stored, self.target._stored)
+
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
-        axes = self.source.metadata.grid.axes
-        return cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in zip(axes, box)])
+        """Yield the coordinates of the chunks that begin in a box: each begins in one box only."""
+        found = []
+        for axis, part in zip(self.units.metadata.grid.axes, box):
+            first = int(axis.locate(part.start))
+            first += int(axis.start(first)) < part.start
+            found.append((first, int(axis.locate(part.stop - 1)) + 1))
+        return cells(found)
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to visit, in order, where few are stored; ``None`` stands for all boxes."""
@@ -157,7 +178,23 @@ class Converting(Work):
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target._stored) or not old.is_sparse(number):
             return None
-        return stored_pairs(self.source, grid)
+
+        def pairs() -> Iterator[Coords]:
+            for coords in chunks_with_values(old, self.units):
+                part = part_of(self.units, coords)
+                yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
+
+        ndim = old.metadata.ndim
+        return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+
+
+def _unpickled(kind: type[Converting], facts: tuple[Any, ...]) -> Converting:
+    """Return the work in a process that others have started for it, which then keeps within the limits."""
+    found = kind(*facts)
+    now = config.current()
+    if lower := {name: value for name, value in found.limits.items() if value < getattr(now, name)}:
+        config._put(**lower)
+    return found
 
 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:

@@ -359,7 +359,7 @@ def statistics_of_blocks(array: Array, blocks: Iterable[npt.NDArray[Any]]) -> St
     5
     """
     found: Measured = {}
-    dtype, masks = array.dtype, _masks(array)
+    dtype, masks = array.dtype, missing_values(array)
     for values in blocks:
         dtype = values.dtype
         found = merged(found, _measured(values, masks))

@@ -1,0 +1,200 @@
+"""Stored chunks copied one by one: read, checked and written, or copied by the storage itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tegula.codecs.equivalence import Transfer, transfer
+from tegula.codecs.sharding import Sharding
+from tegula.engine.caches import forget
+from tegula.engine.chunks import index_range
+from tegula.engine.executors import read, write
+from tegula.engine.far import UNITS
+from tegula.engine.stored import StoredArray
+from tegula.errors import StoreError, TegulaError
+from tegula.indexing import basic
+from tegula.stores.capabilities import Copying, blocked_by
+
+__all__ = ["ChunkCopies", "part_of", "stores_all"]
+
+Coords = tuple[int, ...]
+
+
+def stores_all(target: StoredArray) -> bool:
+    """Return whether a target stores chunks that are missing in the source."""
+    return target.metadata.dense or target.write_empty is True
+
+
+def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
+    """Return the part of an array that a chunk holds."""
+    return array.metadata.grid.region(coords, array.metadata.shape)
+
+
+class ChunkCopies:
+    """A function that copies one chunk, and keeps count.
+
+    Attributes
+    ----------
+    units : StoredArray
+        The array whose chunks the function is called for.
+    moved : list of (bool, int, int)
+        For each value whether it was kept as it is, and its bytes before and after.
+    """
+
+    def __init__(self, source: StoredArray, target: StoredArray) -> None:
+        self.source = source
+        self.target = target
+        self.units = source
+        self.pads = source.metadata.dense and not target.metadata.dense
+        self.blank: Any = None
+        self.sharding = source.chain.sharding
+        self.transfer: Transfer | None = None
+        if self.sharding is None:
+            self.transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
+        # far away the chunks of several arrays are under way at once
+        self.room = source.chunk_nbytes if source.store.concurrency or target.store.concurrency else 0
+        keeps = self.transfer is None or self.transfer.keeps
+        self.by_storage = keeps and isinstance(target.store, Copying) and target.store.copies_from(source.store)
+        # threads can append, but not add
+        self.moved: list[tuple[bool, int, int]] = []
+
+    def __call__(self, coords: Coords) -> None:
+        """Copy a chunk."""
+        with UNITS.hold(self.room):
+            self._move(coords)
+
+    def _move(self, coords: Coords) -> None:
+        source = self.source
+        if self.pads and self._overhangs(coords):
+            self._decode(coords)
+            return
+        key = source.key(coords)
+        if self.by_storage and key and self._copied(coords, key):
+            return
+        data = self.value(key) if key else None
+        if data is None:
+            self._fill(coords)
+            return
+        new = self._converted(data, coords)
+        if new is None:
+            self._decode(coords)
+            return
+        self._store(coords, new, key)
+        self.moved.append((True, len(data), len(new)))
+
+    def value(self, key: str) -> bytes | None:
+        """Return a stored value of the source."""
+        source = self.source
+        try:
+            data = source.store.get(key)
+            if data is None and (cause := blocked_by(source.store, key)):
+                raise StoreError(f"the chunk can't be read: {cause}")
+        except TegulaError as error:
+            source.locate(error, key)
+            raise
+        return data
+
+    def _copied(self, coords: Coords, key: str) -> bool:
+        """Have the storage copy a value that need not be read for a check; return whether it has done so."""
+        source, shape = self.source, self.source.metadata.grid.chunk_shape(coords)
+        try:
+            nbytes = source.store.size(key)
+            if nbytes is None or not self._is_sound(key, nbytes, shape):
+                return False
+        except TegulaError as error:
+            source.locate(error, key)
+            raise
+        if not self._store_copy(coords, key):
+            return False
+        self.moved.append((True, nbytes, nbytes))
+        return True
+
+    def _is_sound(self, key: str, nbytes: int, shape: Coords) -> bool:
+        """Return whether a value can be copied unseen: of a shard the index is read, far away no more than sizes."""
+        if self.sharding is not None:
+            raw = self.source.store.get(key, index_range(self.sharding, shape))
+            return raw is not None and _holds_index(self.sharding, raw, shape, nbytes)
+        assert self.transfer is not None
+        size = self.transfer.size(shape)
+        return nbytes == size if size is not None else self.transfer.may_be_unseen and self.source.store.concurrency > 0
+
+    def _converted(self, data: bytes, coords: Coords) -> Any:
+        """Return the bytes to store, or ``None`` if a chunk is damaged or has to be decoded and encoded."""
+        shape = self.source.metadata.grid.chunk_shape(coords)
+        if self.transfer is not None:
+            return self.transfer(data, shape)
+        assert self.sharding is not None
+        size = self.sharding.index_nbytes(shape)
+        raw = data[:size] if self.sharding.index_at_start else data[max(0, len(data) - size) :]
+        return data if _holds_index(self.sharding, raw, shape, len(data)) else None
+
+    def _fill(self, coords: Coords) -> None:
+        """Handle a missing chunk: store the fill value where the target stores every chunk."""
+        target = self.target
+        if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
+            self._decode(coords)
+        elif stores_all(target):
+            shape = self.source.metadata.grid.chunk_shape(coords)
+            if self.blank is None or not target.metadata.grid.is_regular:
+                self.blank = target.chain.encode(np.full(shape, self.source.fill, target.dtype))
+            self._store(coords, self.blank)
+            self.moved.append((False, 0, len(self.blank)))
+
+    def _store(self, coords: Coords, data: Any, key: str = "") -> None:
+        """Store a value; with `key`, it is that of a key of the source, and storage may let both share it."""
+        if self.by_storage and key and not self.source.store.concurrency and self._store_copy(coords, key):
+            return
+        key = self.target.key(coords)
+        try:
+            self.target.store.set(key, data)
+        except TegulaError as error:
+            self.target.locate(error, key)
+            raise
+        finally:
+            forget(self.target.store, key)
+
+    def _store_copy(self, coords: Coords, old: str) -> bool:
+        store: Any = self.target.store
+        key = self.target.key(coords)
+        try:
+            done: bool = store.copy_from(self.source.store, old, key)
+        except TegulaError as error:
+            self.target.locate(error, key)
+            raise
+        finally:
+            forget(store, key)
+        return done
+
+    def _overhangs(self, coords: Coords) -> bool:
+        grid, shape = self.source.metadata.grid, self.source.metadata.shape
+        return any(axis.start(n) + axis.length(n) > size for axis, n, size in zip(grid.axes, coords, shape))
+
+    def _decode(self, coords: Coords) -> None:
+        """Read the part of the source that a chunk holds, and write it to the target."""
+        source, target = self.source, self.target
+        part = part_of(self.units, coords)
+        plan = basic(part, source.metadata.shape, source.metadata.grid)
+        # of the source's type: reading does not convert, and writing swaps bytes where the target's order differs
+        values = np.empty(plan.work_shape, source.dtype)
+        read(source, plan, values)
+        write(target, basic(part, target.metadata.shape, target.metadata.grid), values)
+        self.moved.append((False, *self._sizes(coords)))
+
+    def _sizes(self, coords: Coords) -> tuple[int, int]:
+        """Return the bytes of a value before and after."""
+        sizes = (array.store.size(key) if (key := array.key(coords)) else None for array in (self.source, self.target))
+        before, after = (size or 0 for size in sizes)
+        return before, after
+
+
+def _holds_index(sharding: Sharding, raw: bytes, shape: Coords, nbytes: int) -> bool:
+    """Return whether the index of a shard is one, and its inner chunks lie within the shard."""
+    if len(raw) != sharding.index_nbytes(shape):
+        return False
+    try:
+        sharding.decode_index(raw, shape, nbytes)
+    except TegulaError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""The memory of a conversion: what a user grants, and the units and passes that fit into it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, Final
+
+from tegula import config
+from tegula.arrays.array import Array
+from tegula.engine.far import ShardReader
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.jobs.converting.passes import Passes, TooSmall, plan_passes
+from tegula.jobs.converting.targets import Axis
+from tegula.jobs.units import block_grid
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+
+__all__ = ["memory_of", "passes_of", "release", "unit_grid"]
+
+_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_written = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE).fullmatch
+_OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
+_LEAST: Final = 2**20
+_RESERVE: Final = 2**25
+
+
+def memory_of(value: Any) -> int | None:
+    """Return an amount of memory in bytes: a number, or a text such as ``"2GB"`` or ``"512 MiB"``.
+
+    Raises
+    ------
+    MetadataError
+        If it is neither, or less than 1 MiB.
+
+    Examples
+    --------
+    >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(None)
+    (2000000000, 1610612736, None)
+    """
+    if value is None:
+        return None
+    found = _written(value) if isinstance(value, str) else None
+    if found is not None:
+        number, prefix, binary = found[1], found[2].lower(), found[3]
+        value = int(float(number) * (_BINARY if binary and prefix else _UNITS)[prefix])
+    if type(value) is not int or value < _LEAST:
+        raise MetadataError(
+            f"max_memory is a number of bytes of at least 1 MiB, or a text such as '2GB', not {value!r:.40}",
+            field="max_memory",
+        )
+    return value
+
+
+def passes_of(
+    source: Array, axes: list[Axis | int], target: Array, max_memory: int, *, two: bool = True, copies: int = 1
+) -> Passes | None:
+    """Return the passes of a conversion that no worker needs more than `max_memory` for.
+
+    Parameters
+    ----------
+    source : Array
+        The array to read.
+    axes : list
+        The selected part of each of its axes.
+    target : Array
+        The array to write, which need not be stored.
+    max_memory : int
+        Bytes of memory for each worker.
+    two : bool
+        Whether two passes are possible.
+    copies : int
+        How many copies of a unit's elements are in memory at once.
+
+    Returns
+    -------
+    Passes or None
+        ``None`` for chunks of varying lengths, each of which is a unit.
+
+    Raises
+    ------
+    UnsupportedError
+        If one chunk or shard of the target does not fit; the message says what it takes.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> maps = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1, 300, 300), dtype="f4")
+    >>> series = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1000, 10, 10), dtype="f4")
+    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**29)
+    <tegula.Passes: 1 pass, ...>
+    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**26)
+    <tegula.Passes: 2 passes through a temporary array of chunks ...>
+    """
+    if not target.metadata.grid.is_regular or not target.shape:
+        return None
+    inner = source.metadata.grid.largest_chunk()
+    if source._stored.chain.sharding is not None:
+        inner = source._stored.chain.sharding.inner_shape
+    reads, depth = [], 1
+    for axis, length in zip(axes, inner):
+        if isinstance(axis, int):
+            depth *= length
+        else:
+            reads.append(max(1, -(-length // abs(axis[1]))))
+    far = max(source.store.concurrency, target.store.concurrency)
+    sizes = [_itemsize(source), _itemsize(target)]
+    itemsize = max(sizes) if source.dtype == target.dtype else sum(sizes)
+    writes = target.metadata.grid.largest_chunk()
+    try:
+        return plan_passes(
+            target.shape,
+            itemsize,
+            reads,
+            writes,
+            # far away units and the chunks under way share the memory
+            max_memory=_granted(max_memory) // (2 if far else 1),
+            threads=config.current().threads,
+            depth=depth,
+            copies=copies,
+            request_nbytes=max(ShardReader(one.store).gap for one in (source, target)),
+            two=two and not (source.dtype.hasobject or target.dtype.hasobject),
+        )
+    except TooSmall as error:
+        needed = _grant(error.needed * (2 if far else 1))
+        what = "chunk" if target.shards is None else "shard"
+        raise UnsupportedError(
+            f"to write one {what} of shape {tuple(writes)} takes {needed} bytes of memory, and max_memory is "
+            f"{max_memory}; raise max_memory to at least {needed}, or choose smaller {what}s",
+            field="max_memory",
+        ) from error
+
+
+def unit_grid(
+    source: Array, axes: list[Axis | int], target: Array, max_memory: int | None, *, copies: int = 1
+) -> ChunkGrid:
+    """Return the grid of the units of one pass, which fit into `max_memory`, or into the memory of blocks without it.
+
+    Raises
+    ------
+    UnsupportedError
+        As `passes_of` does.
+    """
+    if max_memory is None:
+        return block_grid(source, target)
+    passes = passes_of(source, axes, target, max_memory, two=False, copies=copies)
+    return target.metadata.grid if passes is None else regular_grid(passes.passes[0].unit)
+
+
+def release() -> None:
+    """Give memory back that the kernel keeps for the results of later reads."""
+    kernel = sys.modules.get("tegula._kernel")
+    if kernel is not None:
+        kernel.trim()
+
+
+def _granted(memory: int) -> int:
+    """Return the bytes for values: without what threads, codecs and the allocator take.
+
+    Examples
+    --------
+    >>> [_granted(_grant(number)) - number for number in (10**6, 10**8, 10**10)]
+    [0, 0, 0]
+    """
+    return max(memory * 3 // 4, memory - _RESERVE)
+
+
+def _grant(needed: int) -> int:
+    """Return the least memory of which so many bytes are for values."""
+    return min(-(-needed * 4 // 3), needed + _RESERVE)
+
+
+def _itemsize(array: Array) -> int:
+    return _OBJECT_BYTES if array.dtype.hasobject else array.dtype.itemsize

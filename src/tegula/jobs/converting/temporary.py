@@ -1,0 +1,142 @@
+"""Temporary arrays between two passes.
+
+Beside local files it is a directory of the store's own (``.tegula-….tmp``) in the directory of the target, which no
+listing shows. Its owner holds the lock of that directory. If the owner is killed, the directory is removed like any
+other temporary file: by the next process that writes to the target, by ``tegula check --repair``, or with the target.
+In other stores it lies below a name of that kind in the target's prefix, and is deleted with the target.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from tegula.arrays.array import Array
+from tegula.arrays.creation import array_metadata, new_array_of
+from tegula.engine.deleting import delete_node
+from tegula.engine.documents import read_metadata
+from tegula.engine.opening import stored_array
+from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
+from tegula.formats import Format, find_format
+from tegula.jobs.ledger import DIRECTORY
+from tegula.metadata.data_types import DataType
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import LocalStore, Store, ZipStore
+from tegula.stores.directories import make_directories, remove_temporary
+from tegula.stores.names import HIDDEN
+from tegula.stores.open_files import Held
+from tegula.targets.stores import store_of
+
+__all__ = ["between_name", "recorded_array", "temporary_array"]
+
+_FORMAT = "zarr3"
+_CODECS = [{"name": "blosc", "configuration": {"cname": "lz4", "clevel": 1, "shuffle": "shuffle"}}]
+"""Fast ones: each chunk is read once."""
+
+
+@contextmanager
+def temporary_array(
+    store: Store, path: str, where: Any, shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType
+) -> Iterator[Array]:
+    """Create a temporary array, and remove it when the context ends, also after an error or Ctrl-C.
+
+    Parameters
+    ----------
+    store, path : Store, str
+        The target of the conversion.
+    where : str, path, mapping or Store, optional
+        Where temporary arrays are put instead of beside the target.
+    shape, chunks, data_type
+        The array.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> store = tegula.MemoryStore()
+    >>> with temporary_array(store, "a", None, (4, 4), (2, 2), as_data_type("i4")) as array:
+    ...     array[...] = 1
+    ...     sum(1 for key in store.list())
+    5
+    >>> [*store.list()]
+    []
+    """
+    item, metadata = _described(shape, chunks, data_type)
+    with ExitStack() as stack:
+        place = store if where is None else store_of(where)
+        if isinstance(place, ZipStore):  # from which nothing can be removed without writing it anew
+            place = LocalStore(os.path.dirname(place.path))
+        inside = "" if where is not None else path
+        if isinstance(place, LocalStore):
+            inner: Store = LocalStore(stack.enter_context(_directory(os.path.join(place.root, *inside.split("/")))))
+            name = "array"
+        else:
+            inner, name = place, f"{inside}/{HIDDEN}{secrets.token_hex(8)}.tmp".strip("/")
+            stack.callback(_delete, inner, name)
+        yield new_array_of(inner, name, item, metadata, False, reserved=True, has_parent=True)
+
+
+def between_name(name: str) -> str:
+    """Return the path of the temporary array of an array whose conversion has a ledger: beside the ledger's values.
+
+    Examples
+    --------
+    >>> between_name("a/x")
+    'a/x/.tegula_job/temporary'
+    """
+    return f"{name}/{DIRECTORY}/temporary".lstrip("/")
+
+
+def recorded_array(store: Store, path: str, chunks: tuple[int, ...], shape: tuple[int, ...], source: Array) -> Array:
+    """Return the temporary array of a conversion with a ledger, which may be there from an interrupted one."""
+    with suppress(NotFoundError):
+        return open_array(store, path)
+    item, metadata = _described(shape, chunks, source.metadata.data_type)
+    try:
+        return new_array_of(store, path, item, metadata, False, reserved=True, has_parent=True, has_chunks=True)
+    except AlreadyExistsError:  # another part of the job has just created it
+        return open_array(store, path)
+
+
+def open_array(store: Store, path: str) -> Array:
+    """Open a temporary array for writing."""
+    found = read_metadata(store, path, _FORMAT)
+    if not isinstance(found, ArrayMetadata):
+        raise NotFoundError("there is no temporary array", path=f"{store.url}/{path}")
+    return Array(stored_array(store, path, found), path, read_only=False)
+
+
+def _described(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType) -> tuple[Format, ArrayMetadata]:
+    item = find_format(_FORMAT)
+    return item, item.adapt(array_metadata(item, shape, data_type, chunks, codecs=_CODECS))
+
+
+@contextmanager
+def _directory(above: str) -> Iterator[str]:
+    """Make a temporary directory, whose lock is held until it is removed when the context ends."""
+    path = os.path.join(above, f"{HIDDEN}{os.getpid()}-{secrets.token_hex(8)}.tmp")
+    with Held() as held:
+        try:
+            make_directories(above, sync=False)
+            os.mkdir(path)
+            if os.name != "nt":  # which opens no directories; there it must be a day old to be removed
+                with suppress(OSError):
+                    held.lock(held.open(path, os.O_RDONLY), path, wait=False)
+        except OSError as error:
+            raise StoreError(f"can't make the temporary directory {path}: {error.strerror or error}") from error
+        try:
+            yield path
+        finally:
+            try:
+                remove_temporary(path)
+            except BaseException:  # a signal: once more, since nothing else does it
+                remove_temporary(path)
+                raise
+
+
+def _delete(store: Store, name: str) -> None:
+    with suppress(TegulaError):
+        delete_node(store, name)
