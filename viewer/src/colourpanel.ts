@@ -3,6 +3,7 @@
 import { NAMES, gradient } from "./colours.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
+import { number } from "./format.ts";
 import { HistogramView, colourBar } from "./histograms.ts";
 import type { Drawn, ImageView } from "./image.ts";
 import { histogram, sample } from "./limits.ts";
@@ -18,6 +19,7 @@ export class ColourPanel {
   private readonly high: HTMLInputElement;
   private readonly auto: HTMLButtonElement;
   private readonly fill: HTMLInputElement;
+  private readonly fillLabel: HTMLElement;
   private readonly histogram = new HistogramView();
   private shown = "";
   private counted = 0;
@@ -33,6 +35,7 @@ export class ColourPanel {
     this.high = field("Upper limit");
     this.auto = h("button", { click: () => this.toggle(), title: "Automatic limits (a)" }, "auto");
     this.fill = h("input", { type: "checkbox", change: () => model.set({ fill: this.fill.checked }) });
+    this.fillLabel = h("label", { class: "check" }, this.fill, h("span", {}, ""));
     this.histogram.moved = (limits) => model.set({ limits });
     this.element = h(
       "section",
@@ -41,7 +44,7 @@ export class ColourPanel {
       this.histogram.element,
       this.bar,
       h("div", { class: "limits" }, this.low, this.auto, this.high),
-      h("label", { class: "check" }, this.fill, " the fill value marks missing elements"),
+      this.fillLabel,
     );
   }
 
@@ -58,6 +61,9 @@ export class ColourPanel {
     }
     this.auto.setAttribute("aria-pressed", String(limits === null));
     this.fill.checked = this.image.fillIsMissing();
+    const { fillValue } = this.image;
+    this.fillLabel.hidden = fillValue === undefined;
+    this.fillLabel.lastElementChild!.textContent = ` the fill value, ${number(fillValue ?? 0)}, marks missing elements`;
     clearTimeout(this.timer);
     const count = (): void => {
       this.counted = performance.now();

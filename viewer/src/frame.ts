@@ -6,6 +6,11 @@ import type { State } from "./state.ts";
 import { type Coordinates, ticks } from "./ticks.ts";
 import type { Size, Viewport } from "./viewport.ts";
 
+/** Units as people write them. */
+const UNITS: Readonly<Record<string, string>> = {
+  degrees_north: "°N", degree_north: "°N", degrees_east: "°E", degree_east: "°E", degrees: "°",
+  micrometer: "µm", nanometer: "nm", millimeter: "mm", meter: "m", kilometer: "km",
+};
 const [LEFT, BOTTOM, TOP, RIGHT] = [76, 46, 10, 14] as const;
 
 export class Frame {
@@ -92,5 +97,5 @@ function clipped(text: string): string {
 
 /** Return the name of an axis, with its unit. */
 export function title(of: Coordinates): string {
-  return of.units === "" ? of.name : `${of.name} (${of.units})`;
+  return of.units === "" ? of.name : `${of.name} (${UNITS[of.units] ?? of.units})`;
 }

@@ -178,6 +178,12 @@ export class ImageView {
     });
   }
 
+  /** The fill value, if it is a number that may mark missing elements. */
+  get fillValue(): number | undefined {
+    const fill = this.source?.levels[0]!.array.fill;
+    return fill === undefined || Number.isNaN(fill) || this.source!.meaning(false).missing.length > 0 ? undefined : fill;
+  }
+
   /** Return whether elements that equal the fill value are missing. */
   fillIsMissing(): boolean {
     return this.context.model.state.fill ?? this.source?.marksMissing ?? false;

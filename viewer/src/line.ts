@@ -1,5 +1,6 @@
 /** A line along one axis, through the element that is shown of the others. */
 
+import { date } from "./calendars.ts";
 import type { Chunk, Progress } from "./chunks.ts";
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace, svg } from "./dom.ts";
@@ -85,10 +86,11 @@ export class LineView {
     const own = tab === "line" || source.shape.length === 1;
     this.start = own && view !== null ? view.x : 0;
     this.scale = own && view !== null ? view.scaleX : this.width / this.length;
-    this.columns = envelope(this.start, this.scale, Math.round(this.width), this.length);
     const level = source.levels[0]!;
     const size = level.array.chunks[axis]!;
     const [first, stop] = seen(this.start, this.scale, this.width, this.length);
+    // one column for each element where elements are wider than pixels
+    this.columns = this.scale > 1 ? envelope(first, 1, stop - first, this.length) : envelope(this.start, this.scale, Math.round(this.width), this.length);
     const most = Math.max(4, Math.min(MOST_CHUNKS, Math.floor(MOST_BYTES / (product(level.array.chunks) * level.array.itemsize))));
     const { chunks, step } = spaced(Math.floor(first / size), Math.ceil(stop / size), most);
     this.note.textContent = step > 1 ? `One of ${grouped(step)} chunks is shown; zoom in to see all.` : "";
@@ -134,26 +136,17 @@ export class LineView {
 
   /** Draw the columns as one path: a line where elements are wide, bars from least to greatest where they are not. */
   private curve(toX: (at: number) => number, toY: (value: number) => number): SVGElement {
-    const { low, high, states } = this.columns!;
+    const { edges, low, high, states } = this.columns!;
     const parts: string[] = [];
     let pen = false;
-    let before = NaN;
     for (let column = 0; column < states.length; column++) {
       if (states[column] !== 1 || !Number.isFinite(low[column]!) || !Number.isFinite(high[column]!)) {
         pen = false;
         continue;
       }
-      const x = LEFT + column + 0.5;
       const [top, bottom] = [toY(high[column]!).toFixed(1), toY(low[column]!).toFixed(1)];
-      if (this.scale > 1) {
-        // elements are steps: a point in the middle of each
-        const element = Math.floor(this.start + (column + 0.5) / this.scale);
-        if (element === before) continue;
-        before = element;
-        parts.push(`${pen ? "L" : "M"}${toX(element + 0.5).toFixed(1)} ${top}${pen ? "" : "h.01"}`);
-      } else {
-        parts.push(`${pen ? "L" : "M"}${x} ${bottom}L${x} ${top}`);
-      }
+      if (this.scale > 1) parts.push(`${pen ? "L" : "M"}${toX(edges[column]! + 0.5).toFixed(1)} ${top}${pen ? "" : "h.01"}`);
+      else parts.push(`${pen ? "L" : "M"}${LEFT + column + 0.5} ${bottom}V${top}`);
       pen = true;
     }
     return svg("path", { class: "curve", d: parts.join("") });
@@ -174,13 +167,13 @@ export class LineView {
     for (const tick of ticks(values, 0.5, 1.5, 2, height / 36)) {
       const y = toY(low + (tick.at - 0.5) * (high - low));
       parts.push(svg("path", { class: "guide", d: `M${LEFT} ${y}h${width}` }));
-      const dated = says.time === null ? tick.label : "";
+      const dated = says.time === null ? tick.label : date(low + (tick.at - 0.5) * (high - low), says.time, (high - low) * says.time.unit / 400);
       parts.push(svg("text", { x: LEFT - 9, y: y + 4, "text-anchor": "end" }, dated));
     }
     const middle = TOP + height / 2;
     const name = source!.node.path.split("/").pop() || "value";
     parts.push(svg("text", { class: "name", x: LEFT + width / 2, y: TOP + height + 37, "text-anchor": "middle" }, title(source!.coordinates[axis]!)));
-    const unit = says.units === "" || says.time !== null ? name : says.units;
+    const unit = says.time !== null ? "" : says.units || name;
     parts.push(svg("text", { class: "name", x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, unit));
     return parts;
   }

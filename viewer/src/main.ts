@@ -2,7 +2,7 @@
 
 import { Loader } from "./chunks.ts";
 import type { Context } from "./context.ts";
-import { h } from "./dom.ts";
+import { h, svg } from "./dom.ts";
 import { type Key, helpWindow, listen } from "./help.ts";
 import { fragment, parse } from "./link.ts";
 import { Nodes } from "./nodes.ts";
@@ -14,18 +14,26 @@ import { followTheme, isDark, toggleTheme } from "./theme.ts";
 const CACHE_BYTES = 512 * 2 ** 20;
 const AT_ONCE = 6; // as many as browsers send to one server
 
+const LINK = "M6.5 9.5l3-3M7 4.5l1.2-1.2a2.6 2.6 0 0 1 3.7 3.7L10.7 8.2M9 11.5l-1.2 1.2a2.6 2.6 0 0 1-3.7-3.7L5.3 7.8";
+const MOON = "M13 9.6A5.3 5.3 0 0 1 6.4 3a5.3 5.3 0 1 0 6.6 6.6z";
+const KEYS = "M1.5 4.5h13v7h-13zM4 7h.01M6.7 7h.01M9.3 7h.01M12 7h.01M5 9.3h6";
+
+function icon(path: string): SVGElement {
+  return svg("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: path }));
+}
+
 function start(): void {
   const here = new URL(location.href);
   const base = new URL(".", document.baseURI).href;
   const server = new Server(base, here.searchParams.get("token"));
   const model = new Model(initial(here, base));
   const context: Context = { server, nodes: new Nodes(server), model, loader: new Loader(CACHE_BYTES, AT_ONCE), isDark };
-  const button = (text: string, title: string, run: () => void): HTMLElement => h("button", { class: "round", title, "aria-label": title, click: run }, text);
+  const button = (picture: string, title: string, run: () => void): HTMLElement => h("button", { class: "round", title, "aria-label": title, click: run }, icon(picture));
   const help = (): void => dialog.showModal();
   const theme = (): void => toggleTheme(() => page.redraw());
   const copy = (): void => void copyLink(context);
-  const buttons = [button("⎘", "Copy a link to this view (l)", copy), button("◐", "Light or dark (d)", theme), button("?", "Keys (?)", help)];
-  const page = new Page(context, document.body, "/", buttons);
+  const buttons = [button(LINK, "Copy a link to this view (l)", copy), button(MOON, "Light or dark (d)", theme), button(KEYS, "Keys (?)", help)];
+  const page = new Page(context, document.body, buttons);
   const keys = allKeys(context, page, { help, theme, copy });
   const dialog = helpWindow(keys, [["wheel  pinch", "zoom"], ["drag", "move"], ["click", "mark a point and draw the line through it"], ["← → ↑ ↓", "move the mark; with Shift by ten"]]);
   document.body.append(dialog);

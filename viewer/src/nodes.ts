@@ -38,6 +38,12 @@ export class Nodes {
     return found;
   }
 
+  /** Return the name of what is served: the last part of its URL. */
+  async rootName(): Promise<string> {
+    const info = await this.server.json<{ store?: string; name?: string }>("-/info/").catch(() => ({ store: "", name: "" }));
+    return info.name || (info.store ?? "").replace(/\/+$/, "").split("/").pop() || "/";
+  }
+
   /** Return the document of an array in Zarr v3. */
   async document(path: string, signal?: AbortSignal): Promise<Document | null> {
     try {

@@ -1,11 +1,12 @@
 /** The page: its parts, and what they show of the state. */
 
 import { about } from "./about.ts";
+import { meaning } from "./cf.ts";
 import { ColourPanel } from "./colourpanel.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { fileLink, savePicture, selection } from "./downloads.ts";
-import { shape } from "./format.ts";
+import { grouped, shape } from "./format.ts";
 import { ImageTab } from "./imagetab.ts";
 import { LineView } from "./line.ts";
 import { listen as listenLine } from "./linegestures.ts";
@@ -44,9 +45,9 @@ export class Page {
   private loading: AbortController | null = null;
   private readonly context: Context;
 
-  constructor(context: Context, root: HTMLElement, name: string, buttons: readonly HTMLElement[]) {
+  constructor(context: Context, root: HTMLElement, buttons: readonly HTMLElement[]) {
     this.context = context;
-    this.tree = new TreeView(context, name);
+    this.tree = new TreeView(context);
     this.images = new ImageTab(context);
     this.sliders = new Sliders(context);
     this.colours = new ColourPanel(context, this.images.image);
@@ -180,7 +181,10 @@ export class Page {
     const link = (name: string, count: number): HTMLElement =>
       h("a", { href: `#/${parts.slice(0, count).map(encodeURIComponent).join("/")}` }, name);
     const links = parts.flatMap((part, at) => [h("span", { class: "slash", "aria-hidden": "true" }, "/"), link(part, at + 1)]);
-    replace(this.crumbs, link("⌂", 0), ...links);
+    const home = link("/", 0);
+    home.setAttribute("aria-label", "Root");
+    replace(this.crumbs, home, ...links.slice(1));
+    if (parts.length === 0) void this.context.nodes.rootName().then((name) => (home.textContent = name));
     document.title = path === "" ? "tegula" : `${path} · tegula`;
     this.summary.textContent = node === undefined ? "…" : summary(node);
   }
@@ -224,7 +228,10 @@ export class Page {
 
 function summary(node: Node): string {
   const { info } = node;
-  if (node.kind === "array") return `${shape(shapeOf(node))} · ${String(info.dtype ?? "")} · ${String(info.format ?? "")}`;
-  const count = node.kind === "table" ? `${String(info.rows ?? "")} rows` : `${String(info.nmembers ?? "")} members`;
+  if (node.kind === "array") {
+    const title = meaning(node.attributes).title;
+    return `${title === "" ? "" : `${title} · `}${shape(shapeOf(node))} · ${String(info.dtype ?? "")} · ${String(info.format ?? "")}`;
+  }
+  const count = node.kind === "table" ? `${grouped(Number(info.rows ?? 0))} rows` : `${String(info.nmembers ?? "")} members`;
   return `${node.pyramid !== null ? `image pyramid of ${node.pyramid.levels.length} levels` : node.kind} · ${count} · ${String(info.format ?? "")}`;
 }

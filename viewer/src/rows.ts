@@ -66,13 +66,14 @@ function page(
   return server.json<Page>(`-/rows/${escaped(path)}`, { ...query, start: String(start), stop: String(stop) }, signal);
 }
 
-/** Return the rows of a plane of an array, or the one value of an array without axes. */
+/** Return the one value of an array without axes. */
+export async function scalarValue(server: Server, node: Node): Promise<string> {
+  return cell(await values(server, node.path, "..."));
+}
+
+/** Return the rows of a plane of an array. */
 export function planeRows(server: Server, node: Node, axes: readonly [number, number], index: readonly number[], firstColumn: number): Rows {
   const shape = shapeOf(node);
-  if (shape.length === 0) {
-    const read = async (): Promise<unknown[][]> => [[await values(server, node.path, "...")]];
-    return { total: 1, columns: [{ name: "value", detail: String(node.info.dtype ?? ""), numeric: false, path: null }], read };
-  }
   const [down, across] = axes;
   const stopColumn = Math.min(shape[across]!, firstColumn + MOST_COLUMNS);
   const columns = Array.from({ length: stopColumn - firstColumn }, (_, at) => ({

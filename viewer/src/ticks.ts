@@ -1,7 +1,7 @@
 /** Marks along an axis. */
 
 import { type Epoch, date } from "./calendars.ts";
-import { number } from "./format.ts";
+import { grouped, number } from "./format.ts";
 
 export interface Tick {
   /** Where it is, in elements; the middle of element 3 is 3.5. */
@@ -36,7 +36,7 @@ export function nice(least: number): number {
 export function label(of: Coordinates, at: number): string {
   if (of.labels !== null) return of.labels[at] ?? String(at);
   const value = of.values?.[at];
-  if (value === undefined) return String(at);
+  if (value === undefined) return at < 10_000 ? String(at) : grouped(at);
   return of.time === null ? number(value) : date(value, of.time);
 }
 
@@ -72,10 +72,17 @@ function byValue(values: Float64Array, low: number, high: number, most: number, 
   const found: Tick[] = [];
   for (let count = Math.ceil(least / step - 1e-9); count * step <= greatest + step * 1e-9 && found.length < 200; count++) {
     const value = count * step;
-    const named = Math.abs(value) >= 1e9 || (step < 1e-6 && value !== 0) ? number(value) : value.toFixed(digits).replace("-", "−");
+    const named = Math.abs(value) >= 1e9 || (step < 1e-6 && value !== 0) ? number(value) : fixed(value, digits);
     found.push({ at: positionOf(values, value, direction), label: named });
   }
   return found;
+}
+
+/** Write a number with the digits of its step, in groups of three where there are many. */
+function fixed(value: number, digits: number): string {
+  const [whole = "", part] = Math.abs(value).toFixed(digits).split(".");
+  const text = `${whole.length > 4 ? grouped(BigInt(whole)) : whole}${part === undefined ? "" : `.${part}`}`;
+  return value < 0 ? `−${text}` : text;
 }
 
 /** Return 1 if the values rise, −1 if they fall, 0 if they do neither. */

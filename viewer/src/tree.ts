@@ -22,7 +22,7 @@ export class TreeView {
   private searching: AbortController | null = null;
   private timer = 0;
 
-  constructor(context: Context, name: string) {
+  constructor(context: Context) {
     this.context = context;
     this.element = h("nav", { class: "tree", "aria-label": "Tree" }, this.search, this.list, this.found);
     this.search.addEventListener("input", () => {
@@ -30,13 +30,13 @@ export class TreeView {
       this.timer = window.setTimeout(() => void this.find(), 150);
     });
     this.element.addEventListener("keydown", (event) => this.pressed(event));
-    void this.root(name);
+    void this.root();
   }
 
-  private async root(name: string): Promise<void> {
+  private async root(): Promise<void> {
     const top = await this.context.nodes.listing("").catch(() => null);
     const kind = top?.kind ?? "group";
-    this.list.append(this.item("", { name, kind, shape: null } as Member));
+    this.list.append(this.item("", { ...top, name: await this.context.nodes.rootName(), kind } as Member));
     if (kind === "group") await this.expand("");
     await this.reveal(this.context.model.state.path);
   }
@@ -58,7 +58,7 @@ export class TreeView {
     const detail = member.kind === "unreadable" ? "unreadable" : member.rows != null ? `${grouped(member.rows)} rows` : member.shape ? shape(member.shape) : "";
     const link = h(
       "a",
-      { href: `#/${path.split("/").map(encodeURIComponent).join("/")}`, "data-path": path, title: member.error ?? `${member.kind} ${path} ${member.dtype ?? ""}`, class: member.kind },
+      { href: `#/${path.split("/").map(encodeURIComponent).join("/")}`, "data-path": path, title: member.error ?? `${member.kind} ${path} ${member.dtype ?? ""}`, class: `is-${member.kind}` },
       h("span", { class: "picture", "aria-hidden": "true" }, PICTURES[member.kind] ?? "·"),
       h("span", { class: "name" }, member.name),
       h("small", {}, detail),

@@ -4,7 +4,7 @@ import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 import { grouped } from "./format.ts";
 import { type Node, shapeOf } from "./nodes.ts";
-import { MOST_COLUMNS, planeRows, tableRows } from "./rows.ts";
+import { MOST_COLUMNS, planeRows, scalarValue, tableRows } from "./rows.ts";
 import type { Source } from "./source.ts";
 import { StatisticsView } from "./statistics.ts";
 import { TableView } from "./table.ts";
@@ -15,6 +15,7 @@ export class ValuesTab {
   readonly table: TableView;
   private readonly statistics: StatisticsView;
   private readonly failed = h("p", { class: "failed", hidden: true });
+  private readonly scalar = h("output", { class: "scalar", hidden: true });
   private readonly pager: HTMLElement;
   private readonly columns = h("span", {});
   private readonly context: Context;
@@ -34,7 +35,7 @@ export class ValuesTab {
       this.show(this.node, this.source);
     };
     this.pager = h("div", { class: "pager" }, h("button", { click: turn(-1), "aria-label": "Columns before" }, "‹"), this.columns, h("button", { click: turn(1), "aria-label": "Columns after" }, "›"));
-    this.element = h("div", { class: "values-tab" }, h("div", { class: "values" }, this.failed, this.pager, this.table.element), this.statistics.element);
+    this.element = h("div", { class: "values-tab" }, h("div", { class: "values" }, this.failed, this.scalar, this.pager, this.table.element), this.statistics.element);
   }
 
   /** Show a node, or nothing; `source` names its axes, if it has numbers. */
@@ -61,6 +62,13 @@ export class ValuesTab {
     const { axes, index, row } = this.context.model.state;
     const rank = shapeOf(node).length;
     const plane = node.kind === "array" && rank !== 1;
+    this.scalar.hidden = node.kind !== "array" || rank !== 0;
+    this.table.element.hidden = !this.scalar.hidden;
+    if (!this.scalar.hidden) {
+      const found = await scalarValue(this.context.server, node).catch((error: Error) => error);
+      this.scalar.textContent = found instanceof Error ? found.message : found;
+      return;
+    }
     const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
     try {
       const rows = plane ? planeRows(this.context.server, node, chosen, index, this.firstColumn) : await tableRows(this.context.server, node, this.firstColumn);
