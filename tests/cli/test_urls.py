@@ -58,7 +58,7 @@ def paths(function: Any) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_each_path_has_storage_options(name: str) -> None:
     for function in functions(name):
         options = [key for key in inspect.signature(function).parameters if key.endswith("storage_option")]
@@ -126,7 +126,7 @@ def test_options_of_both_ends(place: Any, s3_server: Any, tmp_path: Path) -> Non
     assert "its options are --target-storage-option" in wrong.stderr
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
     """User info of a URL, values of options, and options without a name."""
     secret_url = place.url.replace("://", f"://me:{SECRET}@")

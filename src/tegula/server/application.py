@@ -50,6 +50,9 @@ _STATUS: Final = (
     (ConflictError, 409),
     (StoreError, 502),
 )
+_SPECIAL: Final = ("/-/", "/as/")
+_SLOW: Final = 0.005  # seconds: where reading takes longer, it is left to threads for a while
+_SLOW_SECONDS: Final = 1.0
 _LATIN: Final = "latin-1"
 _LOCAL_ORIGIN: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
 
@@ -73,6 +76,7 @@ class Application:
         self._requests = node.store.concurrency
         self._budget = Budget(_WORK_BYTES)
         self._has_as = (0.0, False)
+        self._slow_until = 0.0
         self._answer = CORSMiddleware(
             self._guarded,
             allow_origins=allow_origins,
@@ -107,15 +111,14 @@ class Application:
             return
         cookie = None
         if self._token is not None:
-            name = cookie_name(scope)
-            offered = offered_tokens(scope["query_string"], headers, name)
-            places = [place for place, value in offered if token_matches(value, self._token)]
-            if not places:
+            admission = self._admission(scope["query_string"], headers, scope.get("server"))
+            if admission is None:
                 reply = _plain(401, "a token is required: add ?token=… to the URL")
                 reply.headers["www-authenticate"] = "Bearer"
                 await _send(reply, send)
                 return
-            if places == ["query"]:
+            if admission == "query":
+                name = cookie_name(scope.get("server"))
                 cookie = f"{name}={self._token}; HttpOnly; SameSite=Strict; Path=/"
         await self._respond(scope, headers, cookie, receive, send)
 
@@ -137,6 +140,39 @@ class Application:
         finally:
             if held[0]:
                 self._budget.release(held[0])
+
+    def quick(self, target: str, headers: list[tuple[bytes, bytes]], server: Any) -> Reply | None:
+        """Return the answer to a request for a stored value that can be read without waiting, else ``None``.
+
+        A server may ask this before it starts a task for a request; the answer is the same.
+        """
+        if self._requests or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
+            return None
+        known = {name.decode(_LATIN): value.decode(_LATIN) for name, value in headers}
+        if "origin" in known or not is_known_host(known.get("host"), self._hosts):
+            return None
+        if self._token is not None and self._admission(b"", known, server) != "cookie":
+            return None
+        start = time.monotonic()
+        key = target[1:]
+        try:
+            found = self.content.find_known(key)
+            reply = None if found is None else self._values.answer("GET", known, key, found)
+        except TegulaError:
+            return None  # said by the usual way
+        now = time.monotonic()
+        if now - start > _SLOW:
+            self._slow_until = now + _SLOW_SECONDS
+        if reply is None or reply.status == 404 or reply.rest is not None:
+            return None
+        reply.headers["vary"] = "Origin"
+        return reply
+
+    def _admission(self, query: bytes, headers: Mapping[str, str], server: Any) -> str | None:
+        """Return where the right token of a request stands, or ``None`` if it has none."""
+        offered = offered_tokens(query, headers, cookie_name(server))
+        places = [place for place, value in offered if token_matches(value, self._token or "")]
+        return places[-1] if places else None
 
     # --- what is asked for
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 from typing import Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 __all__ = ["Connection"]
 
 _MOST_HEAD: Final = 2**16  # bytes of a request line and headers
 _MOST_HEADERS: Final = 200
 _HEAD_SECONDS: Final = 20.0  # for a client to send them
+_PLAIN: Final = re.compile(rb"/[A-Za-z0-9_./-]+").fullmatch  # neither a query nor anything encoded
 _STALL_SECONDS: Final = 60.0  # for a client to receive what waits for it
 
 
@@ -28,6 +31,8 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._deadline: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
+        self._quick = getattr(self.app, "quick", None)
+        self._is_answered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note a new connection; its first request must come soon."""
@@ -64,7 +69,44 @@ class Connection(HttpToolsProtocol):
         """Answer the request, whose headers are complete."""
         self._in_head = False
         self._unset()
-        super().on_headers_complete()
+        self._is_answered = self._quick is not None and self._answered_at_once(self._quick)
+        if not self._is_answered:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass on a part of the body, unless the answer does not depend on it."""
+        if not self._is_answered:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note the end of a request."""
+        if not self._is_answered:
+            super().on_message_complete()
+
+    def _answered_at_once(self, quick: Any) -> bool:
+        """Answer a request for a value that is at hand, without a task of its own, if nothing else waits here."""
+        if (
+            (self.cycle is not None and not self.cycle.response_complete)
+            or self.pipeline
+            or self.flow.write_paused
+            or self.parser.get_http_version() != "1.1"
+            or not self.parser.should_keep_alive()
+            or self.parser.get_method() != b"GET"
+            or len(self.connections) >= (self.limit_concurrency or sys.maxsize)
+            or not _PLAIN(self.url)
+        ):
+            return False
+        reply = quick(self.url.decode("ascii"), self.headers, self.server)
+        if reply is None:
+            return False
+        lines = [STATUS_LINE[reply.status]]
+        for name, value in self.server_state.default_headers:
+            lines += (name, b": ", value, b"\r\n")
+        lines += (f"{name}: {value}\r\n".encode("latin-1") for name, value in reply.headers.items())
+        lines += (b"\r\n", reply.body)
+        self.transport.writelines(lines)
+        self.on_response_complete()
+        return True
 
     def pause_writing(self) -> None:
         """Note that the client takes bytes more slowly than they come."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -34,6 +35,7 @@ _MOST_SECONDS: Final = 5.0
 _LIFETIME: Final = 2.0  # seconds that consolidated metadata are kept, or five times as long as making them took
 _MOST_CASTS: Final = 256
 _NO_NAME: Final = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
+_CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/[0-9]+)*)").fullmatch
 CAST_PREFIX: Final = "as/"
 
 
@@ -170,6 +172,16 @@ class Content:
             if not _names_nothing(error):
                 raise
             return None
+
+    def find_known(self, key: str) -> Passed | None:
+        """Return a stored value that is passed on, if its array is known already; asks the store for nothing."""
+        match = _CHUNK(key)
+        array = None if match is None else self.view.known_array(match[1] or "")
+        if match is None or array is None or not array.is_passed_on:
+            return None
+        coords = array.coords(match[2])
+        stored = "" if coords is None else array.key(coords)
+        return Passed(stored) if stored else None
 
     def _find(self, key: str, to: str | None) -> Passed | Worked | Ready | None:
         path, _, name = key.rpartition("/")

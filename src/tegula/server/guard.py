@@ -31,9 +31,8 @@ def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:
     return name in allowed
 
 
-def cookie_name(scope: Mapping[str, object]) -> str:
+def cookie_name(server: object) -> str:
     """Return the name of the cookie with the token: cookies do not know ports, so the name does."""
-    server = scope.get("server")
     port = server[1] if isinstance(server, (tuple, list)) and len(server) > 1 else None
     return f"tegula-{port}" if isinstance(port, int) else "tegula"
 

@@ -65,6 +65,8 @@ class Server:
             log_config=None,
             log_level="error",
             access_log=False,
+            proxy_headers=False,
+            interface="asgi3",
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE,
             limit_concurrency=_MOST_CONNECTIONS,

@@ -107,7 +107,8 @@ def suggested_cast(data_type: DataType) -> str | None:
     if dtype in EXTENDED_DTYPES:
         return "int8" if "int" in dtype.name else "float32"
     if dtype.kind in "Mm":
-        return "float64"
+        unit = np.datetime_data(dtype)[0]
+        return "float64" if unit in _SECONDS or (dtype.kind == "M" and unit in "YM") else None
     if dtype.kind == "f":
         return "float32"
     if dtype.kind == "b":
@@ -202,6 +203,9 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
     if metadata.dimension_names is not None and find_format(metadata.format).mask == "fill_value":
         metadata = as_attribute(metadata, [])
     sharding = array._stored.chain.sharding
+    fill = cast(array._stored.fill.reshape(1), dtype).reshape(())
+    if dtype.kind == "f" and np.isnan(fill):
+        fill = np.array(np.nan, dtype)  # without a payload, which few programs know how to read
     codecs = [CodecSpec("bytes", {"endian": "little"}), CodecSpec("zstd", {"level": _LEVEL, "checksum": False})]
     return _ZARR3.adapt(
         replace(
@@ -210,7 +214,7 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
             grid=metadata.grid if sharding is None else regular_grid(sharding.inner_shape),
             keys=default_keys(),
             codecs=tuple(codecs),
-            fill_value=cast(array._stored.fill.reshape(1), dtype).reshape(()),
+            fill_value=fill,
             attributes=_with_units(metadata),
             format=_ZARR3.name,
             dense=False,

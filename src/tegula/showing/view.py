@@ -144,6 +144,11 @@ class Zarr3View(Store):
         found = self.node(path)
         return found if isinstance(found, ShownArray) else None
 
+    def known_array(self, path: str) -> ShownArray | None:
+        """Return the array at a path if it was looked up before; asks the store for nothing."""
+        found = self._nodes.get(path)
+        return found if isinstance(found, ShownArray) else None
+
     def _chunk(self, key: str) -> tuple[ShownArray, tuple[int, ...], str] | None:
         """Return the array and coordinates of a chunk, and its key in the store; ``None`` if the key is of no chunk."""
         match = _CHUNK(key)
