@@ -32,6 +32,7 @@ _REQUIREMENTS: Final = {
     "pcodec": "'pcodec>=0.3,<0.4'",
     "fsspec": "'fsspec>=2024.6'",
     "obstore": "'obstore>=0.12'",
+    "matplotlib": "'matplotlib>=3.8'",
     "httptools": "'httptools>=0.6.3'",
     "starlette": "'starlette>=0.45'",
     "uvicorn": "'uvicorn>=0.34'",

@@ -10,6 +10,7 @@ from tegula import engine
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.keywords import FOREIGN_ATTRIBUTES
 from tegula.errors import ReadOnlyError
+from tegula.optional import library
 from tegula.stores import Store
 
 __all__ = ["Node", "opened_by_name"]
@@ -76,6 +77,38 @@ class Node(ABC):
         """
         self.attrs.update(attributes)
         return self
+
+    def view(self, *, height: int = 640) -> Any:
+        """Show the node in a notebook: values, members and metadata, in a frame on a server in the background.
+
+        The server is that of `tegula.serve`, for programs on this machine, or through jupyter-server-proxy where that
+        is installed. It is read-only, and ends with the process.
+
+        Parameters
+        ----------
+        height : int
+            Height of the frame in pixels.
+
+        Returns
+        -------
+        View
+            What the notebook shows. Its attribute ``url`` is the page's address, ``server`` the server.
+
+        Raises
+        ------
+        UnsupportedError
+            If starlette or uvicorn are not installed.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=(4, 4), dtype="f4")
+        >>> shown = a.view()
+        >>> shown.url.startswith("http://127.0.0.1:")
+        True
+        >>> shown.server.close()
+        """
+        return library("tegula.server.notebook").view(self, height)  # by name, since it stands above all nodes
 
     def flush(self) -> None:
         """Wait for writes in the background, and flush the store.

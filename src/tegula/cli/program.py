@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "head": _Command("head", "head"),
     "cat": _Command("cat", "cat", has_numbers=True),
     "stats": _Command("stats", "stats"),
+    "plot": _Command("plot", "plot"),
     "serve": _Command("serve", "serve"),
     "attrs": _Command("attrs", "app"),
     "convert": _Command("convert", "convert"),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tegula.arrays.array import Array
-from tegula.errors import SelectionError, UnsupportedError
+from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.optional import how_to_install
 from tegula.server import facts
 from tegula.server.conditions import precondition
@@ -64,7 +64,10 @@ def page(content: Content, path: str) -> Reply:
 
 def _listing(content: Content, path: str, up: str) -> str:
     """Return a page without scripts: the members of a node, or its facts."""
-    found = facts.listing(content, path, "", _MOST_LISTED)
+    try:
+        found = facts.listing(content, path, "", _MOST_LISTED)
+    except TegulaError as error:
+        found = {"error": facts.message(error), "members": []}
     rows = []
     for member in found.pop("members"):
         href = up + quote(f"{path}/{member['name']}".lstrip("/"))

@@ -1,0 +1,150 @@
+"""Who may ask: tokens, names of the server, and what the command line says of them."""
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.server.asking import ask
+
+import tegula
+from tegula.server.guard import LOOPBACK, is_known_host, offered_tokens
+
+TOKEN = "s3cret-T0ken"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    group = tegula.create_group({})
+    group["x"] = np.arange(3)
+    with tegula.serve(group, port=0, token=TOKEN) as running:
+        yield running
+
+
+TARGETS = ["/zarr.json", "/x/c/0", "/", "/-/info/x", "/-/page/index.html", "/-/tree", "/as/int32/x/c/0", "/nothing"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_request_needs_the_token(server: Any, target: str) -> None:
+    for wrong in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}, {"cookie": "tegula=x"}):
+        answer = ask(server.url, target, **wrong)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert TOKEN.encode() not in answer.body
+    assert ask(server.url, f"{target}?token=wrong").status == 401
+    right = ask(server.url, target, authorization=f"Bearer {TOKEN}")
+    assert right.status != 401
+    assert ask(server.url, f"{target}?token={TOKEN}").status == right.status
+
+
+def test_the_first_answer_sets_a_cookie(server: Any) -> None:
+    first = ask(server.url, f"/zarr.json?token={TOKEN}").headers["set-cookie"]
+    assert "HttpOnly" in first
+    assert "SameSite=Strict" in first
+    cookie = first.partition(";")[0]
+    for target in ("/zarr.json", "/x/c/0", "/x/c/0"):  # the last one is answered at once
+        assert ask(server.url, target, cookie=cookie).status == 200
+    assert ask(server.url, "/zarr.json", cookie=cookie[:-1]).status == 401
+
+
+def test_private_answers_are_not_shared(server: Any) -> None:
+    assert "private" in ask(server.url, "/x/c/0", authorization=f"Bearer {TOKEN}").headers["cache-control"]
+
+
+def test_the_token_is_in_no_message(server: Any) -> None:
+    assert TOKEN not in repr(server)
+    assert TOKEN not in server.url
+    assert TOKEN in server.open_url
+
+
+@pytest.mark.parametrize("token", ["", " ", "a b", 'a"b', "a;b", "ä", "a\n"])
+def test_tokens_that_headers_can_not_hold(token: str) -> None:
+    with pytest.raises(tegula.MetadataError, match="token"):
+        tegula.serve(tegula.create_group({}), port=0, token=token)
+
+
+def test_other_addresses_need_a_token() -> None:
+    with tegula.serve(tegula.create_group({}), host="0.0.0.0", port=0) as server:
+        assert server.token
+        assert len(server.token) > 20
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        assert ask(url, "/zarr.json").status == 401
+        assert ask(url, f"/zarr.json?token={server.token}", host="any.example").status == 200
+
+
+def test_names_of_the_server() -> None:
+    """A page of another site whose name leads here, by DNS, must not read anything."""
+    with tegula.serve(tegula.create_group({}), port=0) as server:
+        for host, status in (("localhost", 200), ("127.0.0.1:1", 200), ("[::1]:80", 200), ("LOCALHOST:8", 200),
+                             ("evil.example", 421), ("localhost.evil.example:80", 421), ("", 421),
+                             ("127.0.0.1.evil.example", 421)):  # fmt: skip
+            assert ask(server.url, "/zarr.json", host=host).status == status, host
+    assert is_known_host("anything", ())
+    assert not is_known_host("localhost:80:80", LOOPBACK)
+
+
+def test_tokens_of_odd_requests() -> None:
+    assert offered_tokens(b"token=" + b"&a=1" * 500, {}, "tegula") == []
+    assert offered_tokens(b"", {"cookie": 'tegula="unclosed; \x01'}, "tegula") in ([], [("cookie", '"unclosed')])
+
+
+def test_ports() -> None:
+    group = tegula.create_group({})
+    with tegula.serve(group, port=0) as one:
+        port = int(one.url.rpartition(":")[2])
+        with pytest.raises(tegula.StoreError, match=str(port)):
+            tegula.serve(group, port=port)
+        for wrong in (-1, 65536):
+            with pytest.raises(tegula.MetadataError, match="port"):
+                tegula.serve(group, port=wrong)
+        with tegula.serve(group) as two, tegula.serve(group) as three:
+            assert two.url != three.url
+    with pytest.raises(tegula.StoreError):
+        tegula.serve(group, host="256.1.1.1", port=0)
+
+
+def test_a_server_ends_and_can_be_ended_again() -> None:
+    server = tegula.serve(tegula.create_group({}), port=0)
+    assert server.is_running
+    server.close()
+    server.close()
+    assert not server.is_running
+    with pytest.raises(OSError):
+        ask(server.url, "/zarr.json")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_command(tmp_path: Any) -> None:
+    tegula.save(tmp_path / "g.zarr", x=np.arange(3))
+    command = [sys.executable, "-m", "tegula", "serve", f"{tmp_path}/g.zarr::x", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+            assert found is not None, line
+            with urllib.request.urlopen(found[0] + "zarr.json", timeout=60) as answer:
+                assert b'"array"' in answer.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+def test_a_server_in_a_bucket(s3_server: Any) -> None:
+    bucket = s3_server.bucket()
+    values = np.arange(10_000).reshape(100, 100)
+    tegula.save(f"{bucket.url}/g.zarr", x=values, storage_options=bucket.storage_options)
+    with tegula.serve(f"{bucket.url}/g.zarr", port=0, storage_options=bucket.storage_options) as server:
+        found = tegula.open(f"{server.url}/x", storage_options={"allow_http": "true"})
+        assert np.array_equal(found[...], values)
+        chunk = ask(server.url, "/x/c/0/0")
+        tag = chunk.headers["etag"]
+        assert ask(server.url, "/x/c/0/0", range="bytes=-9").body == chunk.body[-9:]
+        assert ask(server.url, "/x/c/0/0", if_none_match=tag).status == 304
+        assert ask(server.url, "/x/c/7/0").status == 404
+        assert bucket.storage_options.get("secret_access_key", "none") not in ask(server.url, "/-/info/x").body.decode()

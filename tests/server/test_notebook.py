@@ -1,0 +1,104 @@
+"""Views of nodes in notebooks, and neuroglancer's client."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.server.asking import ask
+
+import tegula
+from tegula.server import notebook, pages
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Any:
+    yield
+    for server in notebook._servers.values():
+        server.close()
+    notebook._servers.clear()
+
+
+@pytest.mark.parametrize("kind", ["array", "group", "table"])
+def test_a_view_is_a_frame(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "find_spec", lambda name: None)
+    node: Any = {
+        "array": lambda: tegula.create_array({}, shape=3, dtype="u1"),
+        "group": lambda: tegula.create_group({}),
+        "table": lambda: tegula.create_table({}, {"a": [1]}, format="bcolz"),
+    }[kind]()
+    shown = node.view(height=300)
+    source = re.search('src="([^"]*)"', shown._repr_html_())
+    assert source is not None
+    assert 'height="300"' in shown._repr_html_()
+    url, _, query = source[1].partition("/?")
+    assert url == shown.server.url
+    assert ask(url, f"/?{query}", accept="text/html").status == 200
+    assert ask(url, "/", accept="text/html").status == 401  # other users of the machine
+    assert shown.server.token not in repr(shown)
+    assert node.view().server is shown.server  # one for all views of a node
+    shown.server.close()
+    assert node.view().server is not shown.server
+
+
+def test_through_the_proxy_of_jupyter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "find_spec", lambda name: object())
+    array = tegula.create_array({}, shape=3, dtype="u1")
+    port = array.view().server.url.rpartition(":")[2]
+    assert f'src="/proxy/{port}/?token=' in array.view()._repr_html_()
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/me/")
+    assert f'src="/user/me/proxy/{port}/?token=' in array.view()._repr_html_()
+    # a proxy passes on the name that the browser asked for
+    answer = ask(array.view().server.url, f"/zarr.json?token={array.view().server.token}", host="hub.example.org")
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(("path", "base"), [("", "./"), ("a", "./"), ("a/b", "../"), ("a/b/c", "../../")])
+def test_pages_name_files_relative_to_their_place(path: str, base: str) -> None:
+    """Behind a proxy the server does not know the address that the browser has."""
+    group = tegula.create_group({})
+    group.create_group("a/b/c")
+    from tegula.server.content import Content  # noqa: PLC0415
+
+    assert f'<base href="{base}">' in pages.page(Content(group), path).body.decode()
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that has neuroglancer's client, as the wheel has it."""
+    folder = tmp_path / "neuroglancer" / "static" / "client"
+    folder.mkdir(parents=True)
+    (tmp_path / "neuroglancer" / "__init__.py").touch()
+    (folder / "index.html").write_text("<html>client</html>")
+    (folder / "main.js").write_text("1")
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def test_neuroglancer(client: Path) -> None:
+    group = tegula.create_group({}, format="zarr2")
+    group["volume"] = np.arange(27.0).reshape(3, 3, 3)
+    group["text"] = np.array(["a"])
+    with tegula.serve(group, port=0) as server:
+        assert ask(server.url, "/-/neuroglancer/").body.startswith(b"<")
+        assert ask(server.url, "/-/neuroglancer/nosuch.js").status == 404
+        for name in ("../../__init__.py", "%2e%2e/__init__.py", "/etc/passwd"):
+            assert ask(server.url, f"/-/neuroglancer/{name}").status == 404
+        opening = ask(server.url, "/-/neuroglancer/open?path=volume").body.decode()
+        found = re.search(r"const state = (.*);\n", opening)
+        assert found is not None
+        source = json.loads(found[1])["layers"][0]["source"]
+        assert source == "-/as/float32/volume/"
+        assert ask(server.url, f"/{source}zarr.json").json["data_type"] == "float32"
+        assert ask(server.url, "/-/neuroglancer/open?path=text").status == 422
+        assert ask(server.url, "/-/neuroglancer/open?path=").status == 400
+        assert ask(server.url, "/-/neuroglancer/open?path=nothing").status == 404
+
+
+def test_without_neuroglancer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    with tegula.serve(tegula.create_group({}), port=0) as server:
+        answer = ask(server.url, "/-/neuroglancer/")
+        assert (answer.status, "pip install neuroglancer" in answer.json["error"]) == (422, True)
