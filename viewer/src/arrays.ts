@@ -3,7 +3,9 @@
 import * as zarr from "zarrita";
 import type { Attributes } from "./cf.ts";
 import type { Chunk, Request } from "./chunks.ts";
-import { type Document, castFor } from "./documents.ts";
+import { type Document, castFor, typeName } from "./documents.ts";
+import { product } from "./format.ts";
+import { parseNpy } from "./npy.ts";
 import { type Server, escaped } from "./server.ts";
 
 /** An array whose elements are numbers. */
@@ -55,6 +57,7 @@ class ArrayStore {
 
 /** Open an array of numbers or times. */
 export async function openArray(server: Server, path: string, document: Document): Promise<NumberArray> {
+  if (document.chunk_grid.name !== "regular") return byPieces(server, path, document);
   const cast = castFor(document);
   const prefix = cast === null ? escaped(path) : `-/as/${cast}/${escaped(path)}`;
   const shown = cast === null ? document : await server.json<Document>(`${prefix}/zarr.json`);
@@ -72,6 +75,37 @@ export async function openArray(server: Server, path: string, document: Document
       load: async (signal) => converted(await array.getChunk([...coords], { signal })),
     }),
   };
+}
+
+/** Open an array whose chunks vary in length: it is read in pieces of one length, which the server cuts. */
+function byPieces(server: Server, path: string, document: Document): NumberArray {
+  const { shape } = document;
+  const chunks = piecesOf(shape);
+  const load = async (coords: readonly number[], signal: AbortSignal): Promise<Chunk> => {
+    const ranges = coords.map((at, axis) => `${at * chunks[axis]!}:${Math.min(shape[axis]!, (at + 1) * chunks[axis]!)}`);
+    const query = { selection: ranges.join(","), format: "npy" };
+    const answer = await server.get(server.url(`-/values/${escaped(path)}`, query), {}, signal);
+    const found = parseNpy(await answer.arrayBuffer());
+    const stride = found.shape.map((_, axis) => product(found.shape.slice(axis + 1)));
+    return { data: found.data, shape: found.shape, stride, bytes: found.data.byteLength };
+  };
+  return {
+    path, shape, chunks, itemsize: sizeOf(typeName(document)), attributes: document.attributes ?? {},
+    fill: typeof document.fill_value === "number" ? document.fill_value : undefined,
+    request: (coords) => ({ key: `${escaped(path)}#${coords.join(",")}`, load: (signal) => load(coords, signal) }),
+  };
+}
+
+/** Return the shape of pieces of some hundred thousand elements, longest along the last axes. */
+function piecesOf(shape: readonly number[]): number[] {
+  let left = 2 ** 18;
+  const found = shape.map(() => 1);
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const most = axis === shape.length - 1 ? 512 : left;
+    found[axis] = Math.max(1, Math.min(shape[axis]!, most, left));
+    left = Math.floor(left / found[axis]!);
+  }
+  return found;
 }
 
 function sizeOf(dtype: string): number {

@@ -39,7 +39,14 @@ export function timeKind(document: Document): "date" | "duration" | null {
 /** Return whether elements are numbers, or are shown as numbers. */
 export function isNumeric(document: Document): boolean {
   const name = typeName(document);
-  return NUMBERS.includes(name) || SMALL.test(name) || timeKind(document) !== null;
+  return NUMBERS.includes(name) || SMALL.test(name) || hasSeconds(document);
+}
+
+/** Return whether elements are times that can be told in seconds: years and months of durations can't. */
+function hasSeconds(document: Document): boolean {
+  const kind = timeKind(document);
+  const unit = typeof document.data_type === "string" ? "" : String(document.data_type.configuration?.unit ?? "");
+  return kind !== null && unit !== "generic" && (kind === "date" || !["Y", "M"].includes(unit));
 }
 
 /** Return the type that the server must convert elements to before the page can read them; `null`: as they are. */
@@ -49,18 +56,19 @@ export function castFor(document: Document): string | null {
   if (timeKind(document) !== null) return "float64";
   if (!NUMBERS.includes(name)) return "float32";
   if (name === "float16" && !("Float16Array" in globalThis)) return "float32";
-  const known = document.chunk_grid.name === "regular" && document.codecs.every(isKnown);
+  const plainFill = typeof document.fill_value !== "string" || !document.fill_value.startsWith("0x");
+  const known = plainFill && document.codecs.every((codec) => isKnown(codec));
   if (known) return null;
   return name === "bool" ? "uint8" : name === "float16" ? "float32" : name;
 }
 
-function isKnown(codec: Codec | string): boolean {
+function isKnown(codec: Codec | string, inShard = false): boolean {
   const { name, configuration = {} } = typeof codec === "string" ? { name: codec } : codec;
   if (!CODECS.has(name)) return false;
   if (name !== "sharding_indexed") return true;
   const inner = [...listed(configuration.codecs), ...listed(configuration.index_codecs)];
-  // zarrita looks for the index behind the chunks
-  return inner.every(isKnown) && (configuration.index_location ?? "end") === "end";
+  // zarrita looks for the index behind the chunks, and for no shards in shards
+  return !inShard && inner.every((each) => isKnown(each, true)) && (configuration.index_location ?? "end") === "end";
 }
 
 function listed(codecs: unknown): (Codec | string)[] {

@@ -12,6 +12,7 @@ export interface Key {
 export function listen(keys: readonly Key[]): void {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (document.querySelector("dialog[open]") !== null) return;
     const target = event.target as HTMLElement;
     const typing = target.matches("input:not([type=range]):not([type=checkbox]), select, textarea");
     if (typing && event.key !== "Escape") return;

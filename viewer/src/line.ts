@@ -129,7 +129,7 @@ export class LineView {
     const { done, wanted, errors } = this.progress;
     Object.assign(this.plot.dataset, {
       state: done < wanted ? "loading" : "ready", low: range.low, high: range.high, errors: errors.length, axis: this.axis,
-      start: this.start, scale: this.scale,
+      start: this.start, scale: this.scale, path: source.node.path,
     });
     this.plot.setAttribute("aria-label", `Line along ${source.coordinates[this.axis]!.name}, from ${number(range.low)} to ${number(range.high)}`);
   }

@@ -30,7 +30,7 @@ export function elements(
   return Float64Array.from({ length: pixels }, (_, pixel) => {
     const at = start + (pixel + 0.5) / scale;
     if (at < 0 || at >= whole) return -1;
-    const element = Math.min(length - 1, Math.floor((flipped ? whole - at : at) / factor));
+    const element = Math.min(length - 1, Math.floor((flipped ? whole - 1 - Math.floor(at) : at) / factor));
     return Math.max(0, element);
   });
 }

@@ -53,7 +53,7 @@ export class Sliders {
     });
     this.parts.set(axis, { range, text });
     const unit = units === "" || time !== null ? "" : ` (${units})`;
-    return h("label", { class: "slider" }, h("span", {}, h("b", {}, name), unit, " ", h("small", {}, `of ${grouped(length)}`)), text, range);
+    return h("div", { class: "slider" }, h("span", {}, h("b", {}, name), unit, " ", h("small", {}, `of ${grouped(length)}`)), text, range);
   }
 
   /** Show another element of an axis. */

@@ -22,6 +22,7 @@ export class TableView {
   private readonly asked = new Map<number, AbortController>();
   private readonly failed = new Map<number, string>();
   private rows: Rows | null = null;
+  private path = "";
   private top = 0;
   private setting = false;
   private readonly context: Context;
@@ -44,12 +45,14 @@ export class TableView {
   }
 
   /** Show rows, from one on. */
-  show(rows: Rows | null, top = 0, labelOf: (row: number) => string = (row) => grouped(row)): void {
+  show(path: string, rows: Rows | null, top = 0, labelOf: (row: number) => string = (row) => grouped(row)): void {
     for (const controller of this.asked.values()) controller.abort();
     this.asked.clear();
     this.blocks.clear();
     this.failed.clear();
     this.rows = rows;
+    this.path = path;
+    delete this.element.dataset.state;
     this.labelOf = labelOf;
     this.scroller.scrollLeft = 0;
     if (rows === null) return;
@@ -136,7 +139,7 @@ export class TableView {
     const last = Math.min(rows.total - 1, Math.floor(this.top + seen / ROW - 0.5));
     this.status.textContent = rows.total === 0 ? "no rows" : `rows ${grouped(first)}–${grouped(Math.max(first, last))} of ${grouped(rows.total)}`;
     const waiting = [...this.asked.keys()].length;
-    Object.assign(this.element.dataset, { first, total: rows.total, state: waiting > 0 ? "loading" : "ready" });
+    Object.assign(this.element.dataset, { path: this.path, first, total: rows.total, state: waiting > 0 ? "loading" : "ready" });
   }
 
   private line(rows: Rows, row: number): HTMLElement {

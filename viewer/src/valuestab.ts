@@ -52,7 +52,7 @@ export class ValuesTab {
     if (key === this.shown) return;
     this.shown = key;
     if (node === null) {
-      this.table.show(null);
+      this.table.show("", null);
       return;
     }
     void this.fill(node, source, key);
@@ -78,10 +78,10 @@ export class ValuesTab {
       this.columns.textContent = `columns ${grouped(this.firstColumn)}–${grouped(Math.min(this.most, this.firstColumn + MOST_COLUMNS) - 1)} of ${grouped(this.most)}`;
       const of = source?.coordinates[plane ? chosen[0] : 0];
       const named = of !== undefined && node.kind === "array" && rank > 0 && (of.values !== null || of.labels !== null);
-      this.table.show(rows, row, named ? (at) => label(of, at) : undefined);
+      this.table.show(node.path, rows, row, named ? (at) => label(of, at) : undefined);
       this.failed.hidden = true;
     } catch (error) {
-      this.table.show(null);
+      this.table.show("", null);
       this.failed.hidden = false;
       this.failed.textContent = (error as Error).message;
     }

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { date, epoch } from "../src/calendars.ts";
 import { decoded, meaning, pointsUp } from "../src/cf.ts";
 import { castFor, isNumeric } from "../src/documents.ts";
+import { parseNpy } from "../src/npy.ts";
 import { choose, factorsOf, pyramid } from "../src/ome.ts";
 import { bytes, grouped, number } from "../src/format.ts";
 
@@ -68,13 +69,12 @@ test("latitudes that rise point up", () => {
 });
 
 test("what a browser can't read is asked for in another type", () => {
-  const document = (data_type: unknown, codecs: unknown[] = ["bytes"], grid = "regular"): never =>
-    ({ node_type: "array", shape: [4], data_type, chunk_grid: { name: grid, configuration: { chunk_shape: [2] } }, codecs, fill_value: 0 }) as never;
+  const document = (data_type: unknown, codecs: unknown[] = ["bytes"]): never =>
+    ({ node_type: "array", shape: [4], data_type, chunk_grid: { name: "regular", configuration: { chunk_shape: [2] } }, codecs, fill_value: 0 }) as never;
   assert.equal(castFor(document("float64")), null);
   assert.equal(castFor(document("int64", [{ name: "bytes" }, { name: "zstd" }])), null);
   assert.equal(castFor(document("int64", [{ name: "bytes" }, { name: "numcodecs.lzma" }])), "int64");
   assert.equal(castFor(document("bool", ["packbits"])), "uint8");
-  assert.equal(castFor(document("float32", ["bytes"], "rectilinear")), "float32");
   assert.equal(castFor(document("bfloat16")), "float32");
   assert.equal(castFor(document({ name: "numpy.datetime64", configuration: { unit: "D", scale_factor: 1 } })), "float64");
   const sharded = (index_location: string): never => document("uint8", [{ name: "sharding_indexed", configuration: { codecs: ["bytes"], index_codecs: ["bytes", "crc32c"], index_location } }]);
@@ -102,4 +102,17 @@ test("numbers are written with the digits that say something", () => {
   assert.deepEqual([0.1 + 0.2, 1e-9, 123456, -3, 1e300, NaN].map((value) => number(value)), ["0.3", "1e−9", "123\u202f456", "−3", "1e300", "NaN"]);
   assert.equal(grouped(12345678901234567890n), "12\u202f345\u202f678\u202f901\u202f234\u202f567\u202f890");
   assert.deepEqual([0, 1023, 1536, 10 * 2 ** 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "10 GiB"]);
+});
+
+test("files of NumPy are read, in either order of bytes", () => {
+  const file = (descr: string, body: ArrayBuffer): ArrayBuffer => {
+    const text = `{'descr': '${descr}', 'fortran_order': False, 'shape': (2, 1), }`.padEnd(117) + "\n";
+    const head = [0x93, ..."NUMPY".split("").map((letter) => letter.charCodeAt(0)), 1, 0, text.length, 0];
+    return Uint8Array.from([...head, ...new TextEncoder().encode(text), ...new Uint8Array(body)]).buffer;
+  };
+  const found = parseNpy(file("<f8", Float64Array.of(1.5, -2).buffer));
+  assert.deepEqual([[...(found.data as Float64Array)], found.shape], [[1.5, -2], [2, 1]]);
+  assert.deepEqual([...(parseNpy(file(">i2", Uint8Array.of(1, 0, 255, 255).buffer)).data as Int16Array)], [256, -1]);
+  assert.deepEqual([...(parseNpy(file("<u8", BigUint64Array.of(7n, 2n).buffer)).data as Float64Array)], [7, 2]);
+  assert.throws(() => parseNpy(file("<U3", new ArrayBuffer(24))), /does not read/);
 });
