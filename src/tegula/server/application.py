@@ -52,9 +52,17 @@ _STATUS: Final = (
 )
 _SPECIAL: Final = ("/-/", "/as/")
 _SLOW: Final = 0.005  # seconds: where reading takes longer, it is left to threads for a while
-_SLOW_SECONDS: Final = 1.0
+_SLOW_SECONDS: Final = 0.5
 _LATIN: Final = "latin-1"
 _LOCAL_ORIGIN: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
+
+
+try:
+    import resource
+
+    _USAGE: Any = (resource.getrusage, resource.RUSAGE_THREAD)
+except (ImportError, AttributeError):  # Windows, macOS
+    _USAGE = None
 
 
 class Application:
@@ -153,7 +161,7 @@ class Application:
             return None
         if self._token is not None and self._admission(b"", known, server) != "cookie":
             return None
-        start = time.monotonic()
+        start, waits = time.monotonic(), _waits()
         key = target[1:]
         try:
             found = self.content.find_known(key)
@@ -161,7 +169,7 @@ class Application:
         except TegulaError:
             return None  # said by the usual way
         now = time.monotonic()
-        if now - start > _SLOW:
+        if now - start > _SLOW and _waits() != waits:
             self._slow_until = now + _SLOW_SECONDS
         if reply is None or reply.status == 404 or reply.rest is not None:
             return None
@@ -301,6 +309,18 @@ class Application:
         "values": _download,
         "as": _as,
     }
+
+
+def _waits() -> int:
+    """Return how often this thread has waited, as for a disk; not how often the system has given its core to another.
+
+    Where the system does not count that, each moment has a number of its own.
+    """
+    if _USAGE is None:
+        return time.monotonic_ns()
+    usage, thread = _USAGE
+    found: int = usage(thread).ru_nvcsw
+    return found
 
 
 # --- questions
