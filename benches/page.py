@@ -49,7 +49,8 @@ SLIDE = """async count => {
 SCROLL = """async () => {
     const scroller = document.querySelector('.scroller');
     const tasks = [];
-    new PerformanceObserver(list => tasks.push(...list.getEntries().map(entry => entry.duration))).observe({entryTypes: ['longtask']});
+    const note = list => tasks.push(...list.getEntries().map(entry => entry.duration));
+    new PerformanceObserver(note).observe({entryTypes: ['longtask']});
     const gaps = [];
     let before = performance.now();
     for (let at = 0; at <= 300; at++) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import time
@@ -87,12 +88,12 @@ class Screen:
                 const canvas = document.querySelector('canvas.pixels');
                 const {data, width, height} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
                 let text = '';
-                for (let at = 0; at < data.length; at += 32768) text += String.fromCharCode(...data.subarray(at, at + 32768));
+                for (let at = 0; at < data.length; at += 32768) {
+                    text += String.fromCharCode(...data.subarray(at, at + 32768));
+                }
                 return [width, height, btoa(text)];
             }"""
         )
-        import base64  # noqa: PLC0415
-
         width, height, text = found
         return np.frombuffer(base64.b64decode(text), "u1").reshape(height, width, 4)
 

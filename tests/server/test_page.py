@@ -31,7 +31,8 @@ def fill_group(root: tegula.Group) -> None:
     packed[:, 2, 3] = -999
     climate.create_array(
         "t2m", shape=packed.shape, dtype="i2", chunks=(2, 4, 5), dimension_names=["time", "lat", "lon"],
-        attributes={"scale_factor": 0.5, "add_offset": 100, "_FillValue": -999, "units": "K", "long_name": "air temperature"},
+        attributes={"scale_factor": 0.5, "add_offset": 100, "_FillValue": -999, "units": "K",
+                    "long_name": "air temperature"},
     )[...] = packed  # fmt: skip
     sharded = root.create_array(
         "sharded", shape=(20, 40, 60), dtype="u2", chunks=(2, 10, 10), shards=(10, 20, 30), codecs=["blosc"]
@@ -199,7 +200,7 @@ def test_zoom_drag_and_mark(screen: Screen, root: tegula.Group) -> None:
     values = root["sharded"][:, row, column]
     assert (float(line["low"]), float(line["high"])) == (values.min(), values.max())
     screen.page.mouse.move(middle[0] + 1, middle[1])
-    readout = screen.page.inner_text(".image-tab > .readout")
+    readout = screen.page.inner_text(".foot .readout")
     assert readout.replace("\u202f", "").endswith(f"axis 1 {row} · axis 2 {column} · {root['sharded'][0, row, column]}")
     assert marked["errors"] == "0"
 

@@ -4,14 +4,13 @@ import { chunkGrid } from "./chunkgrid.ts";
 import { h } from "./dom.ts";
 import type { Codec } from "./documents.ts";
 import { bytes, grouped, product, shape } from "./format.ts";
-import type { Node } from "./nodes.ts";
+import type { Info, Node } from "./nodes.ts";
 import type { Member } from "./server.ts";
 
 type Row = readonly [string, string | HTMLElement | null];
 
 /** Return the page about a node. */
-export function about(node: Node): HTMLElement {
-  const { info } = node;
+export function about(node: Node, info: Info): HTMLElement {
   const facts = node.kind === "array" ? arrayFacts(info) : otherFacts(info);
   const lengths = info.chunks as number[] | undefined;
   const regular = lengths !== undefined && lengths.every((length) => typeof length === "number");
@@ -33,7 +32,7 @@ function list(rows: readonly Row[]): HTMLElement {
   return h("dl", {}, ...shown.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-function arrayFacts(info: Node["info"]): Row[] {
+function arrayFacts(info: Info): Row[] {
   const lengths = info.shape as number[];
   const names = info.dimension_names as (string | null)[] | null;
   const [stored, whole, ratio] = [info.stored_nbytes, info.nbytes, info.ratio] as (number | null)[];
@@ -53,7 +52,7 @@ function arrayFacts(info: Node["info"]): Row[] {
   ];
 }
 
-function chunkText(chunks: unknown, info: Node["info"]): string {
+function chunkText(chunks: unknown, info: Info): string {
   const lengths = chunks as (number | number[])[];
   if (lengths.some(Array.isArray)) return lengths.map((length) => (Array.isArray(length) ? `${length.length} lengths` : grouped(length))).join(" × ");
   const whole = info.nbytes as number | null;
@@ -68,7 +67,7 @@ function ratioBar(ratio: number): HTMLElement {
   return h("span", {}, `${ratio} : 1 `, bar);
 }
 
-function otherFacts(info: Node["info"]): Row[] {
+function otherFacts(info: Info): Row[] {
   const count = (name: string): string | null => (typeof info[name] === "number" ? grouped(info[name]) : null);
   return [
     ["Kind", String(info.kind)],
@@ -81,7 +80,7 @@ function otherFacts(info: Node["info"]): Row[] {
   ];
 }
 
-function legend(info: Node["info"]): string {
+function legend(info: Info): string {
   const grid = info.grid as number[] | undefined;
   if (!info.shards) return `${(grid ?? []).map(grouped).join(" × ")} chunks`;
   return `${grouped(info.nshards as number)} shards (strong lines) with ${grouped(info.nchunks as number)} inner chunks`;
@@ -100,7 +99,7 @@ function codecItem(codec: Codec): HTMLElement {
 }
 
 function members(node: Node): HTMLElement | null {
-  const all = node.listing?.members ?? [];
+  const all = node.listing.members;
   if (all.length === 0) return null;
   const prefix = node.path === "" ? "" : `${node.path}/`;
   const rows = all.map((member) => memberRow(prefix, member));
@@ -110,7 +109,7 @@ function members(node: Node): HTMLElement | null {
     { class: "wide" },
     h("h2", {}, node.kind === "table" ? "Columns" : "Members"),
     h("table", {}, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)),
-    node.listing?.truncated && h("p", { class: "note" }, "There are more; search for their names."),
+    node.listing.truncated && h("p", { class: "note" }, "There are more; search for their names."),
   );
 }
 

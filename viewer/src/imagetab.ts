@@ -2,6 +2,7 @@
 
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
+import { shape } from "./format.ts";
 import { listen, zoomMiddle } from "./gestures.ts";
 import { ImageView } from "./image.ts";
 import { LineView } from "./line.ts";
@@ -22,6 +23,7 @@ export class ImageTab {
   private readonly below: HTMLElement;
   private readonly along = h("select", { "aria-label": "Axis of the line" });
   private readonly readout = h("output", { class: "readout", "aria-live": "off" });
+  private readonly level = h("span", { class: "note" });
   private readonly context: Context;
   private source: Source | null = null;
   private options = "";
@@ -35,9 +37,16 @@ export class ImageTab {
     this.along.addEventListener("change", () => context.model.set({ along: Number(this.along.value) }));
     const close = h("button", { class: "close", "aria-label": "Remove the mark", click: () => context.model.set({ marked: false }) }, "×");
     this.below = h("div", { class: "below" }, h("div", { class: "line-of" }, h("label", {}, "Line along ", this.along), close), this.line.element);
-    this.element = h("div", { class: "image-tab" }, this.image.element, this.readout, this.below);
+    this.element = h("div", { class: "image-tab" }, this.image.element, h("div", { class: "foot" }, this.readout, this.level), this.below);
     listen(context, this.image, (at) => this.point(at), (at) => this.mark(at));
     this.image.canvas.addEventListener("keydown", (event) => this.pressed(event));
+  }
+
+  /** Say which level of a pyramid is drawn. */
+  sayLevel(): void {
+    const levels = this.source?.levels ?? [];
+    const level = this.image.present?.level ?? 0;
+    this.level.textContent = levels.length < 2 ? "" : `level ${level} of ${levels.length} · ${shape(levels[level]!.array.shape)}`;
   }
 
   /** Show a source, or nothing. */

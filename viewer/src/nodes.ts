@@ -9,14 +9,15 @@ import type { Tab } from "./state.ts";
 export interface Node {
   readonly path: string;
   readonly kind: "array" | "group" | "table";
-  /** Members of a group, columns of a table. */
-  readonly listing: Listing | null;
+  /** Its facts that cost nothing to find out, and the members of a group or columns of a table. */
+  readonly listing: Listing;
   /** `zarr.json` of an array; `null` if Zarr v3 has no form for it. */
   readonly document: Document | null;
-  readonly info: Readonly<Record<string, unknown>>;
   readonly attributes: Attributes;
   readonly pyramid: Pyramid | null;
 }
+
+export type Info = Readonly<Record<string, unknown>>;
 
 /** Reads nodes; what it has read of groups is kept. */
 export class Nodes {
@@ -57,14 +58,17 @@ export class Nodes {
 
   /** Return all that is known of a node. */
   async read(path: string, signal?: AbortSignal): Promise<Node> {
-    const info = await this.server.json<Record<string, unknown>>(`-/info/${escaped(path)}`, {}, signal);
-    const kind = info.kind === "array" || info.kind === "table" ? info.kind : "group";
-    const [listing, document] = await Promise.all([
-      kind === "array" ? null : this.listing(path),
-      kind === "array" ? this.document(path, signal) : null,
-    ]);
-    const attributes = (info.attributes as Attributes | undefined) ?? document?.attributes ?? listing?.attributes ?? {};
-    return { path, kind, listing, document, info, attributes, pyramid: kind === "group" ? pyramid(attributes) : null };
+    const listing = await this.server.listing(path, signal);
+    const { kind, attributes } = listing;
+    if (kind === "group") this.listings.set(path, Promise.resolve(listing));
+    const document = kind === "array" ? await this.document(path, signal) : null;
+    const own = document?.attributes ?? attributes; // where the fill value is shown as _FillValue, they say more
+    return { path, kind, listing, document, attributes: own, pyramid: kind === "group" ? pyramid(attributes) : null };
+  }
+
+  /** Return all facts of a node: the server counts its chunks for that. */
+  info(path: string, signal?: AbortSignal): Promise<Info> {
+    return this.server.json<Info>(`-/info/${escaped(path)}`, {}, signal);
   }
 }
 
@@ -72,13 +76,14 @@ export class Nodes {
 export function tabs(node: Node): Tab[] {
   if (node.kind === "table") return ["values", "about"];
   if (node.kind === "group") return node.pyramid !== null ? ["image", "about"] : ["about"];
-  const rank = shapeOf(node).length;
+  const lengths = shapeOf(node);
+  const rank = lengths.length;
   const numeric = node.document !== null && isNumeric(node.document);
-  if (!numeric || rank === 0) return ["values", "about"];
+  if (!numeric || rank === 0 || lengths.includes(0)) return ["values", "about"];
   return rank === 1 ? ["line", "values", "about"] : ["image", "line", "values", "about"];
 }
 
 /** Return the shape of an array. */
 export function shapeOf(node: Node): readonly number[] {
-  return node.document?.shape ?? (node.info.shape as number[] | undefined) ?? [];
+  return node.document?.shape ?? node.listing.shape ?? [];
 }

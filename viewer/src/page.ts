@@ -58,7 +58,10 @@ export class Page {
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     listenLine(context, this.line);
     this.lineTab = h("div", { class: "line-tab" }, this.line.element, this.readout);
-    this.images.image.painted = (drawn) => this.colours.update(drawn);
+    this.images.image.painted = (drawn) => {
+      this.colours.update(drawn);
+      this.images.sayLevel();
+    };
     context.loader.changed = () => this.progress.update();
     context.model.listen((state, before) => this.changed(state, before));
     this.side = h("aside", { class: "side", "aria-label": "Controls" }, this.sliders.element, this.colours.element, this.files, this.statistics.element);
@@ -151,10 +154,17 @@ export class Page {
     if (node !== null) this.head(node.path, node);
     if (tab === "about" && node !== null && this.aboutTab.dataset.path !== node.path) {
       this.aboutTab.dataset.path = node.path;
-      replace(this.aboutTab, about(node));
+      void this.renderAbout(node);
     }
     this.renderFiles(tab);
     document.body.dataset.tab = tab ?? "";
+  }
+
+  private async renderAbout(node: Node): Promise<void> {
+    replace(this.aboutTab, h("p", { class: "note" }, "…"));
+    const found = await this.context.nodes.info(node.path).catch((error: Error) => error);
+    if (this.node !== node) return;
+    replace(this.aboutTab, found instanceof Error ? h("p", { class: "failed" }, found.message) : about(node, found));
   }
 
   private along(): number {
@@ -208,6 +218,14 @@ export class Page {
     const picture = h("button", { click: () => savePicture(this.images.image.canvas, node.path.split("/").pop() ?? "") }, "png");
     const measure = h("button", { click: () => void this.statistics.show(this.drawnPath(), "Statistics of what is shown", this.selection()) }, "Statistics of what is shown");
     replace(this.files, h("div", { class: "line-of" }, h("span", {}, "Download what is shown"), ...links, tab === "image" && picture), measure);
+    if (source.shape.length >= 3 && node.document !== null) void this.offerNeuroglancer(node.path, key);
+  }
+
+  /** Offer neuroglancer for a volume, if the server has it. */
+  private async offerNeuroglancer(path: string, key: string): Promise<void> {
+    const url = this.context.server.url("-/neuroglancer/open", { path }, true);
+    const found = await fetch(url, { method: "HEAD" }).then((answer) => answer.ok, () => false);
+    if (found && this.files.dataset.key === key) this.files.append(h("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, "Open in neuroglancer"));
   }
 
   /** Return the path of the array that is drawn: of a pyramid, that of the level. */
@@ -227,11 +245,11 @@ export class Page {
 }
 
 function summary(node: Node): string {
-  const { info } = node;
+  const { listing } = node;
   if (node.kind === "array") {
     const title = meaning(node.attributes).title;
-    return `${title === "" ? "" : `${title} · `}${shape(shapeOf(node))} · ${String(info.dtype ?? "")} · ${String(info.format ?? "")}`;
+    return `${title === "" ? "" : `${title} · `}${shape(shapeOf(node))} · ${listing.dtype ?? ""} · ${listing.format ?? ""}`;
   }
-  const count = node.kind === "table" ? `${grouped(Number(info.rows ?? 0))} rows` : `${String(info.nmembers ?? "")} members`;
-  return `${node.pyramid !== null ? `image pyramid of ${node.pyramid.levels.length} levels` : node.kind} · ${count} · ${String(info.format ?? "")}`;
+  const count = node.kind === "table" ? `${grouped(listing.rows ?? 0)} rows` : `${grouped(listing.members.length)}${listing.truncated ? " and more" : ""} members`;
+  return `${node.pyramid !== null ? `image pyramid of ${node.pyramid.levels.length} levels` : node.kind} · ${count} · ${listing.format ?? ""}`;
 }

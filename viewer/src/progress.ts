@@ -39,8 +39,7 @@ export class ProgressView {
     replace(
       this.errors,
       h("summary", {}, `${grouped(errors.length)} ${errors.length === 1 ? "chunk" : "chunks"} can’t be read`),
-      h("ul", {}, ...items),
-      h("button", { click: () => this.context.loader.retry() }, "Try again"),
+      h("div", {}, h("ul", {}, ...items), h("button", { click: () => this.context.loader.retry() }, "Try again")),
     );
   }
 }

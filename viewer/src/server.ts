@@ -17,9 +17,10 @@ export interface Member {
   readonly error?: string | null;
 }
 
-export interface Listing {
+export interface Listing extends Omit<Member, "name" | "kind"> {
   readonly path: string;
   readonly kind: "group" | "table" | "array";
+  readonly columns?: readonly string[] | null;
   readonly attributes: Attributes;
   readonly members: readonly Member[];
   readonly truncated: boolean;

@@ -25,10 +25,10 @@ export function positions(name: string): Coordinates {
   return { name, units: "", values: null, labels: null, time: null, up: false };
 }
 
-/** Return a step of 1, 2 or 5 times a power of ten that is at least `least`. */
+/** Return a step of 1, 2, 2.5 or 5 times a power of ten that is at least `least`. */
 export function nice(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
-  for (const factor of [1, 2, 5]) if (factor * power >= least * (1 - 1e-9)) return factor * power;
+  for (const factor of [1, 2, 2.5, 5]) if (factor * power >= least * (1 - 1e-9)) return factor * power;
   return 10 * power;
 }
 
@@ -50,7 +50,7 @@ export function ticks(of: Coordinates, start: number, stop: number, length: numb
 }
 
 function byPosition(of: Coordinates, low: number, high: number, most: number): Tick[] {
-  const step = Math.max(1, nice((high - low) / most));
+  const step = Math.max(1, Math.ceil(nice((high - low) / most)));
   const found: Tick[] = [];
   const values = of.values;
   const apart =
@@ -68,7 +68,7 @@ function byValue(values: Float64Array, low: number, high: number, most: number, 
   const step = nice(Math.abs(last - first) / most);
   if (!(step > 0) || !Number.isFinite(step)) return [];
   const [least, greatest] = [Math.min(first, last), Math.max(first, last)];
-  const digits = Math.max(0, Math.min(12, -Math.floor(Math.log10(step) + 1e-9)));
+  const digits = digitsOf(step);
   const found: Tick[] = [];
   for (let count = Math.ceil(least / step - 1e-9); count * step <= greatest + step * 1e-9 && found.length < 200; count++) {
     const value = count * step;
@@ -76,6 +76,13 @@ function byValue(values: Float64Array, low: number, high: number, most: number, 
     found.push({ at: positionOf(values, value, direction), label: named });
   }
   return found;
+}
+
+/** Return how many digits behind the point a step has. */
+function digitsOf(step: number): number {
+  const power = Math.floor(Math.log10(step) + 1e-9);
+  const half = Math.abs(step / 10 ** power - 2.5) < 1e-6 ? 1 : 0;
+  return Math.max(0, Math.min(12, half - power));
 }
 
 /** Write a number with the digits of its step, in groups of three where there are many. */

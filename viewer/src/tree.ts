@@ -36,7 +36,9 @@ export class TreeView {
   private async root(): Promise<void> {
     const top = await this.context.nodes.listing("").catch(() => null);
     const kind = top?.kind ?? "group";
-    this.list.append(this.item("", { ...top, name: await this.context.nodes.rootName(), kind } as Member));
+    const item = this.item("", { ...top, name: "/", kind } as Member);
+    this.list.append(item);
+    void this.context.nodes.rootName().then((name) => (item.querySelector(".name")!.textContent = name));
     if (kind === "group") await this.expand("");
     await this.reveal(this.context.model.state.path);
   }

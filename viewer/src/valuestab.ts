@@ -73,7 +73,7 @@ export class ValuesTab {
     try {
       const rows = plane ? planeRows(this.context.server, node, chosen, index, this.firstColumn) : await tableRows(this.context.server, node, this.firstColumn);
       if (this.shown !== key) return;
-      this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : ((node.info.ncolumns as number | undefined) ?? rows.columns.length);
+      this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : (node.listing.columns?.length ?? rows.columns.length);
       this.pager.hidden = this.most <= MOST_COLUMNS;
       this.columns.textContent = `columns ${grouped(this.firstColumn)}–${grouped(Math.min(this.most, this.firstColumn + MOST_COLUMNS) - 1)} of ${grouped(this.most)}`;
       const of = source?.coordinates[plane ? chosen[0] : 0];

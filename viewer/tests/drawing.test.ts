@@ -95,7 +95,7 @@ test("marks of an axis lie where its coordinates say", () => {
   assert.deepEqual(ticks(names, 0, 3, 3, 9).map((tick) => tick.label), ["a", "b", "c"]);
   const uneven = { ...positions("x"), values: Float64Array.of(0, 10, 5) };
   assert.deepEqual(ticks(uneven, 0, 3, 3, 9).map((tick) => tick.label), ["0", "10", "5"]);
-  assert.deepEqual([0.3, 1, 1.1, 3, 7].map(nice), [0.5, 1, 2, 5, 10]);
+  assert.deepEqual([0.3, 1, 1.1, 2.1, 3, 7].map(nice), [0.5, 1, 2, 2.5, 5, 10]);
   assert.equal(label(lat, 0), "90");
 });
 
