@@ -77,6 +77,7 @@ page:
 # Take the screenshots of the documentation; needs Chromium, and is no part of CI
 screenshots:
     python docs/screenshots/take.py
+    python docs/screenshots/take_page.py
 
 # What CI runs
 check:

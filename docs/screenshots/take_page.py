@@ -13,6 +13,10 @@ import tegula
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+# the temporary directory is of no interest
+HIDE = """name => document.querySelectorAll('dd').forEach(place => {
+    if (place.textContent.includes(name)) place.textContent = place.textContent.replace(name, '/data');
+})"""
 SIZE = {"width": 1080, "height": 660}
 
 
@@ -51,14 +55,20 @@ def pyramid(root: Any) -> None:
     group = root.create_group("cells")
     random = np.random.default_rng(7)
     y, x = np.ogrid[:1024, :1536]
-    image = 60 + random.normal(0, 8, (1024, 1536))
+    image = 60 + random.normal(0, 1, (1024, 1536))
     for _ in range(70):
         cy, cx, size = random.uniform(0, 1024), random.uniform(0, 1536), random.uniform(18, 60)
-        image += random.uniform(200, 900) * np.exp(-(((y - cy) / size) ** 2 + ((x - cx) / (size * 1.4)) ** 2) ** 2)
+        image += random.uniform(200, 900) * np.exp(-((((y - cy) / size) ** 2 + ((x - cx) / (size * 1.4)) ** 2) ** 2))
     datasets = []
     for level in range(4):
         small = image.reshape(1024 >> level, 1 << level, 1536 >> level, 1 << level).mean((1, 3))
-        add(group, str(level), np.stack([small, small[::-1]]).clip(0).astype("u2"), ["c", "y", "x"], chunks=(1, 128, 128))
+        add(
+            group,
+            str(level),
+            np.stack([small, small[::-1]]).clip(0).astype("u2"),
+            ["c", "y", "x"],
+            chunks=(1, 128, 128),
+        )
         scale = [1.0, 0.25 * 2**level, 0.25 * 2**level]
         datasets.append({"path": str(level), "coordinateTransformations": [{"type": "scale", "scale": scale}]})
     axes = [{"name": "c", "type": "channel"}] + [{"name": name, "type": "space", "unit": "micrometer"} for name in "yx"]
@@ -129,9 +139,8 @@ def main() -> None:
                     page.goto(f"{server.url}/{fragment}")
                     page.wait_for_load_state("networkidle")
                     page.wait_for_timeout(500)
-                    hide = "name => document.querySelectorAll('dd').forEach(d => d.textContent = d.textContent.replace(name, '/data'))"
                     if title in ("page-about", "page-group"):
-                        page.evaluate(hide, name)
+                        page.evaluate(HIDE, name)
                     if title == "page-broken":
                         page.locator(".errors summary").click()
                     if title == "page-table":

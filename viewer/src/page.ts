@@ -216,15 +216,21 @@ export class Page {
       return link;
     });
     const picture = h("button", { click: () => savePicture(this.images.image.canvas, node.path.split("/").pop() ?? "") }, "png");
-    const measure = h("button", { click: () => void this.statistics.show(this.drawnPath(), "Statistics of what is shown", this.selection()) }, "Statistics of what is shown");
+    const measure = h("button", { click: () => void this.statistics.show(this.drawnPath(), this.packed() ? "Statistics of the stored values" : "Statistics of what is shown", this.selection()) }, "Statistics of what is shown");
     replace(this.files, h("div", { class: "line-of" }, h("span", {}, "Download what is shown"), ...links, tab === "image" && picture), measure);
     if (source.shape.length >= 3 && node.document !== null) void this.offerNeuroglancer(node.path, key);
+  }
+
+  /** Whether stored elements stand for other values; the server measures them as they are stored. */
+  private packed(): boolean {
+    const says = this.source!.meaning(false);
+    return says.scale !== 1 || says.offset !== 0 || says.missing.length > 0;
   }
 
   /** Offer neuroglancer for a volume, if the server has it. */
   private async offerNeuroglancer(path: string, key: string): Promise<void> {
     const url = this.context.server.url("-/neuroglancer/open", { path }, true);
-    const found = await fetch(url, { method: "HEAD" }).then((answer) => answer.ok, () => false);
+    const found = await this.context.server.exists("-/neuroglancer/open", { path });
     if (found && this.files.dataset.key === key) this.files.append(h("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, "Open in neuroglancer"));
   }
 

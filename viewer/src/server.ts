@@ -69,6 +69,12 @@ export class Server {
     throw new ServerError(answer.status, await explained(answer));
   }
 
+  /** Return whether a resource exists. */
+  async exists(path: string, query: Record<string, string>): Promise<boolean> {
+    const headers: Record<string, string> = this.token === null ? {} : { Authorization: `Bearer ${this.token}` };
+    return fetch(this.url(path, query), { method: "HEAD", headers }).then((answer) => answer.ok, () => false);
+  }
+
   /** Read a resource in JSON. NaN and infinities are `null`. */
   async json<Type>(path: string, query: Record<string, string> = {}, signal?: AbortSignal): Promise<Type> {
     const answer = await this.get(this.url(path, query), { Accept: "application/json" }, signal);
