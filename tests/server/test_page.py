@@ -366,6 +366,8 @@ def test_a_table_of_a_hundred_million_rows(browser: Any, tmp_path: Path) -> None
         screen.until("d.first === '50000003'", ".table")
         first = page.locator(".table .line").first.locator(".cell").all_text_contents()
         assert [text.replace("\u202f", "") for text in first] == ["50000003"] * 2
+        page.wait_for_timeout(500)
+        assert page.evaluate("location.hash") == "#/?tab=values&row=50000003"
         page.evaluate("() => { const s = document.querySelector('.scroller'); s.scrollTop = s.scrollHeight; }")
         screen.until(f"Number(d.first) > {ROWS - 100}", ".table")
         screen.close()

@@ -5,7 +5,7 @@ import { h } from "./dom.ts";
 export interface Key {
   readonly keys: readonly string[];
   readonly says: string;
-  readonly run: () => void;
+  readonly run: (key: string) => void;
 }
 
 /** Run functions for keys that are pressed outside of fields. */
@@ -19,7 +19,7 @@ export function listen(keys: readonly Key[]): void {
     const key = keys.find((item) => item.keys.includes(event.key));
     if (key === undefined) return;
     event.preventDefault();
-    key.run();
+    key.run(event.key);
   });
 }
 

@@ -90,11 +90,10 @@ async function copyLink(context: Context): Promise<void> {
 
 function allKeys(context: Context, page: Page, run: { help: () => void; theme: () => void; copy: () => void }): Key[] {
   const { model } = context;
-  const choose = (at: number) => ({ keys: [String(at)], says: `tab ${at}`, run: () => page.choose(at - 1) });
   return [
     { keys: ["?"], says: "this list", run: run.help },
     { keys: ["/"], says: "search the tree", run: () => page.tree.search.focus() },
-    ...[1, 2, 3, 4].map(choose),
+    { keys: ["1", "2", "3", "4"], says: "tabs", run: (key) => page.choose(Number(key) - 1) },
     { keys: ["+", "="], says: "zoom in", run: () => page.images.zoom(1.5) },
     { keys: ["-"], says: "zoom out", run: () => page.images.zoom(1 / 1.5) },
     { keys: ["0"], says: "show all", run: () => model.set({ view: null }) },

@@ -25,6 +25,7 @@ export class TableView {
   private path = "";
   private top = 0;
   private setting = false;
+  private timer = 0;
   private readonly context: Context;
   private readonly redraw = eachFrame(() => this.draw());
   private labelOf: (row: number) => string = (row) => grouped(row);
@@ -110,10 +111,11 @@ export class TableView {
   private drawHead(rows: Rows): void {
     const heads = rows.columns.map((column) => {
       const ask = column.path !== null && column.numeric;
+      const small = rows.columns.some((other) => other.detail !== "");
       const name = ask
         ? h("button", { click: () => this.asking(column), title: `Statistics of ${column.name}` }, column.name)
         : h("span", {}, column.name);
-      return h("div", { class: column.numeric ? "cell numeric" : "cell", role: "columnheader" }, name, h("small", {}, column.detail));
+      return h("div", { class: column.numeric ? "cell numeric" : "cell", role: "columnheader" }, name, small && h("small", {}, column.detail));
     });
     replace(this.head, h("div", { class: "cell row", role: "columnheader" }, ""), ...heads);
     const widths = rows.columns.map((column) => (column.numeric ? "minmax(7.5rem, 1fr)" : "minmax(11rem, 2fr)"));
@@ -138,8 +140,9 @@ export class TableView {
     this.body.style.transform = `translateY(${-(this.top - first) * ROW}px)`;
     const last = Math.min(rows.total - 1, Math.floor(this.top + seen / ROW - 0.5));
     this.status.textContent = rows.total === 0 ? "no rows" : `rows ${grouped(first)}–${grouped(Math.max(first, last))} of ${grouped(rows.total)}`;
-    const waiting = [...this.asked.keys()].length;
-    Object.assign(this.element.dataset, { path: this.path, first, total: rows.total, state: waiting > 0 ? "loading" : "ready" });
+    Object.assign(this.element.dataset, { path: this.path, first, total: rows.total, state: this.asked.size > 0 ? "loading" : "ready" });
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.remember(), 200);
   }
 
   private line(rows: Rows, row: number): HTMLElement {
@@ -186,13 +189,10 @@ export class TableView {
     this.redraw();
   }
 
-  /** Return the row at the top. */
-  get row(): number {
-    return Math.floor(this.top);
-  }
-
-  /** Return the state that a link restores. */
-  remember(): void {
-    if (this.rows !== null && this.context.model.state.row !== this.row) this.context.model.set({ row: this.row });
+  /** Put the row at the top into the state, which links restore. */
+  private remember(): void {
+    const { model } = this.context;
+    const row = Math.floor(this.top);
+    if (this.rows !== null && this.path === model.state.path && model.state.row !== row) model.set({ row });
   }
 }
