@@ -152,11 +152,17 @@ def tables(folder: Path, quick: bool) -> Iterator[Row]:
     yield from _gathered(import_module("ecosystem_tables").rows(folder, 10**6 if quick else 10**7))
 
 
+def batches(folder: Path, quick: bool) -> Iterator[Row]:
+    """Random batches for training: an epoch by the loader of the documentation, over arrays of each library."""
+    yield from _gathered(import_module("ecosystem_batches").rows(folder, 2_000 if quick else 20_000))
+
+
 FAMILIES: dict[str, Callable[[Path, bool], Iterator[Row]]] = {
     "zarr-python": zarr_python,
     "xarray": xarray,
     "dask": dask,
     "tables": tables,
+    "batches": batches,
 }
 
 

@@ -1,9 +1,6 @@
 """Arrays that other libraries have written, kept in ``tests/fixtures``, are read exactly."""
 
-import json
-import shutil
 import tracemalloc
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,52 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.archives import CASES, of_kind, open_case, unpack_all
 
 import tegula
 from tegula import config, executors, formats
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
-Case = tuple[str, dict[str, Any]]
 SNAPPY = {"blosc_snappy", "hand_snappy"}  # read by the kernel only
-
-
-def load_cases() -> list[Case]:
-    cases: list[Case] = []
-    for archive in sorted(FIXTURES.glob("*.zip")):
-        with zipfile.ZipFile(archive) as opened:
-            index = json.loads(opened.read("index.json"))
-        cases += [(archive.stem, case) for case in index["cases"]]
-    return cases
-
-
-CASES = load_cases()
-
-
-def of_kind(*kinds: str) -> pytest.MarkDecorator:
-    chosen = [
-        pytest.param(archive, case, id=f"{archive}-{case['case']}-{case['path']}".rstrip("-"))
-        for archive, case in CASES
-        if case["kind"] in kinds
-    ]
-    return pytest.mark.parametrize(("archive", "case"), chosen)
 
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archives, each in a directory of its name."""
-    root = tmp_path_factory.mktemp("fixtures")
-    for archive in FIXTURES.glob("*.zip"):
-        with zipfile.ZipFile(archive) as opened:
-            opened.extractall(root / archive.stem)
-            copies = json.loads(opened.read("index.json")).get("copies", {})
-        for name, original in copies.items():
-            (root / archive.stem / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / archive.stem / original, root / archive.stem / name)
-    return root
-
-
-def open_case(folder: Path, case: dict[str, Any], **options: Any) -> Any:
-    return tegula.open(folder / case["case"] / "store" / case.get("store", ""), path=case["path"], **options)
+    return unpack_all(tmp_path_factory.mktemp("fixtures"))
 
 
 def read_all(node: Any) -> None:

@@ -236,3 +236,20 @@ def test_selections_of_a_dask_array_are_those_of_numpy(data: st.DataObject, chun
         second = slice(None)
     assert np.array_equal(d[first, second].compute(scheduler="sync"), values[first, second])
     assert np.array_equal((d + d[::-1]).T.compute(scheduler="sync"), (values + values[::-1]).T)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_group_with_consolidated_metadata_is_pickled_without_them(format: str, tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "g", format=format)
+    below = group.create_group("below")
+    for number in range(50):
+        below.create_array(f"a{number}", shape=4, dtype="i4", fill_value=number)
+    group.consolidate()
+    opened = tegula.open_group(tmp_path / "g", consolidated=True)
+    for node in (opened, opened["below"]):
+        pickled = pickle.dumps(node)
+        assert len(pickled) < 2000
+        assert [*pickle.loads(pickled)] == [*node]
+    copied = pickle.loads(pickle.dumps(opened["below"]))
+    (tmp_path / "g" / "below" / "a7" / ("zarr.json" if format == "zarr3" else ".zarray")).unlink()
+    assert copied["a7"][:].tolist() == [7] * 4  # its document is the one in the consolidated metadata

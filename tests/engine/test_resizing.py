@@ -299,3 +299,43 @@ def test_a_new_array_goes_to_the_kernel_at_once(tmp_path: Path) -> None:
         array = tegula.create_array(tmp_path / format, shape=(4, 4), chunks=2, dtype="i4", format=format)
         array[...] = 1
         assert array._stored.kernel
+
+
+class Killed(BaseException):
+    """The end of a process, after which it does nothing any more."""
+
+
+class StoreOfAKilledProcess(tegula.MemoryStore):
+    """A store whose process is killed after the next change of a document."""
+
+    armed = dead = False
+
+    def get(self, *args: Any, **options: Any) -> Any:
+        if self.dead:
+            raise Killed
+        return super().get(*args, **options)
+
+    def set(self, key: str, *args: Any, **options: Any) -> Any:
+        if self.dead:
+            raise Killed
+        done = super().set(key, *args, **options)
+        self.dead = self.armed and key.endswith("zarr.json")
+        return done
+
+
+def test_a_further_append_that_is_killed_shows_nothing_of_an_interrupted_shrink_of_another_process() -> None:
+    store = StoreOfAKilledProcess()
+    array = tegula.create_array(store, shape=4, chunks=2, dtype="i4")
+    array.append([1, 1])
+    # another process appends, and is killed when it has stored the length of a shrink
+    other = tegula.open_array(store, mode="r+")
+    other.append([7] * 8)
+    kept = {key: store.get(key) for key in store.list() if key.startswith("c/")}
+    other.resize(8)
+    for key, value in kept.items():
+        store.set(key, value)
+    store.armed = True
+    with pytest.raises(Killed):
+        array.append([5] * 4)
+    store.armed = store.dead = False
+    assert tegula.open_array(store)[...].tolist() == [0] * 4 + [1] * 2 + [7] * 2 + [0] * 4

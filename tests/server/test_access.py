@@ -26,7 +26,7 @@ def server() -> Iterator[Any]:
         yield running
 
 
-TARGETS = ["/zarr.json", "/x/c/0", "/", "/-/info/x", "/-/page/index.html", "/-/tree", "/as/int32/x/c/0", "/nothing"]
+TARGETS = ["/zarr.json", "/x/c/0", "/", "/-/info/x", "/-/values/x", "/-/tree", "/as/int32/x/c/0", "/nothing"]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -49,6 +49,19 @@ def test_the_first_answer_sets_a_cookie(server: Any) -> None:
     for target in ("/zarr.json", "/x/c/0", "/x/c/0"):  # the last one is answered at once
         assert ask(server.url, target, cookie=cookie).status == 200
     assert ask(server.url, "/zarr.json", cookie=cookie[:-1]).status == 401
+
+
+def test_the_files_of_the_page_need_no_token(server: Any) -> None:
+    """A frame in a notebook can't send a cookie for them, as it belongs to another site."""
+    assert ask(server.url, "/-/page/nosuch.js").status == 404
+    for hostile in ("/-/page/../x/c/0", "/-/page/..%2f..%2fx/c/0", "/-/page%2f../x/c/0", "/-/page"):
+        assert ask(server.url, hostile).status in (401, 404)
+
+
+def test_a_cookie_belongs_to_one_place_of_a_shared_proxy(server: Any) -> None:
+    for context, place in (("/user/me/proxy/9", "/user/me/proxy/9"), ("/a; Domain=x", "/"), ("", "/"), ("x", "/")):
+        cookie = ask(server.url, f"/zarr.json?token={TOKEN}", x_forwarded_context=context).headers["set-cookie"]
+        assert cookie.endswith(f"; Path={place}")
 
 
 def test_private_answers_are_not_shared(server: Any) -> None:

@@ -225,3 +225,17 @@ def test_an_array_that_has_been_resized_is_written_as_it_is_now() -> None:
             a.append(np.arange(3, dtype="i4"))
             found.append(a[:].tolist())
     assert found[0] == found[1] == [7, 7, 7, 7, 7, 1, 0, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+@pytest.mark.parametrize("order", "<>")
+def test_times_without_a_unit_are_those_of_zarr_python(zarr_format: int, kind: str, order: str) -> None:
+    counts = np.array([0, 1, -2, 100], f"{order}i8")
+    found = []
+    for path in (OURS, THEIRS):
+        with zarr.config.set({"codec_pipeline.path": path}):
+            array = zarr.create_array({}, data=counts.view(f"{order}{kind}"), chunks=2, zarr_format=zarr_format)
+            array.resize((6,))
+            found.append(np.asarray(array[:]).tobytes())
+    assert found[0] == found[1]

@@ -52,8 +52,8 @@ def append(
     update, restored : callable
         As for `tegula.engine.resize`.
     known : tuple of int
-        A shape beyond which there are no old chunks along this axis: the one that the caller's last append left. Empty
-        if unknown.
+        A shape beyond which there are no old chunks along this axis as long as the array has it: the one that the
+        caller's last append left. Empty if unknown.
 
     Returns
     -------
@@ -85,9 +85,9 @@ def append(
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
         changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
         larger = restored(changed)
-        # the new part reads as the fill value until it is filled, so old chunks there are cleared; an array that has
-        # not become shorter than `known` has none
-        if not known or any(n < before for n, before in zip(metadata.shape, known)):
+        # the new part reads as the fill value until it is filled, so old chunks there are cleared; there are none
+        # if nothing has changed since `known`, while an interrupted shrink of another process may have left some
+        if metadata.shape != known:
             make_room(restored(metadata), larger, path)
         if larger.store.concurrency:
             chunks = foresee(larger, part(changed), axis, start)

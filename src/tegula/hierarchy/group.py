@@ -486,9 +486,10 @@ class Group(Members):
         return hash((self._store.url, self._path))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (self._read_only, self._allow_pickle, self._known, self._copy)
+        # consolidated metadata are read again, since they may describe very many members
+        owner = None if self._known is None or self._copy is None else self._copy.rpartition("/")[0]
         mark = engine.fingerprint(self._metadata)
-        return _reopen, (self._store, self._path, self.format, mark, *options)
+        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self._allow_pickle, owner)
 
     def __repr__(self) -> str:
         return f"<tegula.Group {self.format} {self._place!r}>"
@@ -504,14 +505,19 @@ def _reopen(
     mark: bytes,
     read_only: bool,
     allow_pickle: bool,
-    known: Documents | None,
-    copy: str | None,
+    owner: str | None,
 ) -> Group:
     metadata = engine.read_copied(store, path, format, mark)
     metadata = metadata or engine.implicit_group(store, path, format, deep=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the group no longer exists", path=path or store.url)
-    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, known=known, copy=copy)
+    group = Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    if owner == path:
+        return group.with_consolidated()
+    if owner is not None:  # the group above whose consolidated metadata have it
+        above = _reopen(store, owner, format, b"", read_only, allow_pickle, owner)
+        group._known, group._copy = above._known, above._copy
+    return group
 
 
 def _same_type(array: Array, wanted: DataType) -> bool:

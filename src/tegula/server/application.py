@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from functools import partial
@@ -51,6 +52,8 @@ _STATUS: Final = (
     (StoreError, 502),
 )
 _SPECIAL: Final = ("/-/", "/as/")
+_PUBLIC: Final = "/-/page/"
+_CONTEXT: Final = re.compile(r"/[A-Za-z0-9._~%@/-]+").fullmatch
 _SLOW: Final = 0.005  # seconds: where reading takes longer, it is left to threads for a while
 _SLOW_SECONDS: Final = 0.5
 _LATIN: Final = "latin-1"
@@ -118,7 +121,9 @@ class Application:
             await _send(reply, send)
             return
         cookie = None
-        if self._token is not None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        # what the page consists of is no secret, and a frame in a page of another site sends no cookie for it
+        if self._token is not None and not path.startswith(_PUBLIC):
             admission = self._admission(scope["query_string"], headers, scope.get("server"))
             if admission is None:
                 reply = _plain(401, "a token is required: add ?token=… to the URL")
@@ -127,7 +132,9 @@ class Application:
                 return
             if admission == "query":
                 name = cookie_name(scope.get("server"))
-                cookie = f"{name}={self._token}; HttpOnly; SameSite=Strict; Path=/"
+                context = headers.get("x-forwarded-context", "")  # of a proxy that others share
+                place = context if _CONTEXT(context) else "/"
+                cookie = f"{name}={self._token}; HttpOnly; SameSite=Strict; Path={place}"
         await self._respond(scope, headers, cookie, receive, send)
 
     async def _respond(

@@ -161,7 +161,8 @@ class Pipeline(BatchedCodecPipeline):
     def _metadata(self) -> ArrayMetadata | None:
         """Return the array's metadata as tegula reads it, ``None`` if it can't."""
         if "metadata" not in self.kept:
-            self.kept["metadata"] = None if self.metadata is None else metadata_of(self.metadata)
+            known = None if self.metadata is None else metadata_of(self.metadata)
+            self.kept["metadata"] = known if known is None or _can_swap(known.data_type.numpy) else None
         found: ArrayMetadata | None = self.kept["metadata"]
         return found
 
@@ -254,7 +255,12 @@ def _is_plain(spec: ArraySpec) -> bool:
 def _plain(buffer: Any) -> np.ndarray[Any, Any] | None:
     """Return the elements of a buffer, ``None`` unless they are a NumPy array of a plain data type."""
     found = buffer.as_ndarray_like()
-    return found if type(found) is np.ndarray and found.dtype.kind in _KINDS else None
+    return found if type(found) is np.ndarray and found.dtype.kind in _KINDS and _can_swap(found.dtype) else None
+
+
+def _can_swap(dtype: np.dtype[Any]) -> bool:
+    """Return whether NumPy swaps the bytes of elements where it has to: not those of times without a unit."""
+    return dtype.kind not in "mM" or dtype.isnative or np.datetime_data(dtype)[0] != "generic"
 
 
 def _same_elements(one: np.dtype[Any], other: np.dtype[Any]) -> bool:

@@ -240,7 +240,7 @@ class TegulaStore(Store):
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Yield all keys that start with `prefix`, which may end anywhere."""
         await self._ensure_open()
-        inner = self._prefix + prefix
+        inner = self._prefix + prefix.lstrip("/")  # zarr-python calls the root "/", too
         above = inner[: inner.rfind("/") + 1]
         for key in await self._run(lambda: [*self.store.list_prefix(above)]):
             if key.startswith(inner):
