@@ -49,10 +49,10 @@ def fill_group(root: tegula.Group) -> None:
     broken[...] = np.arange(64).reshape(8, 8)
     key = f"{broken.path}/c/1/1".lstrip("/")
     root.store.set(key, root.store.get(key)[:-3])
-    fill_pyramid(root.create_group("cells"))
+    fill_pyramid(root.create_group("cells"), "0.5")
 
 
-def fill_pyramid(group: tegula.Group) -> None:
+def fill_pyramid(group: tegula.Group, version: str) -> None:
     """Create an image of OME-Zarr whose levels can be told apart by their values."""
     datasets = []
     for level in range(4):
@@ -62,7 +62,10 @@ def fill_pyramid(group: tegula.Group) -> None:
         scale = [1.0, 0.5 * 2**level, 0.5 * 2**level]
         datasets.append({"path": str(level), "coordinateTransformations": [{"type": "scale", "scale": scale}]})
     axes = [{"name": "c", "type": "channel"}] + [{"name": name, "type": "space", "unit": "micrometer"} for name in "yx"]
-    group.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    multiscales = [{"version": version, "axes": axes, "datasets": datasets}]
+    group.attrs.update(
+        {"multiscales": multiscales} if version == "0.4" else {"ome": {"version": version, "multiscales": multiscales}}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +151,22 @@ def test_only_the_chunks_in_sight_are_read(screen: Screen, root: tegula.Group) -
     drawn(screen, root["sharded"][7].astype("f8"), said)
 
 
+def test_requests_end_when_the_view_moves_on(screen: Screen, root: tegula.Group) -> None:
+    held: list[str] = []
+    ended: list[str] = []
+    screen.page.route("**/t2m/c/0/**", lambda route: held.append(route.request.url))  # these are never answered
+    screen.page.on("requestfailed", lambda request: ended.append(request.url))
+    screen.show("#/climate/t2m?map=grey&limits=100,700")
+    screen.page.wait_for_selector("text=lat (°N)")
+    while len(held) < 4:
+        screen.page.wait_for_timeout(20)
+    assert screen.data()["state"] == "loading"
+    assert screen.page.inner_text(".progress span").startswith("0 of 4 chunks")
+    screen.page.get_by_label("time").fill("5")
+    drawn(screen, temperatures(root, 5), screen.until("d.index.startsWith('5,')"))
+    assert sorted(url for url in ended if "/c/" in url) == sorted(held)
+
+
 def test_a_huge_plane_is_not_read_as_a_whole(screen: Screen) -> None:
     screen.show("#/sparse")
     said = screen.ready()
@@ -170,6 +189,48 @@ def test_pyramid_levels_follow_the_zoom(screen: Screen, root: tegula.Group) -> N
         drawn(screen, root[f"cells/{level}"][1].astype("f8"), said, factor=2**level)
         levels.append(level)
     assert levels == [3, 1, 1, 0, 0]
+
+
+def test_a_pyramid_in_zarr_2(browser: Any, tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "x.zarr", format="zarr2")
+    fill_pyramid(group, "0.4")
+    with tegula.serve(group, port=0) as running:
+        screen = Screen(browser, running.url)
+        screen.show("#/?map=grey&limits=0,4000&at=0,0,0&view=0,0,0.25,0.25")
+        said = screen.ready()
+        assert said["level"] == "2"
+        drawn(screen, group["2"][0].astype("f8"), said, factor=4)
+        assert "level 2 of 4" in screen.page.inner_text(".foot .note")
+        screen.close()
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.filterwarnings("ignore")
+def test_a_data_set_of_xarray(zarr_format: int, browser: Any, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    values = np.arange(4 * 5 * 6, dtype="f8").reshape(4, 5, 6) / 2
+    values[1, 2, 3] = np.nan
+    times = np.array(["2021-03-01", "2021-03-02", "2021-03-03T12:00", "2021-03-05"], "M8[ns]")
+    coords = {"time": times, "y": np.arange(5) * 10.0, "station": ("x", [f"s{at}" for at in range(6)])}
+    data = xarray.Dataset({"t": (("time", "y", "x"), values)}, coords)
+    encoding = {"t": {"dtype": "i2", "scale_factor": 0.5, "add_offset": -3.0, "_FillValue": -9}}
+    data.to_zarr(tmp_path / "x.zarr", zarr_format=zarr_format, encoding=encoding, consolidated=False)
+    data["raw"] = data["t"].astype("f4")
+    data[["raw"]].to_zarr(tmp_path / "x.zarr", mode="a", zarr_format=zarr_format, consolidated=False,
+                          encoding={"raw": {"_FillValue": np.float32(7)}})  # fmt: skip
+    values[values == 7] = np.nan
+    with tegula.serve(tegula.open(tmp_path / "x.zarr"), port=0) as running:
+        screen = Screen(browser, running.url)
+        for name in ("t", "raw"):
+            screen.show(f"#/{name}?map=grey&limits=0,60&at=1,0,0")
+            screen.page.wait_for_selector("text=2021-03-02")
+            expected = (
+                data["t"].values[1] if name == "t" else np.where(data["t"].values[1] == 7, np.nan, data["t"].values[1])
+            )
+            drawn(screen, expected, screen.until(f"d.path === '{name}'"))
+        screen.page.get_by_label("time").fill("2")
+        screen.page.wait_for_selector("text=2021-03-03 12:00")
+        screen.close()
 
 
 def test_zoom_drag_and_mark(screen: Screen, root: tegula.Group) -> None:
