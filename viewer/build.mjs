@@ -1,6 +1,6 @@
 /** Build the page into the Python package, or with --tests the tests of its parts; --to DIRECTORY puts the page elsewhere. */
 
-import { cpSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -38,6 +38,18 @@ const codecs = {
   },
 };
 
+/** Return the licenses of all packages that files come from. */
+function licenses(inputs) {
+  const names = inputs.map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]).filter(Boolean);
+  const texts = [...new Set(names)].sort().map((name) => {
+    const directory = join(here, "node_modules", name);
+    const file = readdirSync(directory).find((found) => /^license(\.md|\.txt)?$/i.test(found));
+    const { version } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"));
+    return `${name} ${version}\n\n${readFileSync(join(directory, file), "utf8").trim()}\n`;
+  });
+  return [...texts, readFileSync(join(here, "src/native-licenses.txt"), "utf8")].join(`\n${"-".repeat(80)}\n\n`);
+}
+
 const shared = { bundle: true, target: "es2022", charset: "utf8", legalComments: "none", plugins: [codecs], alias: { embind: "./src/embind.ts" }, logLevel: "warning", absWorkingDir: here };
 
 if (process.argv.includes("--tests")) {
@@ -47,7 +59,8 @@ if (process.argv.includes("--tests")) {
 } else {
   mkdirSync(page, { recursive: true });
   const entryPoints = { app: "src/main.ts" };
-  await build({ ...shared, entryPoints, outdir: page, minify: true, format: "iife" });
+  const { metafile } = await build({ ...shared, entryPoints, outdir: page, minify: true, format: "iife", metafile: true });
+  writeFileSync(join(page, "licenses.txt"), licenses(Object.keys(metafile.inputs)));
   await build({ ...shared, entryPoints: ["src/app.css"], outdir: page, minify: true });
   cpSync(join(here, "src/index.html"), join(page, "index.html"));
 }
