@@ -28,12 +28,20 @@ const codecs = {
   setup(build) {
     build.onLoad({ filter: /numcodecs[\\/]dist[\\/](blosc|lz4|zstd)\.js$/ }, ({ path }) => {
       let source = readFileSync(path, "utf8");
-      source = once(source, /__toBinary\(\s*"([A-Za-z0-9+/=]+)"\s*\)/, (_, text) => {
-        const packed = Buffer.from(zlibSync(Buffer.from(text, "base64"), { level: 9 })).toString("base64");
-        return `unzlibSync(__toBinary("${packed}"))`;
-      }, path);
+      source = once(
+        source,
+        /__toBinary\(\s*"([A-Za-z0-9+/=]+)"\s*\)/,
+        (_, text) => {
+          const packed = Buffer.from(zlibSync(Buffer.from(text, "base64"), { level: 9 })).toString("base64");
+          return `unzlibSync(__toBinary("${packed}"))`;
+        },
+        path,
+      );
       source = once(source, /var b = Function;[^]*?return a instanceof Object \? a : c;/, "return callerOf(a);", path);
-      return { contents: `import { unzlibSync } from "fflate";\nimport { callerOf } from "embind";\n${source}`, loader: "js" };
+      return {
+        contents: `import { unzlibSync } from "fflate";\nimport { callerOf } from "embind";\n${source}`,
+        loader: "js",
+      };
     });
   },
 };
@@ -50,16 +58,39 @@ function licenses(inputs) {
   return [...texts, readFileSync(join(here, "src/native-licenses.txt"), "utf8")].join(`\n${"-".repeat(80)}\n\n`);
 }
 
-const shared = { bundle: true, target: "es2022", charset: "utf8", legalComments: "none", plugins: [codecs], alias: { embind: "./src/embind.ts" }, logLevel: "warning", absWorkingDir: here };
+const shared = {
+  bundle: true,
+  target: "es2022",
+  charset: "utf8",
+  legalComments: "none",
+  plugins: [codecs],
+  alias: { embind: "./src/embind.ts" },
+  logLevel: "warning",
+  absWorkingDir: here,
+};
 
 if (process.argv.includes("--tests")) {
   const names = readdirSync(join(here, "tests")).filter((name) => name.endsWith(".test.ts"));
   const entryPoints = names.map((name) => `tests/${name}`);
-  await build({ ...shared, entryPoints, outdir: "build/tests", platform: "node", format: "esm", outExtension: { ".js": ".mjs" } });
+  await build({
+    ...shared,
+    entryPoints,
+    outdir: "build/tests",
+    platform: "node",
+    format: "esm",
+    outExtension: { ".js": ".mjs" },
+  });
 } else {
   mkdirSync(page, { recursive: true });
   const entryPoints = { app: "src/main.ts" };
-  const { metafile } = await build({ ...shared, entryPoints, outdir: page, minify: true, format: "iife", metafile: true });
+  const { metafile } = await build({
+    ...shared,
+    entryPoints,
+    outdir: page,
+    minify: true,
+    format: "iife",
+    metafile: true,
+  });
   writeFileSync(join(page, "licenses.txt"), licenses(Object.keys(metafile.inputs)));
   await build({ ...shared, entryPoints: ["src/app.css"], outdir: page, minify: true });
   cpSync(join(here, "src/index.html"), join(page, "index.html"));

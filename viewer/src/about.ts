@@ -21,7 +21,8 @@ export function about(node: Node, info: Info): HTMLElement {
     { class: "about" },
     h("section", { class: "facts" }, h("h2", {}, "Facts"), list(facts)),
     grid && h("section", {}, h("h2", {}, "Chunk grid"), grid, h("p", { class: "note" }, legend(info))),
-    codecs.length > 0 && h("section", {}, h("h2", {}, "Codecs"), h("ol", { class: "codecs" }, ...codecs.map(codecItem))),
+    codecs.length > 0 &&
+      h("section", {}, h("h2", {}, "Codecs"), h("ol", { class: "codecs" }, ...codecs.map(codecItem))),
     members(node),
     attributes(node.attributes),
   );
@@ -45,7 +46,12 @@ function arrayFacts(info: Info): Row[] {
     ["Chunks", chunkText(info.chunks, info)],
     ["Shards", info.shards === null ? null : chunkText(info.shards, info)],
     ["Elements", whole == null ? null : bytes(whole)],
-    ["Stored", stored == null ? null : `${bytes(stored)} in ${grouped(count ?? 0)} of ${grouped((info.nshards ?? info.nchunks) as number)} ${info.shards ? "shards" : "chunks"}`],
+    [
+      "Stored",
+      stored == null
+        ? null
+        : `${bytes(stored)} in ${grouped(count ?? 0)} of ${grouped((info.nshards ?? info.nchunks) as number)} ${info.shards ? "shards" : "chunks"}`,
+    ],
     ["Ratio", ratio == null ? null : ratioBar(ratio)],
     ["Format", String(info.format)],
     ["Store", String(info.store ?? "")],
@@ -54,10 +60,12 @@ function arrayFacts(info: Info): Row[] {
 
 function chunkText(chunks: unknown, info: Info): string {
   const lengths = chunks as (number | number[])[];
-  if (lengths.some(Array.isArray)) return lengths.map((length) => (Array.isArray(length) ? `${length.length} lengths` : grouped(length))).join(" × ");
+  if (lengths.some(Array.isArray))
+    return lengths.map((length) => (Array.isArray(length) ? `${length.length} lengths` : grouped(length))).join(" × ");
   const whole = info.nbytes as number | null;
   const elements = product(info.shape as number[]);
-  const size = whole === null || elements === 0 ? "" : `, ${bytes((whole / elements) * product(lengths as number[]))} each`;
+  const size =
+    whole === null || elements === 0 ? "" : `, ${bytes((whole / elements) * product(lengths as number[]))} each`;
   return `${shape(lengths as number[])}${size}`;
 }
 
@@ -87,13 +95,16 @@ function legend(info: Info): string {
 }
 
 function codecItem(codec: Codec): HTMLElement {
-  const options = Object.entries(codec.configuration ?? {}).filter(([name]) => !["codecs", "index_codecs"].includes(name));
+  const options = Object.entries(codec.configuration ?? {}).filter(
+    ([name]) => !["codecs", "index_codecs"].includes(name),
+  );
   const inner = codec.configuration?.codecs;
   return h(
     "li",
     {},
     h("b", {}, codec.name),
-    options.length > 0 && h("span", { class: "options" }, options.map(([name, value]) => `${name} ${text(value)}`).join(" · ")),
+    options.length > 0 &&
+      h("span", { class: "options" }, options.map(([name, value]) => `${name} ${text(value)}`).join(" · ")),
     Array.isArray(inner) && h("ol", { class: "codecs" }, ...(inner as Codec[]).map(codecItem)),
   );
 }
@@ -116,25 +127,45 @@ function members(node: Node): HTMLElement | null {
 function memberRow(prefix: string, member: Member): HTMLElement {
   const path = `${prefix}${member.name}`.split("/").map(encodeURIComponent).join("/");
   const link = h("a", { href: `#/${path}` }, member.name);
-  if (member.kind === "unreadable") return h("tr", { class: "failed" }, h("th", { scope: "row" }, link), h("td", { colspan: 4 }, member.error ?? ""));
+  if (member.kind === "unreadable")
+    return h("tr", { class: "failed" }, h("th", { scope: "row" }, link), h("td", { colspan: 4 }, member.error ?? ""));
   const kind = member.kind === "array" ? (member.dtype ?? "") : member.kind;
   const lengths = member.rows != null ? `${grouped(member.rows)} rows` : member.shape ? shape(member.shape) : "";
   const size = member.nbytes == null ? "" : bytes(member.nbytes);
   const names = (member.dimension_names ?? []).map((name) => name ?? "–").join(", ");
-  return h("tr", {}, h("th", { scope: "row" }, link), ...[names, lengths, kind, size].map((value) => h("td", {}, value)));
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, link),
+    ...[names, lengths, kind, size].map((value) => h("td", {}, value)),
+  );
 }
 
 function attributes(all: Readonly<Record<string, unknown>>): HTMLElement | null {
   const entries = Object.entries(all);
   if (entries.length === 0) return null;
-  return h("section", { class: "wide" }, h("h2", {}, "Attributes"), h("dl", { class: "attributes" }, ...entries.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, nested(value))])));
+  return h(
+    "section",
+    { class: "wide" },
+    h("h2", {}, "Attributes"),
+    h(
+      "dl",
+      { class: "attributes" },
+      ...entries.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, nested(value))]),
+    ),
+  );
 }
 
 function nested(value: unknown): string | HTMLElement {
   if (typeof value !== "object" || value === null) return text(value);
   const whole = JSON.stringify(value);
   if (whole.length < 120) return h("code", {}, whole);
-  return h("details", {}, h("summary", {}, h("code", {}, `${whole.slice(0, 90)} …`)), h("pre", {}, JSON.stringify(value, null, 2)));
+  return h(
+    "details",
+    {},
+    h("summary", {}, h("code", {}, `${whole.slice(0, 90)} …`)),
+    h("pre", {}, JSON.stringify(value, null, 2)),
+  );
 }
 
 function text(value: unknown): string {

@@ -38,12 +38,19 @@ class ArrayStore {
   }
 
   async getRange(
-    key: string, range: { suffixLength: number } | { offset: number; length: number }, options?: { signal?: AbortSignal },
+    key: string,
+    range: { suffixLength: number } | { offset: number; length: number },
+    options?: { signal?: AbortSignal },
   ): Promise<Uint8Array | undefined> {
     const suffix = "suffixLength" in range;
     const bytes = suffix ? `-${range.suffixLength}` : `${range.offset}-${range.offset + range.length - 1}`;
     // the index of a shard is shared by all requests for its chunks, so it is read to its end
-    const answer = await this.server.get(this.url(key), { Range: `bytes=${bytes}` }, suffix ? undefined : options?.signal, [404]);
+    const answer = await this.server.get(
+      this.url(key),
+      { Range: `bytes=${bytes}` },
+      suffix ? undefined : options?.signal,
+      [404],
+    );
     if (answer.status === 404) return undefined;
     const found = new Uint8Array(await answer.arrayBuffer());
     if (answer.status === 206) return found;
@@ -82,7 +89,9 @@ function byPieces(server: Server, path: string, document: Document): NumberArray
   const { shape } = document;
   const chunks = piecesOf(shape);
   const load = async (coords: readonly number[], signal: AbortSignal): Promise<Chunk> => {
-    const ranges = coords.map((at, axis) => `${at * chunks[axis]!}:${Math.min(shape[axis]!, (at + 1) * chunks[axis]!)}`);
+    const ranges = coords.map(
+      (at, axis) => `${at * chunks[axis]!}:${Math.min(shape[axis]!, (at + 1) * chunks[axis]!)}`,
+    );
     const query = { selection: ranges.join(","), format: "npy" };
     const answer = await server.get(server.url(`-/values/${escaped(path)}`, query), {}, signal);
     const found = parseNpy(await answer.arrayBuffer());
@@ -90,7 +99,11 @@ function byPieces(server: Server, path: string, document: Document): NumberArray
     return { data: found.data, shape: found.shape, stride, bytes: found.data.byteLength };
   };
   return {
-    path, shape, chunks, itemsize: sizeOf(typeName(document)), attributes: document.attributes ?? {},
+    path,
+    shape,
+    chunks,
+    itemsize: sizeOf(typeName(document)),
+    attributes: document.attributes ?? {},
     fill: typeof document.fill_value === "number" ? document.fill_value : undefined,
     request: (coords) => ({ key: `${escaped(path)}#${coords.join(",")}`, load: (signal) => load(coords, signal) }),
   };

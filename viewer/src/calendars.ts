@@ -42,15 +42,23 @@ export function epoch(units: unknown, calendar: unknown = "standard"): Epoch | n
   const name = canonical(typeof calendar === "string" ? calendar.toLowerCase() : "standard");
   if (unit === undefined || name === null) return null;
   const date = { year: Number(found[2]), month: Number(found[3]), day: Number(found[4] ?? 1) };
-  const clock = Number(found[5] ?? 0) * 3600 + Number(found[6] ?? 0) * 60 + Number(found[7] ?? 0) + Number(found[8] ?? 0);
+  const clock =
+    Number(found[5] ?? 0) * 3600 + Number(found[6] ?? 0) * 60 + Number(found[7] ?? 0) + Number(found[8] ?? 0);
   const zone = Number(found[9] ?? 0) * 60 + Math.sign(Number(found[9] ?? 0) || 1) * Number(found[10] ?? 0);
   return { calendar: name, unit, day: dayOf(date, name), offset: clock * 1000 - zone * 60_000 };
 }
 
 function canonical(calendar: string): string | null {
   const names: Record<string, string> = {
-    standard: "standard", gregorian: "standard", proleptic_gregorian: "proleptic_gregorian", julian: "julian",
-    noleap: "noleap", "365_day": "noleap", all_leap: "all_leap", "366_day": "all_leap", "360_day": "360_day",
+    standard: "standard",
+    gregorian: "standard",
+    proleptic_gregorian: "proleptic_gregorian",
+    julian: "julian",
+    noleap: "noleap",
+    "365_day": "noleap",
+    all_leap: "all_leap",
+    "366_day": "all_leap",
+    "360_day": "360_day",
   };
   return names[calendar] ?? null;
 }
@@ -124,7 +132,9 @@ function fromMarch(days: number, gregorian: boolean): Civil {
   const era = Math.floor(shifted / cycle);
   const inside = shifted - era * cycle;
   const year = gregorian
-    ? Math.floor((inside - Math.floor(inside / 1460) + Math.floor(inside / 36_524) - Math.floor(inside / 146_096)) / 365)
+    ? Math.floor(
+        (inside - Math.floor(inside / 1460) + Math.floor(inside / 36_524) - Math.floor(inside / 146_096)) / 365,
+      )
     : Math.floor((inside - Math.floor(inside / 1460)) / 365);
   const leaps = gregorian ? Math.floor(year / 4) - Math.floor(year / 100) : Math.floor(year / 4);
   const rest = inside - (year * 365 + leaps);

@@ -62,6 +62,7 @@ function numbers(value: unknown): number[] {
 export function pointsUp(attributes: Attributes, values: ArrayLike<number>): boolean {
   const name = text(attributes.standard_name);
   const units = text(attributes.units);
-  const north = /^degrees?_?n(orth)?$/i.test(units) || ["latitude", "grid_latitude", "projection_y_coordinate"].includes(name);
+  const north =
+    /^degrees?_?n(orth)?$/i.test(units) || ["latitude", "grid_latitude", "projection_y_coordinate"].includes(name);
   return north && values.length > 1 && values[0]! < values[values.length - 1]!;
 }

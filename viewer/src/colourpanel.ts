@@ -29,8 +29,13 @@ export class ColourPanel {
     this.image = image;
     this.context = context;
     const { model } = context;
-    this.map = h("select", { "aria-label": "Colour map", change: () => model.set({ map: this.map.value }) }, ...NAMES.map((name) => h("option", { value: name }, name)));
-    const field = (name: string): HTMLInputElement => h("input", { type: "text", inputmode: "decimal", "aria-label": name, change: () => this.typed() });
+    this.map = h(
+      "select",
+      { "aria-label": "Colour map", change: () => model.set({ map: this.map.value }) },
+      ...NAMES.map((name) => h("option", { value: name }, name)),
+    );
+    const field = (name: string): HTMLInputElement =>
+      h("input", { type: "text", inputmode: "decimal", "aria-label": name, change: () => this.typed() });
     this.low = field("Lower limit");
     this.high = field("Upper limit");
     this.auto = h("button", { click: () => this.toggle(), title: "Automatic limits (a)" }, "auto");
@@ -56,7 +61,10 @@ export class ColourPanel {
       this.map.value = map;
       replace(this.bar, colourBar(gradient(map)));
     }
-    for (const [field, value] of [[this.low, drawn.limits.low], [this.high, drawn.limits.high]] as const) {
+    for (const [field, value] of [
+      [this.low, drawn.limits.low],
+      [this.high, drawn.limits.high],
+    ] as const) {
       if (document.activeElement !== field) field.value = String(Number(value.toPrecision(6)));
     }
     this.auto.setAttribute("aria-pressed", String(limits === null));

@@ -12,7 +12,12 @@ const MOST = 200_000; // elements that are read to name positions
 
 /** Read the coordinates of one dimension of the array at a path, here or in a group above it. */
 export async function readCoordinates(
-  server: Server, nodes: Nodes, path: string, name: string | null | undefined, axis: number, length: number,
+  server: Server,
+  nodes: Nodes,
+  path: string,
+  name: string | null | undefined,
+  axis: number,
+  length: number,
 ): Promise<Coordinates> {
   const plain = positions(name ?? `axis ${axis}`);
   if (!name || length > MOST) return plain;
@@ -58,5 +63,12 @@ async function numeric(server: Server, path: string, name: string, document: Doc
   );
   const date = timeKind(document) === "date";
   const time = date ? epoch("seconds since 1970-01-01", "proleptic_gregorian") : says.time;
-  return { name, units: time === null ? says.units : "", values, labels: null, time, up: pointsUp(array.attributes, values) };
+  return {
+    name,
+    units: time === null ? says.units : "",
+    values,
+    labels: null,
+    time,
+    up: pointsUp(array.attributes, values),
+  };
 }

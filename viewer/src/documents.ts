@@ -18,11 +18,26 @@ export interface Document {
   readonly dimension_names?: readonly (string | null)[] | null;
 }
 
-const NUMBERS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"];
+const NUMBERS = [
+  "bool",
+  "int8",
+  "int16",
+  "int32",
+  "int64",
+  "uint8",
+  "uint16",
+  "uint32",
+  "uint64",
+  "float16",
+  "float32",
+  "float64",
+];
 // small floats and integers of machine learning, which browsers have no arrays of
 const SMALL = /^(bfloat16|float[4-8]_\w+|u?int[24]|numpy\.ml_dtypes\.\w+)$/;
 const CODECS = new Set(
-  "bytes blosc lz4 zstd gzip zlib transpose crc32c sharding_indexed numcodecs.blosc numcodecs.lz4 numcodecs.zstd numcodecs.gzip numcodecs.zlib numcodecs.shuffle".split(" "),
+  "bytes blosc lz4 zstd gzip zlib transpose crc32c sharding_indexed numcodecs.blosc numcodecs.lz4 numcodecs.zstd numcodecs.gzip numcodecs.zlib numcodecs.shuffle".split(
+    " ",
+  ),
 );
 
 /** Name the type of elements. */

@@ -35,7 +35,9 @@ export function callerOf(names: readonly string[]): (...values: unknown[]) => (.
     while (`argType${types.length}` in parts) types.push(parts[`argType${types.length}`] as WireType);
     return (...given) => {
       if (given.length !== types.length) {
-        parts.throwBindingError(`function ${parts.humanName ?? ""} called with ${given.length} arguments, expected ${types.length}`);
+        parts.throwBindingError(
+          `function ${parts.humanName ?? ""} called with ${given.length} arguments, expected ${types.length}`,
+        );
       }
       const destructors = keepsList ? [] : null;
       const wired = types.map((type, at) => type.toWireType(destructors, given[at]));

@@ -24,11 +24,17 @@ export function envelope(start: number, scale: number, pixels: number, length: n
 
 /** Take the elements of one chunk along the line, `first` being its first element. */
 export function take(
-  into: Envelope, chunk: Chunk, stride: number, offset: number, first: number, count: number, decode: (stored: number) => number,
+  into: Envelope,
+  chunk: Chunk,
+  stride: number,
+  offset: number,
+  first: number,
+  count: number,
+  decode: (stored: number) => number,
 ): void {
   const { edges, low, high, states } = into;
   const last = states.length - 1;
-  const scale = (states.length) / Math.max(1e-9, edges[states.length]! - edges[0]!);
+  const scale = states.length / Math.max(1e-9, edges[states.length]! - edges[0]!);
   for (let at = 0; at < count; at++) {
     const element = first + at;
     if (element + 1 <= edges[0]! || element >= edges[states.length]!) continue;

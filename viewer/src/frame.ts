@@ -8,8 +8,16 @@ import type { Size, Viewport } from "./viewport.ts";
 
 /** Units as people write them. */
 const UNITS: Readonly<Record<string, string>> = {
-  degrees_north: "°N", degree_north: "°N", degrees_east: "°E", degree_east: "°E", degrees: "°",
-  micrometer: "µm", nanometer: "nm", millimeter: "mm", meter: "m", kilometer: "km",
+  degrees_north: "°N",
+  degree_north: "°N",
+  degrees_east: "°E",
+  degree_east: "°E",
+  degrees: "°",
+  micrometer: "µm",
+  nanometer: "nm",
+  millimeter: "mm",
+  meter: "m",
+  kilometer: "km",
 };
 const [LEFT, BOTTOM, TOP, RIGHT] = [76, 46, 10, 14] as const;
 
@@ -60,9 +68,11 @@ export class Frame {
     const flipped = this.isFlipped(source, down);
     const toX = (at: number): number => LEFT + (at - view.x) * view.scaleX;
     const toY = (at: number): number => TOP + ((flipped ? lengthY - at : at) - view.y) * view.scaleY;
-    const parts: Node[] = [svg("rect", { class: "edge", x: LEFT - 0.5, y: TOP - 0.5, width: width + 1, height: height + 1 })];
+    const parts: Node[] = [
+      svg("rect", { class: "edge", x: LEFT - 0.5, y: TOP - 0.5, width: width + 1, height: height + 1 }),
+    ];
     const [first, last] = [view.y, view.y + height / view.scaleY];
-    const shown = flipped ? [lengthY - last, lengthY - first] as const : [first, last] as const;
+    const shown = flipped ? ([lengthY - last, lengthY - first] as const) : ([first, last] as const);
     for (const tick of ticks(source.coordinates[across]!, view.x, view.x + width / view.scaleX, lengthX, width / 90)) {
       const x = toX(tick.at);
       if (x < LEFT - 1 || x > LEFT + width + 1) continue;
@@ -75,10 +85,23 @@ export class Frame {
       parts.push(svg("path", { class: "tick", d: `M${LEFT} ${y}h-5` }));
       parts.push(svg("text", { x: LEFT - 9, y: y + 4, "text-anchor": "end" }, clipped(tick.label)));
     }
-    parts.push(svg("text", { class: "name", x: LEFT + width / 2, y: TOP + height + 38, "text-anchor": "middle" }, title(source.coordinates[across]!)));
+    parts.push(
+      svg(
+        "text",
+        { class: "name", x: LEFT + width / 2, y: TOP + height + 38, "text-anchor": "middle" },
+        title(source.coordinates[across]!),
+      ),
+    );
     const middle = TOP + height / 2;
-    parts.push(svg("text", { class: "name", x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, title(source.coordinates[down]!)));
-    if (state.marked) parts.push(...this.mark(toX((state.index[across] ?? 0) + 0.5), toY((state.index[down] ?? 0) + 0.5)));
+    parts.push(
+      svg(
+        "text",
+        { class: "name", x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` },
+        title(source.coordinates[down]!),
+      ),
+    );
+    if (state.marked)
+      parts.push(...this.mark(toX((state.index[across] ?? 0) + 0.5), toY((state.index[down] ?? 0) + 0.5)));
     replace(this.overlay, ...parts);
   }
 

@@ -10,7 +10,12 @@ interface Point {
 }
 
 /** Let the user zoom, move and mark an image; `pointed` is told where the pointer is, in pixels of the canvas. */
-export function listen(context: Context, image: ImageView, pointed: (at: Point | null) => void, mark: (at: Point) => void): void {
+export function listen(
+  context: Context,
+  image: ImageView,
+  pointed: (at: Point | null) => void,
+  mark: (at: Point) => void,
+): void {
   const { canvas } = image;
   const pointers = new Map<number, Point>();
   let moved = false;

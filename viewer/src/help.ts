@@ -27,9 +27,22 @@ export function listen(keys: readonly Key[]): void {
 export function helpWindow(keys: readonly Key[], more: readonly (readonly [string, string])[]): HTMLDialogElement {
   const rows = [...keys.map((key) => [key.keys.map(shown).join("  "), key.says] as const), ...more];
   const close = h("button", { class: "close", "aria-label": "Close", click: () => dialog.close() }, "×");
-  const list = h("dl", {}, ...rows.flatMap(([names, says]) => [h("dt", {}, ...names.split("  ").map((name) => h("kbd", {}, name))), h("dd", {}, says)]));
+  const list = h(
+    "dl",
+    {},
+    ...rows.flatMap(([names, says]) => [
+      h("dt", {}, ...names.split("  ").map((name) => h("kbd", {}, name))),
+      h("dd", {}, says),
+    ]),
+  );
   const licenses = h("a", { href: "-/page/licenses.txt", target: "_blank" }, "Licenses of the libraries in this page");
-  const dialog = h("dialog", { class: "help", "aria-label": "Keys" }, h("header", {}, h("h2", {}, "Keys and pointer"), close), list, h("p", { class: "note" }, licenses));
+  const dialog = h(
+    "dialog",
+    { class: "help", "aria-label": "Keys" },
+    h("header", {}, h("h2", {}, "Keys and pointer"), close),
+    list,
+    h("p", { class: "note" }, licenses),
+  );
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();
   });

@@ -46,9 +46,18 @@ export class HistogramView {
     });
     const span = found.high - found.low || 1;
     const toX = (value: number): number => Math.min(WIDE, Math.max(0, ((value - found.low) / span) * WIDE));
-    const marks = [limits.low, limits.high].map((value) => svg("path", { class: "limit", d: `M${toX(value)} 0v${HIGH}` }));
-    const label = (x: number, anchor: string, value: number): SVGElement => svg("text", { x, y: HIGH + 12, "text-anchor": anchor }, number(value, 4));
-    replace(this.element, svg("path", { class: "bars", d: bars.join("") }), ...marks, label(0, "start", found.low), label(WIDE, "end", found.high));
+    const marks = [limits.low, limits.high].map((value) =>
+      svg("path", { class: "limit", d: `M${toX(value)} 0v${HIGH}` }),
+    );
+    const label = (x: number, anchor: string, value: number): SVGElement =>
+      svg("text", { x, y: HIGH + 12, "text-anchor": anchor }, number(value, 4));
+    replace(
+      this.element,
+      svg("path", { class: "bars", d: bars.join("") }),
+      ...marks,
+      label(0, "start", found.low),
+      label(WIDE, "end", found.high),
+    );
     this.element.setAttribute("aria-label", `Histogram from ${number(found.low)} to ${number(found.high)}`);
   }
 }

@@ -109,7 +109,9 @@ export class ImageView {
     const { width, height } = this.frame.area;
     const along = (axis: number, pixels: number, scale: number): number =>
       Math.min(array.shape[axis]!, pixels / scale / (factors[axis] ?? 1)) / array.chunks[axis]! + 1;
-    return along(down, height, view.scaleY) * along(across, width, view.scaleX) * product(array.chunks) * array.itemsize;
+    return (
+      along(down, height, view.scaleY) * along(across, width, view.scaleX) * product(array.chunks) * array.itemsize
+    );
   }
 
   private draw(): void {
@@ -120,8 +122,10 @@ export class ImageView {
     const level = source.levels[chosen]!;
     const [rows, columns] = this.lookup(source, level, view);
     this.prepare(rows.length, columns.length);
-    const chunks = rows.some((at) => at >= 0) && columns.some((at) => at >= 0)
-      ? planeChunks(level, this.axes, this.context.model.state.index, rows, columns) : [];
+    const chunks =
+      rows.some((at) => at >= 0) && columns.some((at) => at >= 0)
+        ? planeChunks(level, this.axes, this.context.model.state.index, rows, columns)
+        : [];
     const cost = chunks.length * product(level.array.chunks) * level.array.itemsize;
     const key = `${source.node.path} ${this.axes.join()}`;
     const tooMuch = (cost > MOST_BYTES || chunks.length > MOST_CHUNKS) && this.allowed !== key;
@@ -163,7 +167,8 @@ export class ImageView {
     const byKey = new Map<string, PlaneChunk>();
     const put = (key: string, found: Chunk | undefined): void => {
       const { piece } = byKey.get(key)!;
-      if (found !== undefined) draw(this.raster, rows, columns, found, piece, planeOffset(level, axes, index, found.stride), decode);
+      if (found !== undefined)
+        draw(this.raster, rows, columns, found, piece, planeOffset(level, axes, index, found.stride), decode);
       else if (loader.error(key) !== undefined) fail(this.raster, rows, columns, piece);
     };
     const requests = chunks.map((chunk) => {
@@ -181,7 +186,9 @@ export class ImageView {
   /** The fill value, if it is a number that may mark missing elements. */
   get fillValue(): number | undefined {
     const fill = this.source?.levels[0]!.array.fill;
-    return fill === undefined || Number.isNaN(fill) || this.source!.meaning(false).missing.length > 0 ? undefined : fill;
+    return fill === undefined || Number.isNaN(fill) || this.source!.meaning(false).missing.length > 0
+      ? undefined
+      : fill;
   }
 
   /** Return whether elements that equal the fill value are missing. */
@@ -219,9 +226,18 @@ export class ImageView {
     const { view, level, limits } = this.drawn!;
     const { done, wanted, errors } = this.progress;
     Object.assign(this.canvas.dataset, {
-      level, low: limits.low, high: limits.high, x: view.x, y: view.y, scaleX: view.scaleX, scaleY: view.scaleY,
-      state: done < wanted ? "loading" : "ready", errors: errors.length, axes: this.axes.join(","),
-      index: this.context.model.state.index.join(","), path: this.source!.node.path,
+      level,
+      low: limits.low,
+      high: limits.high,
+      x: view.x,
+      y: view.y,
+      scaleX: view.scaleX,
+      scaleY: view.scaleY,
+      state: done < wanted ? "loading" : "ready",
+      errors: errors.length,
+      axes: this.axes.join(","),
+      index: this.context.model.state.index.join(","),
+      path: this.source!.node.path,
     });
     const names = this.axes.map((axis) => this.source!.coordinates[axis]!.name);
     this.canvas.setAttribute("aria-label", `Image of ${names[0]} by ${names[1]}; arrow keys move the mark`);
@@ -234,6 +250,10 @@ export class ImageView {
       this.allowed = key;
       this.redraw();
     };
-    replace(this.message, h("p", {}, text, " Zoom in to see a part of it."), h("button", { click: anyway }, "Read them all"));
+    replace(
+      this.message,
+      h("p", {}, text, " Zoom in to see a part of it."),
+      h("button", { click: anyway }, "Read them all"),
+    );
   }
 }

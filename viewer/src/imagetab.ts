@@ -35,10 +35,30 @@ export class ImageTab {
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     this.line.picked = (at) => this.moveTo(this.axis, at);
     this.along.addEventListener("change", () => context.model.set({ along: Number(this.along.value) }));
-    const close = h("button", { class: "close", "aria-label": "Remove the mark", click: () => context.model.set({ marked: false }) }, "×");
-    this.below = h("div", { class: "below" }, h("div", { class: "line-of" }, h("label", {}, "Line along ", this.along), close), this.line.element);
-    this.element = h("div", { class: "image-tab" }, this.image.element, h("div", { class: "foot" }, this.readout, this.level), this.below);
-    listen(context, this.image, (at) => this.point(at), (at) => this.mark(at));
+    const close = h(
+      "button",
+      { class: "close", "aria-label": "Remove the mark", click: () => context.model.set({ marked: false }) },
+      "×",
+    );
+    this.below = h(
+      "div",
+      { class: "below" },
+      h("div", { class: "line-of" }, h("label", {}, "Line along ", this.along), close),
+      this.line.element,
+    );
+    this.element = h(
+      "div",
+      { class: "image-tab" },
+      this.image.element,
+      h("div", { class: "foot" }, this.readout, this.level),
+      this.below,
+    );
+    listen(
+      context,
+      this.image,
+      (at) => this.point(at),
+      (at) => this.mark(at),
+    );
     this.image.canvas.addEventListener("keydown", (event) => this.pressed(event));
   }
 
@@ -46,7 +66,8 @@ export class ImageTab {
   sayLevel(): void {
     const levels = this.source?.levels ?? [];
     const level = this.image.present?.level ?? 0;
-    this.level.textContent = levels.length < 2 ? "" : `level ${level} of ${levels.length} · ${shape(levels[level]!.array.shape)}`;
+    this.level.textContent =
+      levels.length < 2 ? "" : `level ${level} of ${levels.length} · ${shape(levels[level]!.array.shape)}`;
   }
 
   /** Show a source, or nothing. */
@@ -92,17 +113,27 @@ export class ImageTab {
       return;
     }
     const source = this.source!;
-    const names = this.image.axes.map((axis, which) => `${source.coordinates[axis]!.name} ${label(source.coordinates[axis]!, place[which]!)}`);
+    const names = this.image.axes.map(
+      (axis, which) => `${source.coordinates[axis]!.name} ${label(source.coordinates[axis]!, place[which]!)}`,
+    );
     this.readout.textContent = `${names.join(" · ")} · ${this.valueAt(at)}`;
   }
 
   private valueAt({ x, y }: Point): string {
     const { raster } = this.image.present!;
     const { ratio } = this.image.frame;
-    const pixel = Math.min(raster.height - 1, Math.floor(y * ratio)) * raster.width + Math.min(raster.width - 1, Math.floor(x * ratio));
+    const pixel =
+      Math.min(raster.height - 1, Math.floor(y * ratio)) * raster.width +
+      Math.min(raster.width - 1, Math.floor(x * ratio));
     const state = raster.states[pixel];
     const says = this.source!.meaning(false);
-    return state === VALUE ? shown(raster.values[pixel]!, says) : state === MISSING ? "missing" : state === FAILED ? "can’t be read" : "…";
+    return state === VALUE
+      ? shown(raster.values[pixel]!, says)
+      : state === MISSING
+        ? "missing"
+        : state === FAILED
+          ? "can’t be read"
+          : "…";
   }
 
   private mark(at: Point): void {
@@ -126,7 +157,10 @@ export class ImageTab {
     const flipped = this.source !== null && this.image.frame.isFlipped(this.source, down);
     const far = event.shiftKey ? 10 : 1;
     const steps: Record<string, [number, number]> = {
-      ArrowLeft: [across, -far], ArrowRight: [across, far], ArrowUp: [down, flipped ? far : -far], ArrowDown: [down, flipped ? -far : far],
+      ArrowLeft: [across, -far],
+      ArrowRight: [across, far],
+      ArrowUp: [down, flipped ? far : -far],
+      ArrowDown: [down, flipped ? -far : far],
     };
     const step = steps[event.key];
     if (step === undefined || this.source === null) return;
@@ -141,7 +175,9 @@ export class ImageTab {
     const source = this.source!;
     this.readout.setAttribute("aria-live", "polite");
     requestAnimationFrame(() => {
-      const names = this.image.axes.map((axis) => `${source.coordinates[axis]!.name} ${label(source.coordinates[axis]!, index[axis] ?? 0)}`);
+      const names = this.image.axes.map(
+        (axis) => `${source.coordinates[axis]!.name} ${label(source.coordinates[axis]!, index[axis] ?? 0)}`,
+      );
       const at = this.markPlace();
       this.readout.textContent = `${names.join(" · ")} · ${at === null ? "out of sight" : this.valueAt(at)}`;
     });
@@ -154,7 +190,10 @@ export class ImageTab {
     if (present === null) return null;
     const row = (index[down] ?? 0) + 0.5;
     const seen = this.image.frame.isFlipped(this.source!, down) ? this.source!.shape[down]! - row : row;
-    const at = { x: ((index[across] ?? 0) + 0.5 - present.view.x) * present.view.scaleX, y: (seen - present.view.y) * present.view.scaleY };
+    const at = {
+      x: ((index[across] ?? 0) + 0.5 - present.view.x) * present.view.scaleX,
+      y: (seen - present.view.y) * present.view.scaleY,
+    };
     const { width, height } = this.image.frame.area;
     return at.x >= 0 && at.y >= 0 && at.x < width && at.y < height ? at : null;
   }

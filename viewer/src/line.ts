@@ -90,8 +90,14 @@ export class LineView {
     const size = level.array.chunks[axis]!;
     const [first, stop] = seen(this.start, this.scale, this.width, this.length);
     // one column for each element where elements are wider than pixels
-    this.columns = this.scale > 1 ? envelope(first, 1, stop - first, this.length) : envelope(this.start, this.scale, Math.round(this.width), this.length);
-    const most = Math.max(4, Math.min(MOST_CHUNKS, Math.floor(MOST_BYTES / (product(level.array.chunks) * level.array.itemsize))));
+    this.columns =
+      this.scale > 1
+        ? envelope(first, 1, stop - first, this.length)
+        : envelope(this.start, this.scale, Math.round(this.width), this.length);
+    const most = Math.max(
+      4,
+      Math.min(MOST_CHUNKS, Math.floor(MOST_BYTES / (product(level.array.chunks) * level.array.itemsize))),
+    );
     const { chunks, step } = spaced(Math.floor(first / size), Math.ceil(stop / size), most);
     this.note.textContent = step > 1 ? `One of ${grouped(step)} chunks is shown; zoom in to see all.` : "";
     const decode = decoder(source.meaning(context.model.state.fill ?? source.marksMissing));
@@ -103,7 +109,9 @@ export class LineView {
       take(this.columns!, found, found.stride[axis]!, offset, from, Math.min(size, this.length - from), decode);
     };
     const requests = chunks.map((at) => {
-      const coords = source.shape.map((_, other) => (other === axis ? at : Math.floor((index[other] ?? 0) / level.array.chunks[other]!)));
+      const coords = source.shape.map((_, other) =>
+        other === axis ? at : Math.floor((index[other] ?? 0) / level.array.chunks[other]!),
+      );
       const request = level.array.request(coords);
       place.set(request.key, at);
       put(request.key, context.loader.get(request.key));
@@ -128,10 +136,19 @@ export class LineView {
     replace(this.plot, ...this.axes(low, high, toX, toY), this.curve(toX, toY), ...this.mark(toX));
     const { done, wanted, errors } = this.progress;
     Object.assign(this.plot.dataset, {
-      state: done < wanted ? "loading" : "ready", low: range.low, high: range.high, errors: errors.length, axis: this.axis,
-      start: this.start, scale: this.scale, path: source.node.path,
+      state: done < wanted ? "loading" : "ready",
+      low: range.low,
+      high: range.high,
+      errors: errors.length,
+      axis: this.axis,
+      start: this.start,
+      scale: this.scale,
+      path: source.node.path,
     });
-    this.plot.setAttribute("aria-label", `Line along ${source.coordinates[this.axis]!.name}, from ${number(range.low)} to ${number(range.high)}`);
+    this.plot.setAttribute(
+      "aria-label",
+      `Line along ${source.coordinates[this.axis]!.name}, from ${number(range.low)} to ${number(range.high)}`,
+    );
   }
 
   /** Draw the columns as one path: a line where elements are wide, bars from least to greatest where they are not. */
@@ -145,7 +162,8 @@ export class LineView {
         continue;
       }
       const [top, bottom] = [toY(high[column]!).toFixed(1), toY(low[column]!).toFixed(1)];
-      if (this.scale > 1) parts.push(`${pen ? "L" : "M"}${toX(edges[column]! + 0.5).toFixed(1)} ${top}${pen ? "" : "h.01"}`);
+      if (this.scale > 1)
+        parts.push(`${pen ? "L" : "M"}${toX(edges[column]! + 0.5).toFixed(1)} ${top}${pen ? "" : "h.01"}`);
       else parts.push(`${pen ? "L" : "M"}${LEFT + column + 0.5} ${bottom}V${top}`);
       pen = true;
     }
@@ -156,8 +174,16 @@ export class LineView {
     const { source, axis, width, height } = this;
     const says = source!.meaning(false);
     const values = { ...positions(""), values: Float64Array.of(low, high) };
-    const parts: Node[] = [svg("rect", { class: "edge", x: LEFT - 0.5, y: TOP - 0.5, width: width + 1, height: height + 1 })];
-    for (const tick of ticks(source!.coordinates[axis]!, this.start, this.start + width / this.scale, this.length, width / 90)) {
+    const parts: Node[] = [
+      svg("rect", { class: "edge", x: LEFT - 0.5, y: TOP - 0.5, width: width + 1, height: height + 1 }),
+    ];
+    for (const tick of ticks(
+      source!.coordinates[axis]!,
+      this.start,
+      this.start + width / this.scale,
+      this.length,
+      width / 90,
+    )) {
       const x = toX(tick.at);
       if (x < LEFT - 1 || x > LEFT + width + 1) continue;
       parts.push(svg("path", { class: "tick", d: `M${x} ${TOP + height}v5` }));
@@ -167,21 +193,37 @@ export class LineView {
     for (const tick of ticks(values, 0.5, 1.5, 2, height / 36)) {
       const y = toY(low + (tick.at - 0.5) * (high - low));
       parts.push(svg("path", { class: "guide", d: `M${LEFT} ${y}h${width}` }));
-      const dated = says.time === null ? tick.label : date(low + (tick.at - 0.5) * (high - low), says.time, (high - low) * says.time.unit / 400);
+      const dated =
+        says.time === null
+          ? tick.label
+          : date(low + (tick.at - 0.5) * (high - low), says.time, ((high - low) * says.time.unit) / 400);
       parts.push(svg("text", { x: LEFT - 9, y: y + 4, "text-anchor": "end" }, dated));
     }
     const middle = TOP + height / 2;
     const name = source!.node.path.split("/").pop() || "value";
-    parts.push(svg("text", { class: "name", x: LEFT + width / 2, y: TOP + height + 37, "text-anchor": "middle" }, title(source!.coordinates[axis]!)));
+    parts.push(
+      svg(
+        "text",
+        { class: "name", x: LEFT + width / 2, y: TOP + height + 37, "text-anchor": "middle" },
+        title(source!.coordinates[axis]!),
+      ),
+    );
     const unit = says.time !== null ? "" : says.units || name;
-    parts.push(svg("text", { class: "name", x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, unit));
+    parts.push(
+      svg(
+        "text",
+        { class: "name", x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` },
+        unit,
+      ),
+    );
     return parts;
   }
 
   private mark(toX: (at: number) => number): Node[] {
     const at = this.context.model.state.index[this.axis] ?? 0;
     const x = toX(at + 0.5);
-    const shown = x >= LEFT && x <= LEFT + this.width && (this.context.model.state.marked || this.source!.shape.length > 1);
+    const shown =
+      x >= LEFT && x <= LEFT + this.width && (this.context.model.state.marked || this.source!.shape.length > 1);
     return shown ? [svg("path", { class: "cross", d: `M${x} ${TOP}v${this.height}` })] : [];
   }
 
@@ -192,7 +234,9 @@ export class LineView {
     const level = source.levels[0]!;
     const size = level.array.chunks[axis]!;
     const { index, fill } = context.model.state;
-    const coords = source.shape.map((_, other) => Math.floor((other === axis ? at : (index[other] ?? 0)) / level.array.chunks[other]!));
+    const coords = source.shape.map((_, other) =>
+      Math.floor((other === axis ? at : (index[other] ?? 0)) / level.array.chunks[other]!),
+    );
     const found = context.loader.get(level.array.request(coords).key);
     const of = source.coordinates[axis]!;
     const place = `${of.name} ${label(of, at)}`;

@@ -31,7 +31,10 @@ export function parse(text: string): State {
   const [path = "", query = ""] = text.replace(/^#?\/?/, "").split("?", 2);
   const found = new Map(query.split("&").map((part) => part.split("=", 2) as [string, string]));
   const numbers = (name: string, count?: number): number[] | null => {
-    const list = found.get(name)?.split(",").map((part) => (part === "" ? NaN : Number(part)));
+    const list = found
+      .get(name)
+      ?.split(",")
+      .map((part) => (part === "" ? NaN : Number(part)));
     const fits = list !== undefined && list.every(Number.isFinite) && (count === undefined || list.length === count);
     return fits ? list : null;
   };
@@ -49,7 +52,9 @@ export function parse(text: string): State {
     marked: found.get("marked") === "1",
     along: natural(numbers("along", 1))?.[0] ?? null,
     view:
-      view !== null && view[2]! > 0 && view[3]! > 0 ? { x: view[0]!, y: view[1]!, scaleX: view[2]!, scaleY: view[3]! } : null,
+      view !== null && view[2]! > 0 && view[3]! > 0
+        ? { x: view[0]!, y: view[1]!, scaleX: view[2]!, scaleY: view[3]! }
+        : null,
     map: NAMES.find((name) => name === found.get("map")) ?? INITIAL.map,
     limits: limits !== null ? { low: limits[0]!, high: limits[1]! } : null,
     fill: fill === "missing" ? true : fill === "value" ? false : null,

@@ -27,15 +27,31 @@ function start(): void {
   const base = new URL(".", document.baseURI).href;
   const server = new Server(base, here.searchParams.get("token"));
   const model = new Model(initial(here, base));
-  const context: Context = { server, nodes: new Nodes(server), model, loader: new Loader(CACHE_BYTES, AT_ONCE), isDark };
-  const button = (picture: string, title: string, run: () => void): HTMLElement => h("button", { class: "round", title, "aria-label": title, click: run }, icon(picture));
+  const context: Context = {
+    server,
+    nodes: new Nodes(server),
+    model,
+    loader: new Loader(CACHE_BYTES, AT_ONCE),
+    isDark,
+  };
+  const button = (picture: string, title: string, run: () => void): HTMLElement =>
+    h("button", { class: "round", title, "aria-label": title, click: run }, icon(picture));
   const help = (): void => dialog.showModal();
   const theme = (): void => toggleTheme(() => page.redraw());
   const copy = (): void => void copyLink(context);
-  const buttons = [button(LINK, "Copy a link to this view (l)", copy), button(MOON, "Light or dark (d)", theme), button(KEYS, "Keys (?)", help)];
+  const buttons = [
+    button(LINK, "Copy a link to this view (l)", copy),
+    button(MOON, "Light or dark (d)", theme),
+    button(KEYS, "Keys (?)", help),
+  ];
   const page = new Page(context, document.body, buttons);
   const keys = allKeys(context, page, { help, theme, copy });
-  const dialog = helpWindow(keys, [["wheel  pinch", "zoom"], ["drag", "move"], ["click", "mark a point and draw the line through it"], ["← → ↑ ↓", "move the mark; with Shift by ten"]]);
+  const dialog = helpWindow(keys, [
+    ["wheel  pinch", "zoom"],
+    ["drag", "move"],
+    ["click", "mark a point and draw the line through it"],
+    ["← → ↑ ↓", "move the mark; with Shift by ten"],
+  ]);
   document.body.append(dialog);
   listen(keys);
   keepLink(model);
@@ -97,7 +113,11 @@ function allKeys(context: Context, page: Page, run: { help: () => void; theme: (
     { keys: ["+", "="], says: "zoom in", run: () => page.images.zoom(1.5) },
     { keys: ["-"], says: "zoom out", run: () => page.images.zoom(1 / 1.5) },
     { keys: ["0"], says: "show all", run: () => model.set({ view: null }) },
-    { keys: ["]", "."], says: "next element of the last slider, or of the one with the focus", run: () => page.sliders.step(1) },
+    {
+      keys: ["]", "."],
+      says: "next element of the last slider, or of the one with the focus",
+      run: () => page.sliders.step(1),
+    },
     { keys: ["[", ","], says: "previous element", run: () => page.sliders.step(-1) },
     { keys: ["t"], says: "swap the axes", run: () => page.sliders.swap() },
     { keys: ["f"], says: "turn the image upside down", run: () => page.images.flip() },

@@ -41,7 +41,9 @@ export class Nodes {
 
   /** Return the name of what is served: the last part of its URL. */
   async rootName(): Promise<string> {
-    const info = await this.server.json<{ store?: string; name?: string }>("-/info/").catch(() => ({ store: "", name: "" }));
+    const info = await this.server
+      .json<{ store?: string; name?: string }>("-/info/")
+      .catch(() => ({ store: "", name: "" }));
     return info.name || (info.store ?? "").replace(/\/+$/, "").split("/").pop() || "/";
   }
 

@@ -22,10 +22,18 @@ export function parseNpy(bytes: ArrayBuffer): { data: ArrayLike<number> & { byte
   const header = new TextDecoder("latin1").decode(bytes.slice(wide ? 12 : 10, start));
   const found = /'descr': *'([<>|=])(\w+)'.*'fortran_order': *(True|False).*'shape': *\(([^)]*)\)/.exec(header);
   const make = found === null ? undefined : TYPES[found[2]!];
-  if (found === null || make === undefined || found[3] === "True") throw new Error(`the page does not read files of NumPy with ${header.trim()}`);
+  if (found === null || make === undefined || found[3] === "True")
+    throw new Error(`the page does not read files of NumPy with ${header.trim()}`);
   const body = bytes.slice(start);
   if (found[1] === ">") swap(body, Number(found[2]!.slice(1)));
-  return { data: make(body), shape: found[4]!.split(",").map((part) => part.trim()).filter(Boolean).map(Number) };
+  return {
+    data: make(body),
+    shape: found[4]!
+      .split(",")
+      .map((part) => part.trim())
+      .filter(Boolean)
+      .map(Number),
+  };
 }
 
 function swap(bytes: ArrayBuffer, size: number): void {

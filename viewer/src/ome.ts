@@ -29,7 +29,9 @@ export function pyramid(attributes: Readonly<Record<string, unknown>>): Pyramid 
     if (!isRecord(axis)) return { name: String(axis), type: "", unit: "" };
     return { name: String(axis.name ?? ""), type: String(axis.type ?? ""), unit: String(axis.unit ?? "") };
   });
-  const datasets = first.datasets.filter((item): item is Record<string, unknown> => isRecord(item) && typeof item.path === "string");
+  const datasets = first.datasets.filter(
+    (item): item is Record<string, unknown> => isRecord(item) && typeof item.path === "string",
+  );
   const scales = datasets.map((item) => scaleOf(item.coordinateTransformations));
   const base = scales[0] ?? null;
   const levels = datasets.map((item, at) => ({
@@ -53,7 +55,9 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 export function factorsOf(level: Level, shape: readonly number[], base: readonly number[]): number[] {
   return shape.map((length, axis) => {
     const stated = level.factors[axis];
-    return stated !== undefined && stated > 0 && Number.isFinite(stated) ? stated : Math.max(1, Math.round((base[axis] ?? 1) / length));
+    return stated !== undefined && stated > 0 && Number.isFinite(stated)
+      ? stated
+      : Math.max(1, Math.round((base[axis] ?? 1) / length));
   });
 }
 

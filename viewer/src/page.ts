@@ -64,11 +64,32 @@ export class Page {
     };
     context.loader.changed = () => this.progress.update();
     context.model.listen((state, before) => this.changed(state, before));
-    this.side = h("aside", { class: "side", "aria-label": "Controls" }, this.sliders.element, this.colours.element, this.files, this.statistics.element);
+    this.side = h(
+      "aside",
+      { class: "side", "aria-label": "Controls" },
+      this.sliders.element,
+      this.colours.element,
+      this.files,
+      this.statistics.element,
+    );
     this.panels.append(this.images.element, this.lineTab, this.values.element, this.aboutTab, this.message);
-    const head = h("header", { class: "top" }, h("div", { class: "title" }, this.crumbs, this.summary), this.progress.element, ...buttons);
+    const head = h(
+      "header",
+      { class: "top" },
+      h("div", { class: "title" }, this.crumbs, this.summary),
+      this.progress.element,
+      ...buttons,
+    );
     const main = h("main", {}, this.bar, h("div", { class: "work" }, this.panels, this.side));
-    root.append(h("aside", { class: "left" }, h("div", { class: "brand" }, h("span", { class: "logo", "aria-hidden": "true" }), "tegula"), this.tree.element), h("div", { class: "right" }, head, main));
+    root.append(
+      h(
+        "aside",
+        { class: "left" },
+        h("div", { class: "brand" }, h("span", { class: "logo", "aria-hidden": "true" }), "tegula"),
+        this.tree.element,
+      ),
+      h("div", { class: "right" }, head, main),
+    );
     void this.load();
   }
 
@@ -93,11 +114,16 @@ export class Page {
       if (controller.signal.aborted) return;
       [this.node, this.source] = [node, source];
       this.settle(node, source);
-      if (source !== null) nameAxes(this.context.server, this.context.nodes, source, () => this.source === source && this.render());
+      if (source !== null)
+        nameAxes(this.context.server, this.context.nodes, source, () => this.source === source && this.render());
     } catch (error) {
       if (controller.signal.aborted) return;
       this.message.hidden = false;
-      replace(this.message, h("p", {}, (error as Error).message), h("button", { click: () => void this.load() }, "Try again"));
+      replace(
+        this.message,
+        h("p", {}, (error as Error).message),
+        h("button", { click: () => void this.load() }, "Try again"),
+      );
     }
     void this.tree.reveal(path);
   }
@@ -179,7 +205,11 @@ export class Page {
     if (this.bar.dataset.key === key) return;
     this.bar.dataset.key = key;
     const button = (tab: Tab, at: number): HTMLElement =>
-      h("button", { role: "tab", "aria-selected": tab === shown ? "true" : "false", click: () => this.choose(at) }, TITLES[tab]);
+      h(
+        "button",
+        { role: "tab", "aria-selected": tab === shown ? "true" : "false", click: () => this.choose(at) },
+        TITLES[tab],
+      );
     replace(this.bar, ...possible.map(button));
   }
 
@@ -190,7 +220,10 @@ export class Page {
     const parts = path === "" ? [] : path.split("/");
     const link = (name: string, count: number): HTMLElement =>
       h("a", { href: `#/${parts.slice(0, count).map(encodeURIComponent).join("/")}` }, name);
-    const links = parts.flatMap((part, at) => [h("span", { class: "slash", "aria-hidden": "true" }, "/"), link(part, at + 1)]);
+    const links = parts.flatMap((part, at) => [
+      h("span", { class: "slash", "aria-hidden": "true" }, "/"),
+      link(part, at + 1),
+    ]);
     const home = link("/", 0);
     home.setAttribute("aria-label", "Root");
     replace(this.crumbs, home, ...links.slice(1));
@@ -211,13 +244,38 @@ export class Page {
     const links = ["npy", "csv"].map((format) => {
       const link = fileLink(this.context, this.drawnPath(), "", format);
       // what is shown changes until the moment of the click
-      link.addEventListener("pointerdown", () => (link.href = fileLink(this.context, this.drawnPath(), this.selection(), format).href));
-      link.addEventListener("click", () => (link.href = fileLink(this.context, this.drawnPath(), this.selection(), format).href));
+      link.addEventListener(
+        "pointerdown",
+        () => (link.href = fileLink(this.context, this.drawnPath(), this.selection(), format).href),
+      );
+      link.addEventListener(
+        "click",
+        () => (link.href = fileLink(this.context, this.drawnPath(), this.selection(), format).href),
+      );
       return link;
     });
-    const picture = h("button", { click: () => savePicture(this.images.image.canvas, node.path.split("/").pop() ?? "") }, "png");
-    const measure = h("button", { click: () => void this.statistics.show(this.drawnPath(), this.packed() ? "Statistics of the stored values" : "Statistics of what is shown", this.selection()) }, "Statistics of what is shown");
-    replace(this.files, h("div", { class: "line-of" }, h("span", {}, "Download what is shown"), ...links, tab === "image" && picture), measure);
+    const picture = h(
+      "button",
+      { click: () => savePicture(this.images.image.canvas, node.path.split("/").pop() ?? "") },
+      "png",
+    );
+    const measure = h(
+      "button",
+      {
+        click: () =>
+          void this.statistics.show(
+            this.drawnPath(),
+            this.packed() ? "Statistics of the stored values" : "Statistics of what is shown",
+            this.selection(),
+          ),
+      },
+      "Statistics of what is shown",
+    );
+    replace(
+      this.files,
+      h("div", { class: "line-of" }, h("span", {}, "Download what is shown"), ...links, tab === "image" && picture),
+      measure,
+    );
     if (source.shape.length >= 3 && node.document !== null) void this.offerNeuroglancer(node.path, key);
   }
 
@@ -231,7 +289,10 @@ export class Page {
   private async offerNeuroglancer(path: string, key: string): Promise<void> {
     const url = this.context.server.url("-/neuroglancer/open", { path }, true);
     const found = await this.context.server.exists("-/neuroglancer/open", { path });
-    if (found && this.files.dataset.key === key) this.files.append(h("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, "Open in neuroglancer"));
+    if (found && this.files.dataset.key === key)
+      this.files.append(
+        h("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, "Open in neuroglancer"),
+      );
   }
 
   /** Return the path of the array that is drawn: of a pyramid, that of the level. */
@@ -244,7 +305,8 @@ export class Page {
   private selection(): string {
     const { index } = this.context.model.state;
     const source = this.source!;
-    if (this.tab() === "line") return source.shape.map((_, axis) => (axis === this.along() ? ":" : String(index[axis] ?? 0))).join(",");
+    if (this.tab() === "line")
+      return source.shape.map((_, axis) => (axis === this.along() ? ":" : String(index[axis] ?? 0))).join(",");
     const { image } = this.images;
     return image.present === null ? "" : selection(image.present, source, image.axes, index);
   }
@@ -256,6 +318,9 @@ function summary(node: Node): string {
     const title = meaning(node.attributes).title;
     return `${title === "" ? "" : `${title} · `}${shape(shapeOf(node))} · ${listing.dtype ?? ""} · ${listing.format ?? ""}`;
   }
-  const count = node.kind === "table" ? `${grouped(listing.rows ?? 0)} rows` : `${grouped(listing.members.length)}${listing.truncated ? " and more" : ""} members`;
+  const count =
+    node.kind === "table"
+      ? `${grouped(listing.rows ?? 0)} rows`
+      : `${grouped(listing.members.length)}${listing.truncated ? " and more" : ""} members`;
   return `${node.pyramid !== null ? `image pyramid of ${node.pyramid.levels.length} levels` : node.kind} · ${count} · ${listing.format ?? ""}`;
 }

@@ -25,7 +25,13 @@ export function raster(width: number, height: number): Raster {
  * axes begin at the far edge.
  */
 export function elements(
-  start: number, scale: number, pixels: number, length: number, factor = 1, whole = length, flipped = false,
+  start: number,
+  scale: number,
+  pixels: number,
+  length: number,
+  factor = 1,
+  whole = length,
+  flipped = false,
 ): Float64Array {
   return Float64Array.from({ length: pixels }, (_, pixel) => {
     const at = start + (pixel + 0.5) / scale;
@@ -65,7 +71,12 @@ function inside(shown: Float64Array, first: number, count: number): [number[], n
 
 /** Put the elements of one chunk into the pixels that show them, from `offset` of its data on; NaN is missing. */
 export function draw(
-  into: Raster, rows: Float64Array, columns: Float64Array, chunk: Chunk, piece: Piece, offset: number,
+  into: Raster,
+  rows: Float64Array,
+  columns: Float64Array,
+  chunk: Chunk,
+  piece: Piece,
+  offset: number,
   decode: (stored: number) => number,
 ): void {
   const [down, ys] = inside(rows, piece.origin[0], piece.size[0]);

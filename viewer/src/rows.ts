@@ -38,7 +38,8 @@ export async function tableRows(server: Server, node: Node, firstColumn: number)
       name: name === "" ? "value" : name,
       detail: shape.length > 0 ? `${dtype} × ${shape.join(" × ")}` : dtype,
       numeric: /^(u?int|float|bfloat|complex)/.test(dtype) && shape.length === 0,
-      path: node.kind === "table" ? `${node.path === "" ? "" : `${node.path}/`}${name}` : name === "" ? node.path : null,
+      path:
+        node.kind === "table" ? `${node.path === "" ? "" : `${node.path}/`}${name}` : name === "" ? node.path : null,
     })),
     read: async (start, stop, signal) => {
       const wanted: Record<string, string> = some ? { columns: columns.map((column) => column.name).join(",") } : {};
@@ -48,7 +49,12 @@ export async function tableRows(server: Server, node: Node, firstColumn: number)
 }
 
 async function readAll(
-  server: Server, path: string, wanted: Record<string, string>, start: number, stop: number, signal: AbortSignal,
+  server: Server,
+  path: string,
+  wanted: Record<string, string>,
+  start: number,
+  stop: number,
+  signal: AbortSignal,
 ): Promise<unknown[][]> {
   const found: unknown[][] = [];
   // the server sends fewer rows at once where they are large
@@ -61,7 +67,12 @@ async function readAll(
 }
 
 function page(
-  server: Server, path: string, query: Record<string, string>, start: number, stop: number, signal?: AbortSignal,
+  server: Server,
+  path: string,
+  query: Record<string, string>,
+  start: number,
+  stop: number,
+  signal?: AbortSignal,
 ): Promise<Page> {
   return server.json<Page>(`-/rows/${escaped(path)}`, { ...query, start: String(start), stop: String(stop) }, signal);
 }
@@ -72,12 +83,21 @@ export async function scalarValue(server: Server, node: Node): Promise<string> {
 }
 
 /** Return the rows of a plane of an array. */
-export function planeRows(server: Server, node: Node, axes: readonly [number, number], index: readonly number[], firstColumn: number): Rows {
+export function planeRows(
+  server: Server,
+  node: Node,
+  axes: readonly [number, number],
+  index: readonly number[],
+  firstColumn: number,
+): Rows {
   const shape = shapeOf(node);
   const [down, across] = axes;
   const stopColumn = Math.min(shape[across]!, firstColumn + MOST_COLUMNS);
   const columns = Array.from({ length: stopColumn - firstColumn }, (_, at) => ({
-    name: grouped(firstColumn + at), detail: "", numeric: true, path: null,
+    name: grouped(firstColumn + at),
+    detail: "",
+    numeric: true,
+    path: null,
   }));
   const read = async (start: number, stop: number, signal: AbortSignal): Promise<unknown[][]> => {
     const parts = shape.map((_, axis) =>
@@ -105,6 +125,7 @@ export function cell(value: unknown): string {
   if (typeof value === "boolean") return value ? "true" : "false";
   if (Array.isArray(value)) return `[${value.map(cell).join(", ")}]`;
   const { values: some, shape } = value as { values?: unknown[]; shape?: number[] };
-  if (Array.isArray(some) && Array.isArray(shape)) return `[${some.slice(0, 8).map(cell).join(", ")}, …] (${shape.join(" × ")})`;
+  if (Array.isArray(some) && Array.isArray(shape))
+    return `[${some.slice(0, 8).map(cell).join(", ")}, …] (${shape.join(" × ")})`;
   return JSON.stringify(value);
 }

@@ -61,7 +61,10 @@ export class Server {
 
   /** Send a GET request; an answer that is no success is a `ServerError`, except those with a status of `allowed`. */
   async get(
-    url: string, headers: Record<string, string> = {}, signal?: AbortSignal, allowed: readonly number[] = [],
+    url: string,
+    headers: Record<string, string> = {},
+    signal?: AbortSignal,
+    allowed: readonly number[] = [],
   ): Promise<Response> {
     const all = this.token === null ? headers : { ...headers, Authorization: `Bearer ${this.token}` };
     const answer = await fetch(url, { headers: all, signal: signal ?? null });
@@ -72,7 +75,10 @@ export class Server {
   /** Return whether a resource exists. */
   async exists(path: string, query: Record<string, string>): Promise<boolean> {
     const headers: Record<string, string> = this.token === null ? {} : { Authorization: `Bearer ${this.token}` };
-    return fetch(this.url(path, query), { method: "HEAD", headers }).then((answer) => answer.ok, () => false);
+    return fetch(this.url(path, query), { method: "HEAD", headers }).then(
+      (answer) => answer.ok,
+      () => false,
+    );
   }
 
   /** Read a resource in JSON. NaN and infinities are `null`. */

@@ -19,7 +19,10 @@ export class Sliders {
 
   /** Show the sliders of a source; `shown` are the axes of its image or line. */
   show(source: Source | null, shown: readonly number[]): void {
-    const key = source === null ? "" : `${source.node.path} ${shown.join()} ${source.coordinates.map((of) => of.values?.length ?? of.labels?.length).join()}`;
+    const key =
+      source === null
+        ? ""
+        : `${source.node.path} ${shown.join()} ${source.coordinates.map((of) => of.values?.length ?? of.labels?.length).join()}`;
     if (key !== this.built || source !== this.source) this.build(source, shown);
     this.built = key;
     this.source = source;
@@ -39,7 +42,9 @@ export class Sliders {
       replace(this.element);
       return;
     }
-    const rows = source.shape.flatMap((length, axis) => (shown.includes(axis) ? [] : [this.slider(source, axis, length)]));
+    const rows = source.shape.flatMap((length, axis) =>
+      shown.includes(axis) ? [] : [this.slider(source, axis, length)],
+    );
     const choice = source.shape.length > 1 ? this.choice(source, shown) : null;
     replace(this.element, choice, ...rows);
   }
@@ -48,12 +53,23 @@ export class Sliders {
     const { name, units, time } = source.coordinates[axis]!;
     const text = h("output", {});
     const range = h("input", {
-      type: "range", min: 0, max: Math.max(0, length - 1), step: 1, "aria-label": name, "data-axis": axis,
+      type: "range",
+      min: 0,
+      max: Math.max(0, length - 1),
+      step: 1,
+      "aria-label": name,
+      "data-axis": axis,
       input: () => this.set(axis, Number(range.value)),
     });
     this.parts.set(axis, { range, text });
     const unit = units === "" || time !== null ? "" : ` (${units})`;
-    return h("div", { class: "slider" }, h("span", {}, h("b", {}, name), unit, " ", h("small", {}, `of ${grouped(length)}`)), text, range);
+    return h(
+      "div",
+      { class: "slider" },
+      h("span", {}, h("b", {}, name), unit, " ", h("small", {}, `of ${grouped(length)}`)),
+      text,
+      range,
+    );
   }
 
   /** Show another element of an axis. */
@@ -74,12 +90,20 @@ export class Sliders {
   private choice(source: Source, shown: readonly number[]): HTMLElement {
     const names = source.coordinates.map((of, axis) => h("option", { value: axis }, of.name || `axis ${axis}`));
     const select = (place: number, name: string): HTMLElement => {
-      const element = h("select", { "aria-label": name, change: () => this.choose(place, Number(element.value)) }, ...names.map((option) => option.cloneNode(true)));
+      const element = h(
+        "select",
+        { "aria-label": name, change: () => this.choose(place, Number(element.value)) },
+        ...names.map((option) => option.cloneNode(true)),
+      );
       element.value = String(shown[place]);
       return h("label", {}, `${name} `, element);
     };
     if (shown.length === 1) return h("div", { class: "axes-choice" }, select(0, "Along"));
-    const swap = h("button", { title: "Swap the axes (t)", "aria-label": "Swap the axes", click: () => this.swap() }, "⇄");
+    const swap = h(
+      "button",
+      { title: "Swap the axes (t)", "aria-label": "Swap the axes", click: () => this.swap() },
+      "⇄",
+    );
     return h("div", { class: "axes-choice" }, select(0, "Down"), swap, select(1, "Across"));
   }
 

@@ -28,8 +28,17 @@ export interface State {
 }
 
 export const INITIAL: State = {
-  path: "", tab: null, axes: null, index: [], marked: false, along: null, view: null, map: "viridis", limits: null,
-  fill: null, row: 0,
+  path: "",
+  tab: null,
+  axes: null,
+  index: [],
+  marked: false,
+  along: null,
+  view: null,
+  map: "viridis",
+  limits: null,
+  fill: null,
+  row: 0,
 };
 
 type Listener = (state: State, before: State) => void;

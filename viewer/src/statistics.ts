@@ -36,16 +36,19 @@ export class StatisticsView {
     this.element.hidden = false;
     const heading = h("h3", {}, title);
     replace(this.element, heading, h("p", { class: "note" }, "…"));
-    const ask = (chosen: string): Promise<Found> => this.context.server.json<Found>(`-/stats/${escaped(path)}`, { selection: chosen }, controller.signal);
+    const ask = (chosen: string): Promise<Found> =>
+      this.context.server.json<Found>(`-/stats/${escaped(path)}`, { selection: chosen }, controller.signal);
     try {
       const found = await ask(selection).catch((error: Error) => {
         if (selection !== "" || controller.signal.aborted) throw error;
         return ask(`0:${SAMPLE}`);
       });
-      const part = found.selection === selection ? null : h("p", { class: "note" }, `of the first ${grouped(SAMPLE)} elements`);
+      const part =
+        found.selection === selection ? null : h("p", { class: "note" }, `of the first ${grouped(SAMPLE)} elements`);
       replace(this.element, heading, part, facts(found), counts(found));
     } catch (error) {
-      if (!controller.signal.aborted) replace(this.element, heading, h("p", { class: "failed" }, (error as Error).message));
+      if (!controller.signal.aborted)
+        replace(this.element, heading, h("p", { class: "failed" }, (error as Error).message));
     }
   }
 }
@@ -59,7 +62,8 @@ function facts(found: Found): HTMLElement {
 
 function counts(found: Found): SVGElement | null {
   const { histogram } = found;
-  if (!histogram || !Array.isArray(histogram.counts) || !Array.isArray(histogram.edges) || histogram.edges.length < 2) return null;
+  if (!histogram || !Array.isArray(histogram.counts) || !Array.isArray(histogram.edges) || histogram.edges.length < 2)
+    return null;
   const [low, high] = [Number(histogram.edges[0]), Number(histogram.edges[histogram.edges.length - 1])];
   const view = new HistogramView();
   view.show({ low, high, counts: histogram.counts }, { low: NaN, high: NaN });

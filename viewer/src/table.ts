@@ -37,7 +37,12 @@ export class TableView {
     this.pane.append(this.head, this.body);
     this.scroller = h("div", { class: "scroller", tabindex: 0, role: "table", "aria-label": "Rows" }, this.spacer);
     this.spacer.append(this.pane);
-    const form = h("form", { class: "goto", submit: (event: Event) => this.submitted(event) }, h("label", {}, "Go to row ", this.goto), h("button", {}, "Go"));
+    const form = h(
+      "form",
+      { class: "goto", submit: (event: Event) => this.submitted(event) },
+      h("label", {}, "Go to row ", this.goto),
+      h("button", {}, "Go"),
+    );
     this.element = h("div", { class: "table" }, this.scroller, h("footer", {}, form, this.status));
     this.scroller.addEventListener("scroll", () => this.scrolled());
     this.scroller.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
@@ -100,7 +105,13 @@ export class TableView {
   private pressed(event: KeyboardEvent): void {
     const page = Math.max(1, Math.floor(this.seen / ROW) - 1);
     const steps: Record<string, number> = {
-      ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, " ": page, Home: -Infinity, End: Infinity,
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      " ": page,
+      Home: -Infinity,
+      End: Infinity,
     };
     const step = steps[event.key];
     if (step === undefined || this.rows === null) return;
@@ -115,7 +126,12 @@ export class TableView {
       const name = ask
         ? h("button", { click: () => this.asking(column), title: `Statistics of ${column.name}` }, column.name)
         : h("span", {}, column.name);
-      return h("div", { class: column.numeric ? "cell numeric" : "cell", role: "columnheader" }, name, small && h("small", {}, column.detail));
+      return h(
+        "div",
+        { class: column.numeric ? "cell numeric" : "cell", role: "columnheader" },
+        name,
+        small && h("small", {}, column.detail),
+      );
     });
     replace(this.head, h("div", { class: "cell row", role: "columnheader" }, ""), ...heads);
     const widths = rows.columns.map((column) => (column.numeric ? "minmax(7.5rem, 1fr)" : "minmax(11rem, 2fr)"));
@@ -139,8 +155,16 @@ export class TableView {
     replace(this.body, ...lines);
     this.body.style.transform = `translateY(${-(this.top - first) * ROW}px)`;
     const last = Math.min(rows.total - 1, Math.floor(this.top + seen / ROW - 0.5));
-    this.status.textContent = rows.total === 0 ? "no rows" : `rows ${grouped(first)}–${grouped(Math.max(first, last))} of ${grouped(rows.total)}`;
-    Object.assign(this.element.dataset, { path: this.path, first, total: rows.total, state: this.asked.size > 0 ? "loading" : "ready" });
+    this.status.textContent =
+      rows.total === 0
+        ? "no rows"
+        : `rows ${grouped(first)}–${grouped(Math.max(first, last))} of ${grouped(rows.total)}`;
+    Object.assign(this.element.dataset, {
+      path: this.path,
+      first,
+      total: rows.total,
+      state: this.asked.size > 0 ? "loading" : "ready",
+    });
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.remember(), 200);
   }
@@ -152,9 +176,22 @@ export class TableView {
     const shown = rows.columns.map((column, at) => {
       const text = cells === undefined ? (failed === undefined ? "·" : at === 0 ? failed : "") : cell(cells[at]);
       const kind = `cell${column.numeric ? " numeric" : ""}${failed !== undefined ? " failed" : cells === undefined ? " waiting" : ""}`;
-      return h("div", { class: text === "NaN" || text === "NaT" ? `${kind} missing` : kind, role: "cell", title: text.length > 18 ? text : null }, text);
+      return h(
+        "div",
+        {
+          class: text === "NaN" || text === "NaT" ? `${kind} missing` : kind,
+          role: "cell",
+          title: text.length > 18 ? text : null,
+        },
+        text,
+      );
     });
-    return h("div", { class: row % 2 ? "line odd" : "line", role: "row" }, h("div", { class: "cell row", role: "rowheader" }, this.labelOf(row)), ...shown);
+    return h(
+      "div",
+      { class: row % 2 ? "line odd" : "line", role: "row" },
+      h("div", { class: "cell row", role: "rowheader" }, this.labelOf(row)),
+      ...shown,
+    );
   }
 
   private load(rows: Rows): void {

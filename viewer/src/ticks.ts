@@ -54,7 +54,9 @@ function byPosition(of: Coordinates, low: number, high: number, most: number): T
   const found: Tick[] = [];
   const values = of.values;
   const apart =
-    of.time !== null && values !== null && values.length > 1 ? Math.abs(values[1]! - values[0]!) * of.time.unit * step : 1;
+    of.time !== null && values !== null && values.length > 1
+      ? Math.abs(values[1]! - values[0]!) * of.time.unit * step
+      : 1;
   for (let at = Math.ceil(low / step) * step; at < high; at += step) {
     const value = values?.[at];
     const named = of.time !== null && value !== undefined ? date(value, of.time, Math.max(apart, 1)) : label(of, at);
@@ -70,7 +72,11 @@ function byValue(values: Float64Array, low: number, high: number, most: number, 
   const [least, greatest] = [Math.min(first, last), Math.max(first, last)];
   const digits = digitsOf(step);
   const found: Tick[] = [];
-  for (let count = Math.ceil(least / step - 1e-9); count * step <= greatest + step * 1e-9 && found.length < 200; count++) {
+  for (
+    let count = Math.ceil(least / step - 1e-9);
+    count * step <= greatest + step * 1e-9 && found.length < 200;
+    count++
+  ) {
     const value = count * step;
     const named = Math.abs(value) >= 1e9 || (step < 1e-6 && value !== 0) ? number(value) : fixed(value, digits);
     found.push({ at: positionOf(values, value, direction), label: named });

@@ -57,10 +57,22 @@ export class TreeView {
 
   private item(path: string, member: Member): HTMLElement {
     const group = member.kind === "group";
-    const detail = member.kind === "unreadable" ? "unreadable" : member.rows != null ? `${grouped(member.rows)} rows` : member.shape ? shape(member.shape) : "";
+    const detail =
+      member.kind === "unreadable"
+        ? "unreadable"
+        : member.rows != null
+          ? `${grouped(member.rows)} rows`
+          : member.shape
+            ? shape(member.shape)
+            : "";
     const link = h(
       "a",
-      { href: `#/${path.split("/").map(encodeURIComponent).join("/")}`, "data-path": path, title: member.error ?? `${member.kind} ${path} ${member.dtype ?? ""}`, class: `is-${member.kind}` },
+      {
+        href: `#/${path.split("/").map(encodeURIComponent).join("/")}`,
+        "data-path": path,
+        title: member.error ?? `${member.kind} ${path} ${member.dtype ?? ""}`,
+        class: `is-${member.kind}`,
+      },
       h("span", { class: "picture", "aria-hidden": "true" }, PICTURES[member.kind] ?? "·"),
       h("span", { class: "name" }, member.name),
       h("small", {}, detail),
@@ -116,17 +128,29 @@ export class TreeView {
     const controller = new AbortController();
     this.searching = controller;
     try {
-      const { nodes, truncated } = await this.context.server.json<Found>("-/tree", { search, limit: "200" }, controller.signal);
+      const { nodes, truncated } = await this.context.server.json<Found>(
+        "-/tree",
+        { search, limit: "200" },
+        controller.signal,
+      );
       const items = nodes.map((node) => this.item(node.path, { ...node, name: node.path || "/" }));
-      replace(this.found, ...items, nodes.length === 0 && h("li", { class: "note" }, "no node has these words in its path"), truncated && h("li", { class: "note" }, "… and more"));
+      replace(
+        this.found,
+        ...items,
+        nodes.length === 0 && h("li", { class: "note" }, "no node has these words in its path"),
+        truncated && h("li", { class: "note" }, "… and more"),
+      );
     } catch (error) {
-      if (!controller.signal.aborted) replace(this.found, h("li", { class: "failed" }, String((error as Error).message)));
+      if (!controller.signal.aborted)
+        replace(this.found, h("li", { class: "failed" }, String((error as Error).message)));
     }
   }
 
   /** Arrow keys go through the tree, as in other programs. */
   private pressed(event: KeyboardEvent): void {
-    const links = [...this.element.querySelectorAll<HTMLAnchorElement>("a[data-path]")].filter((link) => link.offsetParent !== null);
+    const links = [...this.element.querySelectorAll<HTMLAnchorElement>("a[data-path]")].filter(
+      (link) => link.offsetParent !== null,
+    );
     const at = links.indexOf(document.activeElement as HTMLAnchorElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[event.key];
     if (event.key === "Escape") {
@@ -135,8 +159,10 @@ export class TreeView {
     }
     const item = links[at]?.parentElement;
     if (item && event.key === "ArrowRight" && item.hasAttribute("aria-expanded")) void this.expand(item.dataset.item!);
-    else if (item && event.key === "ArrowLeft" && item.getAttribute("aria-expanded") === "true") this.toggle(item.dataset.item!, item);
-    else if (to !== undefined && (document.activeElement !== this.search || event.key === "ArrowDown")) links[Math.max(0, Math.min(links.length - 1, to))]?.focus();
+    else if (item && event.key === "ArrowLeft" && item.getAttribute("aria-expanded") === "true")
+      this.toggle(item.dataset.item!, item);
+    else if (to !== undefined && (document.activeElement !== this.search || event.key === "ArrowDown"))
+      links[Math.max(0, Math.min(links.length - 1, to))]?.focus();
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -34,8 +34,19 @@ export class ValuesTab {
       this.firstColumn = Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS));
       this.show(this.node, this.source);
     };
-    this.pager = h("div", { class: "pager" }, h("button", { click: turn(-1), "aria-label": "Columns before" }, "‹"), this.columns, h("button", { click: turn(1), "aria-label": "Columns after" }, "›"));
-    this.element = h("div", { class: "values-tab" }, h("div", { class: "values" }, this.failed, this.scalar, this.pager, this.table.element), this.statistics.element);
+    this.pager = h(
+      "div",
+      { class: "pager" },
+      h("button", { click: turn(-1), "aria-label": "Columns before" }, "‹"),
+      this.columns,
+      h("button", { click: turn(1), "aria-label": "Columns after" }, "›"),
+    );
+    this.element = h(
+      "div",
+      { class: "values-tab" },
+      h("div", { class: "values" }, this.failed, this.scalar, this.pager, this.table.element),
+      this.statistics.element,
+    );
   }
 
   /** Show a node, or nothing; `source` names its axes, if it has numbers. */
@@ -48,7 +59,16 @@ export class ValuesTab {
     this.source = source;
     const { axes, index } = this.context.model.state;
     const others = index.filter((_, axis) => axes === null || !axes.includes(axis));
-    const key = node === null ? "" : [node.path, axes, others, this.firstColumn, source?.coordinates.some((of) => of.values !== null || of.labels !== null)].join("|");
+    const key =
+      node === null
+        ? ""
+        : [
+            node.path,
+            axes,
+            others,
+            this.firstColumn,
+            source?.coordinates.some((of) => of.values !== null || of.labels !== null),
+          ].join("|");
     if (key === this.shown) return;
     this.shown = key;
     if (node === null) {
@@ -71,7 +91,9 @@ export class ValuesTab {
     }
     const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
     try {
-      const rows = plane ? planeRows(this.context.server, node, chosen, index, this.firstColumn) : await tableRows(this.context.server, node, this.firstColumn);
+      const rows = plane
+        ? planeRows(this.context.server, node, chosen, index, this.firstColumn)
+        : await tableRows(this.context.server, node, this.firstColumn);
       if (this.shown !== key) return;
       this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : (node.listing.columns?.length ?? rows.columns.length);
       this.pager.hidden = this.most <= MOST_COLUMNS;

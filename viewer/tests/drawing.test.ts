@@ -48,7 +48,10 @@ test("colours: limits are the ends of the map, and what is not there is transpar
   assert.deepEqual([...pixels.slice(4, 8)], [253, 231, 37, 255]);
   assert.equal(pixels[8], pixels[9]);
   assert.equal(pixels[15], 0);
-  assert.deepEqual([-1, 0, 2.5, 5, 9].map((value) => level(value, 0, 5)), [0, 0, 128, 255, 255]);
+  assert.deepEqual(
+    [-1, 0, 2.5, 5, 9].map((value) => level(value, 0, 5)),
+    [0, 0, 128, 255, 255],
+  );
   for (const name of NAMES) assert.equal(table(name).length, 768);
 });
 
@@ -61,14 +64,23 @@ test("limits leave outliers out, and are centred for diverging colours", () => {
   assert.deepEqual(robust(Float64Array.from([...new Array<number>(999).fill(0), 7])), { low: 0, high: 7 });
   assert.deepEqual(centred({ low: -1, high: 3 }), { low: -3, high: 3 });
   assert.deepEqual(centred({ low: 1, high: 3 }), { low: 1, high: 3 });
-  const found = histogram(values.map((value) => (value === 1e9 ? NaN : value)), 10)!;
-  assert.equal(found.counts.reduce((total, count) => total + count), 999);
+  const found = histogram(
+    values.map((value) => (value === 1e9 ? NaN : value)),
+    10,
+  )!;
+  assert.equal(
+    found.counts.reduce((total, count) => total + count),
+    999,
+  );
   assert.deepEqual([found.low, found.high], [0, 1000]);
   assert.equal(sample(values, (at) => at % 2 === 0, 100).length < 101, true);
 });
 
 test("zooming keeps the element below the pointer, and the plane in sight", () => {
-  const [plane, area] = [{ width: 400, height: 200 }, { width: 800, height: 600 }];
+  const [plane, area] = [
+    { width: 400, height: 200 },
+    { width: 800, height: 600 },
+  ];
   let view = fit(plane, area);
   assert.deepEqual(view, { x: 0, y: -50, scaleX: 2, scaleY: 2 });
   const under = view.x + 300 / view.scaleX;
@@ -87,14 +99,26 @@ test("marks of an axis lie where its coordinates say", () => {
   const values = Float64Array.from({ length: 181 }, (_, at) => 90 - at);
   const lat = { ...positions("lat"), values };
   const found = ticks(lat, 0, 181, 181, 5);
-  assert.deepEqual(found.map((tick) => tick.label), ["−50", "0", "50"]);
+  assert.deepEqual(
+    found.map((tick) => tick.label),
+    ["−50", "0", "50"],
+  );
   for (const tick of found) assert.equal(90 - (tick.at - 0.5), Number(tick.label.replace("−", "-")));
-  assert.deepEqual(ticks(positions("x"), 0, 10, 10, 5).map((tick) => tick.at), [0.5, 2.5, 4.5, 6.5, 8.5]);
+  assert.deepEqual(
+    ticks(positions("x"), 0, 10, 10, 5).map((tick) => tick.at),
+    [0.5, 2.5, 4.5, 6.5, 8.5],
+  );
   assert.deepEqual(ticks(positions("x"), 20, 30, 10, 5), []);
   const names = { ...positions("x"), labels: ["a", "b", "c"] };
-  assert.deepEqual(ticks(names, 0, 3, 3, 9).map((tick) => tick.label), ["a", "b", "c"]);
+  assert.deepEqual(
+    ticks(names, 0, 3, 3, 9).map((tick) => tick.label),
+    ["a", "b", "c"],
+  );
   const uneven = { ...positions("x"), values: Float64Array.of(0, 10, 5) };
-  assert.deepEqual(ticks(uneven, 0, 3, 3, 9).map((tick) => tick.label), ["0", "10", "5"]);
+  assert.deepEqual(
+    ticks(uneven, 0, 3, 3, 9).map((tick) => tick.label),
+    ["0", "10", "5"],
+  );
   assert.deepEqual([0.3, 1, 1.1, 2.1, 3, 7].map(nice), [0.5, 1, 2, 2.5, 5, 10]);
   assert.equal(label(lat, 0), "90");
 });
@@ -117,12 +141,25 @@ test("a line shows the least and the greatest value of each pixel", () => {
 
 test("a link restores the view, and nonsense is left out", () => {
   const state = {
-    ...INITIAL, path: "a b/c?d/é#", tab: "image", axes: [2, 0], index: [3, 0, 9], marked: true, along: 1, map: "magma",
-    view: { x: -3.25, y: 1e6, scaleX: 0.125, scaleY: 4 }, limits: { low: -1.5e-7, high: 3 }, fill: false, row: 99_999_999,
+    ...INITIAL,
+    path: "a b/c?d/é#",
+    tab: "image",
+    axes: [2, 0],
+    index: [3, 0, 9],
+    marked: true,
+    along: 1,
+    map: "magma",
+    view: { x: -3.25, y: 1e6, scaleX: 0.125, scaleY: 4 },
+    limits: { low: -1.5e-7, high: 3 },
+    fill: false,
+    row: 99_999_999,
   } as const;
   assert.deepEqual(parse(fragment(state)), state);
   assert.deepEqual(parse(fragment(INITIAL)), INITIAL);
-  assert.deepEqual(parse("#/a?tab=x&axes=1,1&at=-1&view=1,2,0,4&map=pink&limits=a,b&row=1.5&fill=7"), { ...INITIAL, path: "a" });
+  assert.deepEqual(parse("#/a?tab=x&axes=1,1&at=-1&view=1,2,0,4&map=pink&limits=a,b&row=1.5&fill=7"), {
+    ...INITIAL,
+    path: "a",
+  });
   assert.equal(parse("#/%").path, "%");
 });
 
@@ -131,7 +168,8 @@ test("every row of a table that is higher than browsers allow can be reached", (
   assert.ok(heightOf(total, high) <= 8_000_000);
   assert.equal(topOf(0, total, high), 0);
   assert.equal(topOf(heightOf(total, high) - high, total, high), lastTop(total, high));
-  for (const top of [0, 1, 77, 12_345_678, 99_999_000]) assert.ok(Math.abs(topOf(scrolledTo(top, total, high), total, high) - top) < 1e-3);
+  for (const top of [0, 1, 77, 12_345_678, 99_999_000])
+    assert.ok(Math.abs(topOf(scrolledTo(top, total, high), total, high) - top) < 1e-3);
   assert.deepEqual(blocksOf(199.5, ROW * 2, 10 ** 8, 200), [0, 1]);
   assert.deepEqual(blocksOf(lastTop(total, high), high, total, 200), [499_999]);
   assert.deepEqual(blocksOf(0, high, 0, 200), []);
@@ -185,7 +223,10 @@ test("only wanted chunks are read, a few at a time; others are cancelled", async
 test("a chunk that fails is named, and read again when asked", async () => {
   const loader = new Loader(1000, 2);
   let works = false;
-  const request = { key: "a", load: async () => (works ? chunkOf([1], [1]) : Promise.reject(new Error("broken", { cause: new Error("short") }))) };
+  const request = {
+    key: "a",
+    load: async () => (works ? chunkOf([1], [1]) : Promise.reject(new Error("broken", { cause: new Error("short") }))),
+  };
   const arrived: string[] = [];
   loader.want("line", [request], (key) => arrived.push(key));
   await new Promise((resolve) => setTimeout(resolve));
