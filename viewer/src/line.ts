@@ -69,6 +69,12 @@ export class LineView {
     return this.source?.shape[this.axis] ?? 1;
   }
 
+  /** The elements that are shown. */
+  get range(): { readonly axis: number; readonly first: number; readonly stop: number } {
+    const [first, stop] = seen(this.start, this.scale, this.width, this.length);
+    return { axis: this.axis, first, stop };
+  }
+
   private get height(): number {
     return Math.max(1, this.element.clientHeight - TOP - BOTTOM);
   }

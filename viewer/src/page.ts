@@ -5,7 +5,7 @@ import { meaning } from "./cf.ts";
 import { ColourPanel } from "./colourpanel.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
-import { fileLink, savePicture, selection } from "./downloads.ts";
+import { FilesPanel } from "./filespanel.ts";
 import { grouped, shape } from "./format.ts";
 import { ImageTab } from "./imagetab.ts";
 import { LineView } from "./line.ts";
@@ -15,7 +15,6 @@ import { ProgressView } from "./progress.ts";
 import { Sliders } from "./sliders.ts";
 import { type Source, nameAxes, openSource } from "./source.ts";
 import type { State, Tab } from "./state.ts";
-import { StatisticsView } from "./statistics.ts";
 import { TreeView } from "./tree.ts";
 import { ValuesTab } from "./valuestab.ts";
 
@@ -36,8 +35,7 @@ export class Page {
   private readonly summary = h("p", { class: "summary" });
   private readonly message = h("div", { class: "failure", role: "alert", hidden: true });
   private readonly panels = h("div", { class: "panels" });
-  private readonly statistics: StatisticsView;
-  private readonly files = h("section", { class: "files", "aria-label": "Download" });
+  private readonly files: FilesPanel;
   private readonly side: HTMLElement;
   private readonly progress: ProgressView;
   private node: Node | null = null;
@@ -52,9 +50,9 @@ export class Page {
     this.sliders = new Sliders(context);
     this.colours = new ColourPanel(context, this.images.image);
     this.values = new ValuesTab(context);
-    this.statistics = new StatisticsView(context);
     this.progress = new ProgressView(context, ["image", "through", "line"]);
     this.line = new LineView(context, "line");
+    this.files = new FilesPanel(context, this.images.image, this.line);
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     listenLine(context, this.line);
     this.lineTab = h("div", { class: "line-tab" }, this.line.element, this.readout);
@@ -69,8 +67,8 @@ export class Page {
       { class: "side", "aria-label": "Controls" },
       this.sliders.element,
       this.colours.element,
-      this.files,
-      this.statistics.element,
+      this.files.element,
+      this.files.statistics.element,
     );
     this.panels.append(this.images.element, this.lineTab, this.values.element, this.aboutTab, this.message);
     const head = h(
@@ -182,7 +180,7 @@ export class Page {
       this.aboutTab.dataset.path = node.path;
       void this.renderAbout(node);
     }
-    this.renderFiles(tab);
+    this.files.show(source, tab);
     document.body.dataset.tab = tab ?? "";
   }
 
@@ -230,85 +228,6 @@ export class Page {
     if (parts.length === 0) void this.context.nodes.rootName().then((name) => (home.textContent = name));
     document.title = path === "" ? "tegula" : `${path} · tegula`;
     this.summary.textContent = node === undefined ? "…" : summary(node);
-  }
-
-  private renderFiles(tab: Tab | null): void {
-    const { node, source } = this;
-    const drawing = source !== null && (tab === "image" || tab === "line");
-    this.files.hidden = !drawing;
-    if (!drawing || node === null) return;
-    const key = `${node.path} ${tab}`;
-    if (this.files.dataset.key === key) return;
-    this.files.dataset.key = key;
-    this.statistics.clear();
-    const links = ["npy", "csv"].map((format) => {
-      const link = fileLink(this.context, this.drawnPath(), "", format);
-      // what is shown changes until the moment of the click
-      link.addEventListener(
-        "pointerdown",
-        () => (link.href = fileLink(this.context, this.drawnPath(), this.selection(), format).href),
-      );
-      link.addEventListener(
-        "click",
-        () => (link.href = fileLink(this.context, this.drawnPath(), this.selection(), format).href),
-      );
-      return link;
-    });
-    const picture = h(
-      "button",
-      { click: () => savePicture(this.images.image.canvas, node.path.split("/").pop() ?? "") },
-      "png",
-    );
-    const measure = h(
-      "button",
-      {
-        click: () =>
-          void this.statistics.show(
-            this.drawnPath(),
-            this.packed() ? "Statistics of the stored values" : "Statistics of what is shown",
-            this.selection(),
-          ),
-      },
-      "Statistics of what is shown",
-    );
-    replace(
-      this.files,
-      h("div", { class: "line-of" }, h("span", {}, "Download what is shown"), ...links, tab === "image" && picture),
-      measure,
-    );
-    if (source.shape.length >= 3 && node.document !== null) void this.offerNeuroglancer(node.path, key);
-  }
-
-  /** Whether stored elements stand for other values; the server measures them as they are stored. */
-  private packed(): boolean {
-    const says = this.source!.meaning(false);
-    return says.scale !== 1 || says.offset !== 0 || says.missing.length > 0;
-  }
-
-  /** Offer neuroglancer for a volume, if the server has it. */
-  private async offerNeuroglancer(path: string, key: string): Promise<void> {
-    const url = this.context.server.url("-/neuroglancer/open", { path }, true);
-    const found = await this.context.server.exists("-/neuroglancer/open", { path });
-    if (found && this.files.dataset.key === key)
-      this.files.append(
-        h("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, "Open in neuroglancer"),
-      );
-  }
-
-  /** Return the path of the array that is drawn: of a pyramid, that of the level. */
-  private drawnPath(): string {
-    const level = this.tab() === "image" ? (this.images.image.present?.level ?? 0) : 0;
-    return this.source!.levels[level]!.array.path;
-  }
-
-  /** Return the selection that is shown, of the array that is drawn. */
-  private selection(): string {
-    const { index } = this.context.model.state;
-    const source = this.source!;
-    if (this.tab() === "line")
-      return source.shape.map((_, axis) => (axis === this.along() ? ":" : String(index[axis] ?? 0))).join(",");
-    const { image } = this.images;
-    return image.present === null ? "" : selection(image.present, source, image.axes, index);
   }
 }
 
