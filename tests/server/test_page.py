@@ -45,6 +45,8 @@ def fill_group(root: tegula.Group) -> None:
     root.create_array("names", shape=30, dtype=str, chunks=10)[...] = np.array(
         [f"<b>{at}é" for at in range(30)], object
     )
+    words = root.create_array("words", shape=(3, 4, 5), dtype="S6", chunks=(1, 4, 5), dimension_names=["z", "y", "x"])
+    words[...] = np.array([f"w{at}" for at in range(60)], "S6").reshape(3, 4, 5)
     broken = root.create_array("broken", shape=(8, 8), dtype="i4", chunks=(4, 4), codecs=["zstd"])
     broken[...] = np.arange(64).reshape(8, 8)
     key = f"{broken.path}/c/1/1".lstrip("/")
@@ -266,6 +268,21 @@ def test_zoom_drag_and_mark(screen: Screen, root: tegula.Group) -> None:
     assert marked["errors"] == "0"
 
 
+def test_two_fingers_zoom(server: Any, browser: Any, root: tegula.Group) -> None:
+    screen = Screen(browser, server.url)
+    screen.show("#/sharded?map=grey&limits=0,50000")
+    before = screen.ready()
+    box = screen.page.locator("canvas.pixels").bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = screen.context.new_cdp_session(screen.page)
+    for kind, apart in (("touchStart", 40), ("touchMove", 50), ("touchMove", 80), ("touchMove", 120), ("touchEnd", 0)):
+        points = [{"x": middle[0] + side * apart, "y": middle[1], "id": side + 1} for side in (-1, 1)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points if apart else []})
+    after = screen.until(f"Number(d.scaleX) > 2 * {before['scaleX']}")
+    drawn(screen, root["sharded"][0].astype("f8"), after)
+    screen.close()
+
+
 def test_keys(screen: Screen, root: tegula.Group) -> None:
     screen.show("#/sharded?map=grey")
     screen.ready()
@@ -366,6 +383,12 @@ def test_values_strings_and_scalars(screen: Screen) -> None:
     screen.show("#/sharded?tab=values&at=3,0,0")
     screen.until("d.path === 'sharded'", ".table")
     row = screen.page.locator(".table .line").nth(1).locator(".cell").all_text_contents()
+    screen.show("#/words")
+    screen.until("d.path === 'words'", ".table")
+    screen.page.get_by_label("z").fill("2")
+    screen.page.wait_for_selector(".table .cell >> text=w59")
+    words = screen.page.locator(".table .line").nth(3).locator(".cell").all_text_contents()
+    assert words == ["3", "w55", "w56", "w57", "w58", "w59"]
     expected = 3 * 2400 + 60
     assert [text.replace("\u202f", "") for text in row[:3]] == ["1", str(expected), str(expected + 1)]
 

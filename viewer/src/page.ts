@@ -12,9 +12,10 @@ import { LineView } from "./line.ts";
 import { listen as listenLine } from "./linegestures.ts";
 import { type Node, shapeOf, tabs } from "./nodes.ts";
 import { ProgressView } from "./progress.ts";
-import { Sliders } from "./sliders.ts";
+import { Sliders, type Sliding } from "./sliders.ts";
 import { type Source, nameAxes, openSource } from "./source.ts";
 import type { State, Tab } from "./state.ts";
+import { positions } from "./ticks.ts";
 import { TreeView } from "./tree.ts";
 import { ValuesTab } from "./valuestab.ts";
 
@@ -171,9 +172,9 @@ export class Page {
     this.line.show(tab === "line" ? source : null, along);
     this.values.show(tab === "values" ? node : null, source);
     const shown = tab === "line" ? [along] : (axes ?? []);
-    const slides = source !== null && (tab === "image" || tab === "line" || tab === "values");
-    this.side.hidden = !slides || (tab !== "image" && source.shape.length < 2 && tab !== "line");
-    this.sliders.show(slides ? source : null, shown);
+    const sliding = tab === "values" ? (source ?? plainAxes(node)) : tab === "about" ? null : source;
+    this.side.hidden = sliding === null || (tab === "values" && sliding.shape.length < 2);
+    this.sliders.show(sliding, shown);
     this.colours.element.hidden = tab !== "image";
     if (node !== null) this.head(node.path, node);
     if (tab === "about" && node !== null && this.aboutTab.dataset.path !== node.path) {
@@ -229,6 +230,14 @@ export class Page {
     document.title = path === "" ? "tegula" : `${path} · tegula`;
     this.summary.textContent = node === undefined ? "…" : summary(node);
   }
+}
+
+/** Return the axes of an array whose elements are no numbers. */
+function plainAxes(node: Node | null): Sliding | null {
+  if (node === null || node.kind !== "array") return null;
+  const lengths = shapeOf(node);
+  const names = node.listing.dimension_names ?? [];
+  return { node, shape: lengths, coordinates: lengths.map((_, axis) => positions(names[axis] || `axis ${axis}`)) };
 }
 
 function summary(node: Node): string {

@@ -42,7 +42,9 @@ export async function tableRows(server: Server, node: Node, firstColumn: number)
         node.kind === "table" ? `${node.path === "" ? "" : `${node.path}/`}${name}` : name === "" ? node.path : null,
     })),
     read: async (start, stop, signal) => {
-      const wanted: Record<string, string> = some ? { columns: columns.map((column) => column.name).join(",") } : {};
+      const wanted: Record<string, string> = some
+        ? { columns: JSON.stringify(columns.map((column) => column.name)) }
+        : {};
       return readAll(server, node.path, wanted, start, stop, signal);
     },
   };

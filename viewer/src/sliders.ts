@@ -3,13 +3,20 @@
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { grouped } from "./format.ts";
-import type { Source } from "./source.ts";
-import { label } from "./ticks.ts";
+import type { Node } from "./nodes.ts";
+import { type Coordinates, label } from "./ticks.ts";
+
+/** What there are sliders for: a source, or a node whose elements are no numbers. */
+export interface Sliding {
+  readonly node: Node;
+  readonly shape: readonly number[];
+  readonly coordinates: readonly Coordinates[];
+}
 
 export class Sliders {
   readonly element = h("section", { class: "sliders", "aria-label": "Axes" });
   private readonly context: Context;
-  private source: Source | null = null;
+  private source: Sliding | null = null;
   private readonly parts = new Map<number, { range: HTMLInputElement; text: HTMLElement }>();
   private built = "";
 
@@ -18,7 +25,7 @@ export class Sliders {
   }
 
   /** Show the sliders of a source; `shown` are the axes of its image or line. */
-  show(source: Source | null, shown: readonly number[]): void {
+  show(source: Sliding | null, shown: readonly number[]): void {
     const key =
       source === null
         ? ""
@@ -36,7 +43,7 @@ export class Sliders {
     }
   }
 
-  private build(source: Source | null, shown: readonly number[]): void {
+  private build(source: Sliding | null, shown: readonly number[]): void {
     this.parts.clear();
     if (source === null) {
       replace(this.element);
@@ -49,7 +56,7 @@ export class Sliders {
     replace(this.element, choice, ...rows);
   }
 
-  private slider(source: Source, axis: number, length: number): HTMLElement {
+  private slider(source: Sliding, axis: number, length: number): HTMLElement {
     const { name, units, time } = source.coordinates[axis]!;
     const text = h("output", {});
     const range = h("input", {
@@ -87,7 +94,7 @@ export class Sliders {
     if (axis !== undefined) this.set(axis, (this.context.model.state.index[axis] ?? 0) + by);
   }
 
-  private choice(source: Source, shown: readonly number[]): HTMLElement {
+  private choice(source: Sliding, shown: readonly number[]): HTMLElement {
     const names = source.coordinates.map((of, axis) => h("option", { value: axis }, of.name || `axis ${axis}`));
     const select = (place: number, name: string): HTMLElement => {
       const element = h(
