@@ -74,9 +74,14 @@ servers *args:
 chart:
     python docs/assets/chart.py
 
+# Build the page of `tegula serve` from viewer/ into the package
+page:
+    cd viewer && npm ci --no-audit --no-fund && npm run build
+
 # Take the screenshots of the documentation; needs Chromium, and is no part of CI
 screenshots:
     python docs/screenshots/take.py
+    python docs/screenshots/take_page.py
 
 # What CI runs
 check:

@@ -46,6 +46,7 @@ def test_anything_becomes_strict_json(values):
         (np.float32(0.1), 0.1),
         (np.array([1 + 2j, complex(nan, -inf)], "c8"), [[1.0, 2.0], ["NaN", "-Infinity"]]),
         (np.array(["2020-01-02T03", "NaT"], "M8[h]"), ["2020-01-02T03", "NaT"]),
+        (np.array([7, -(2**63)]).view("M8"), ["7", "NaT"]),
         (np.timedelta64(90, "m"), "90 minutes"),
         (np.array(b"ab", "S4"), "ab"),
         (np.array([b"\xff\xfe"], "V2"), ["base64://4="]),

@@ -107,6 +107,8 @@ def _special(value: float) -> str:
 def _times(values: npt.NDArray[Any]) -> list[Any]:
     if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] != "generic":
         return [*np.datetime_as_string(values).tolist()]
+    if values.dtype.kind == "M":  # dates without a unit have no text but that of their numbers
+        return ["NaT" if empty else str(item) for empty, item in zip(np.isnat(values), values.astype("i8"))]
     return [str(item) for item in values]
 
 

@@ -1,0 +1,71 @@
+/** Pyramids of OME-Zarr: levels of one image, each smaller than the one before. */
+
+export interface Level {
+  readonly path: string;
+  /** Elements of the first level per element of this one, along each axis. */
+  readonly factors: readonly number[];
+}
+
+export interface Pyramid {
+  readonly name: string;
+  readonly axes: readonly { readonly name: string; readonly type: string; readonly unit: string }[];
+  readonly levels: readonly Level[];
+  /** Size of an element of the first level along each axis, in the unit of that axis. */
+  readonly sizes: readonly number[];
+}
+
+interface Transformation {
+  readonly type?: unknown;
+  readonly scale?: unknown;
+}
+
+/** Read the first pyramid that the attributes of a group describe (OME-Zarr 0.4 and 0.5); `null` if there is none. */
+export function pyramid(attributes: Readonly<Record<string, unknown>>): Pyramid | null {
+  const inner = attributes.ome;
+  const home = isRecord(inner) ? inner : attributes;
+  const first = Array.isArray(home.multiscales) ? (home.multiscales[0] as unknown) : undefined;
+  if (!isRecord(first) || !Array.isArray(first.datasets) || first.datasets.length === 0) return null;
+  const axes = (Array.isArray(first.axes) ? first.axes : []).map((axis: unknown) => {
+    if (!isRecord(axis)) return { name: String(axis), type: "", unit: "" };
+    return { name: String(axis.name ?? ""), type: String(axis.type ?? ""), unit: String(axis.unit ?? "") };
+  });
+  const datasets = first.datasets.filter(
+    (item): item is Record<string, unknown> => isRecord(item) && typeof item.path === "string",
+  );
+  const scales = datasets.map((item) => scaleOf(item.coordinateTransformations));
+  const base = scales[0] ?? null;
+  const levels = datasets.map((item, at) => ({
+    path: item.path as string,
+    factors: base !== null && scales[at] != null ? scales[at]!.map((size, axis) => size / (base[axis] ?? 1)) : [],
+  }));
+  return levels.length === 0 ? null : { name: String(first.name ?? ""), axes, levels, sizes: base ?? [] };
+}
+
+function scaleOf(transformations: unknown): number[] | null {
+  if (!Array.isArray(transformations)) return null;
+  const found = transformations.find((item: Transformation) => item?.type === "scale") as Transformation | undefined;
+  return Array.isArray(found?.scale) ? found.scale.map(Number) : null;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Complete the factors of a level from its shape, where the attributes do not state them. */
+export function factorsOf(level: Level, shape: readonly number[], base: readonly number[]): number[] {
+  return shape.map((length, axis) => {
+    const stated = level.factors[axis];
+    return stated !== undefined && stated > 0 && Number.isFinite(stated)
+      ? stated
+      : Math.max(1, Math.round((base[axis] ?? 1) / length));
+  });
+}
+
+/** Choose the level to draw: the smallest one that still has an element for each pixel. */
+export function choose(factors: readonly (readonly [number, number])[], scaleX: number, scaleY: number): number {
+  let best = 0;
+  factors.forEach(([down, across], at) => {
+    if (across * scaleX <= 1.0001 && down * scaleY <= 1.0001) best = at;
+  });
+  return best;
+}

@@ -1,0 +1,127 @@
+/** The pixels of a plane: the value of the element that each one shows. */
+
+import type { Chunk } from "./chunks.ts";
+import { level } from "./colours.ts";
+import type { Limits } from "./limits.ts";
+
+export const [EMPTY, VALUE, MISSING, FAILED] = [0, 1, 2, 3] as const;
+
+export interface Raster {
+  readonly width: number;
+  readonly height: number;
+  readonly values: Float64Array;
+  readonly states: Uint8Array;
+}
+
+/** Return a raster without values. */
+export function raster(width: number, height: number): Raster {
+  return { width, height, values: new Float64Array(width * height), states: new Uint8Array(width * height) };
+}
+
+/**
+ * Return the element that each pixel along an axis shows, −1 outside of the array.
+ *
+ * Positions are elements of the first level of a pyramid, of which `factor` make one element of this level. `flipped`
+ * axes begin at the far edge.
+ */
+export function elements(
+  start: number,
+  scale: number,
+  pixels: number,
+  length: number,
+  factor = 1,
+  whole = length,
+  flipped = false,
+): Float64Array {
+  return Float64Array.from({ length: pixels }, (_, pixel) => {
+    const at = start + (pixel + 0.5) / scale;
+    if (at < 0 || at >= whole) return -1;
+    const element = Math.min(length - 1, Math.floor((flipped ? whole - 1 - Math.floor(at) : at) / factor));
+    return Math.max(0, element);
+  });
+}
+
+/** Return the chunks along one axis that pixels show, in order. */
+export function chunksAlong(shown: Float64Array, chunk: number): number[] {
+  const found = new Set<number>();
+  for (const element of shown) if (element >= 0) found.add(Math.floor(element / chunk));
+  return [...found].sort((one, other) => one - other);
+}
+
+export interface Piece {
+  /** First element of the chunk down and across. */
+  readonly origin: readonly [number, number];
+  /** Number of elements of the chunk that belong to the array, down and across. */
+  readonly size: readonly [number, number];
+  /** Axes down and across. */
+  readonly axes: readonly [number, number];
+}
+
+function inside(shown: Float64Array, first: number, count: number): [number[], number[]] {
+  const pixels: number[] = [];
+  const elements: number[] = [];
+  shown.forEach((element, pixel) => {
+    if (element >= first && element < first + count) {
+      pixels.push(pixel);
+      elements.push(element - first);
+    }
+  });
+  return [pixels, elements];
+}
+
+/** Put the elements of one chunk into the pixels that show them, from `offset` of its data on; NaN is missing. */
+export function draw(
+  into: Raster,
+  rows: Float64Array,
+  columns: Float64Array,
+  chunk: Chunk,
+  piece: Piece,
+  offset: number,
+  decode: (stored: number) => number,
+): void {
+  const [down, ys] = inside(rows, piece.origin[0], piece.size[0]);
+  const [across, xs] = inside(columns, piece.origin[1], piece.size[1]);
+  const strideY = chunk.stride[piece.axes[0]] ?? 0;
+  const strideX = chunk.stride[piece.axes[1]] ?? 0;
+  const places = xs.map((x) => x * strideX);
+  const { values, states, width } = into;
+  const { data } = chunk;
+  for (let row = 0; row < down.length; row++) {
+    const from = offset + ys[row]! * strideY;
+    const to = down[row]! * width;
+    for (let column = 0; column < across.length; column++) {
+      const value = decode(data[from + places[column]!]!);
+      const pixel = to + across[column]!;
+      values[pixel] = value;
+      states[pixel] = value !== value ? MISSING : VALUE;
+    }
+  }
+}
+
+/** Mark the pixels of a chunk that can't be read. */
+export function fail(into: Raster, rows: Float64Array, columns: Float64Array, piece: Piece): void {
+  const [down] = inside(rows, piece.origin[0], piece.size[0]);
+  const [across] = inside(columns, piece.origin[1], piece.size[1]);
+  for (const row of down) for (const column of across) into.states[row * into.width + column] = FAILED;
+}
+
+/** Colour the pixels. Missing elements are a pattern of greys, chunks that can't be read one with red. */
+export function paint(from: Raster, into: Uint8ClampedArray, colours: Uint8Array, limits: Limits, dark: boolean): void {
+  const { values, states, width } = from;
+  const greys = dark ? [38, 58] : [236, 214];
+  for (let pixel = 0, at = 0; pixel < values.length; pixel++, at += 4) {
+    const state = states[pixel]!;
+    if (state === VALUE) {
+      const base = 3 * level(values[pixel]!, limits.low, limits.high);
+      into[at] = colours[base]!;
+      into[at + 1] = colours[base + 1]!;
+      into[at + 2] = colours[base + 2]!;
+    } else {
+      const column = pixel % width;
+      const striped = ((column + (pixel - column) / width) >> 2) & 1;
+      into[at] = state === FAILED && striped ? 200 : greys[striped]!;
+      into[at + 1] = into[at + 2] = state === FAILED && striped ? 30 : greys[striped]!;
+    }
+    into[at + 3] = state === EMPTY ? 0 : 255;
+  }
+}

@@ -1,0 +1,106 @@
+/** What the server offers, by name. */
+
+import type { Attributes } from "./cf.ts";
+
+export interface Member {
+  readonly name: string;
+  readonly kind: "array" | "group" | "table" | "unreadable";
+  readonly rows?: number | null;
+  readonly shape?: readonly number[] | null;
+  readonly dtype?: string | null;
+  readonly chunks?: readonly number[] | null;
+  readonly shards?: readonly number[] | null;
+  readonly codecs?: readonly unknown[] | null;
+  readonly dimension_names?: readonly (string | null)[] | null;
+  readonly nbytes?: number | null;
+  readonly format?: string | null;
+  readonly error?: string | null;
+}
+
+export interface Listing extends Omit<Member, "name" | "kind"> {
+  readonly path: string;
+  readonly kind: "group" | "table" | "array";
+  readonly columns?: readonly string[] | null;
+  readonly attributes: Attributes;
+  readonly members: readonly Member[];
+  readonly truncated: boolean;
+}
+
+/** An answer that is no success, with what the server says. */
+export class ServerError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Escape each part of a path. */
+export function escaped(path: string): string {
+  return path.split("/").map(encodeURIComponent).join("/");
+}
+
+/** Sends requests to the server that the page came from. */
+export class Server {
+  private readonly base: string;
+  private readonly token: string | null;
+
+  constructor(base: string, token: string | null) {
+    this.base = base.endsWith("/") ? base : `${base}/`;
+    this.token = token;
+  }
+
+  /** Return the URL of a resource; with the token for links that are opened outside of the page. */
+  url(path: string, query: Record<string, string> = {}, withToken = false): string {
+    const parameters = new URLSearchParams(query);
+    if (withToken && this.token !== null) parameters.set("token", this.token);
+    const text = parameters.toString();
+    return `${this.base}${path.replace(/^\//, "")}${text === "" ? "" : `?${text}`}`;
+  }
+
+  /** Send a GET request; an answer that is no success is a `ServerError`, except those with a status of `allowed`. */
+  async get(
+    url: string,
+    headers: Record<string, string> = {},
+    signal?: AbortSignal,
+    allowed: readonly number[] = [],
+  ): Promise<Response> {
+    const all = this.token === null ? headers : { ...headers, Authorization: `Bearer ${this.token}` };
+    const answer = await fetch(url, { headers: all, signal: signal ?? null });
+    if (answer.ok || allowed.includes(answer.status)) return answer;
+    throw new ServerError(answer.status, await explained(answer));
+  }
+
+  /** Return whether a resource exists. */
+  async exists(path: string, query: Record<string, string>): Promise<boolean> {
+    const headers: Record<string, string> = this.token === null ? {} : { Authorization: `Bearer ${this.token}` };
+    return fetch(this.url(path, query), { method: "HEAD", headers }).then(
+      (answer) => answer.ok,
+      () => false,
+    );
+  }
+
+  /** Read a resource in JSON. NaN and infinities are `null`. */
+  async json<Type>(path: string, query: Record<string, string> = {}, signal?: AbortSignal): Promise<Type> {
+    const answer = await this.get(this.url(path, query), { Accept: "application/json" }, signal);
+    return (await answer.json()) as Type;
+  }
+
+  listing(path: string, signal?: AbortSignal): Promise<Listing> {
+    return this.json<Listing>(escaped(path), {}, signal);
+  }
+}
+
+async function explained(answer: Response): Promise<string> {
+  const text = await answer.text().catch(() => "");
+  try {
+    const found = JSON.parse(text) as { error?: unknown; detail?: unknown; message?: unknown };
+    const said = found.error ?? found.detail ?? found.message;
+    if (typeof said === "string") return said;
+  } catch {
+    // it is plain text
+  }
+  const plain = text.trim();
+  return plain !== "" && plain.length < 500 && !plain.startsWith("<") ? plain : `${answer.status} ${answer.statusText}`;
+}

@@ -1,0 +1,94 @@
+/** An image or line's elements: one array, or the levels of a pyramid. */
+
+import { type NumberArray, openArray } from "./arrays.ts";
+import { epoch } from "./calendars.ts";
+import { type Meaning, decoded, meaning } from "./cf.ts";
+import { readCoordinates } from "./coordinates.ts";
+import { timeKind } from "./documents.ts";
+import type { Node, Nodes } from "./nodes.ts";
+import { factorsOf } from "./ome.ts";
+import type { Server } from "./server.ts";
+import { type Coordinates, positions } from "./ticks.ts";
+
+export interface SourceLevel {
+  readonly array: NumberArray;
+  readonly factors: readonly number[];
+}
+
+export interface Source {
+  readonly node: Node;
+  readonly shape: readonly number[];
+  readonly levels: readonly SourceLevel[];
+  readonly coordinates: Coordinates[];
+  /** Whether the fill value looks like a mark of missing elements. */
+  readonly marksMissing: boolean;
+  readonly meaning: (fill: boolean) => Meaning;
+}
+
+/** Open what an array or a pyramid shows; `null` if it has no numbers. */
+export async function openSource(server: Server, nodes: Nodes, node: Node): Promise<Source | null> {
+  const levels = node.pyramid === null ? await single(server, node) : await levelsOf(server, nodes, node);
+  const first = levels?.[0]?.array;
+  if (levels === null || first === undefined) return null;
+  const { fill, attributes, shape } = first;
+  const date = node.document !== null && timeKind(node.document) === "date";
+  const says = (withFill: boolean): Meaning => {
+    const found = meaning(attributes, withFill ? fill : undefined);
+    return date ? { ...found, time: epoch("seconds since 1970-01-01", "proleptic_gregorian") } : found;
+  };
+  const names = node.pyramid?.axes.map((axis) => axis.name) ?? node.document?.dimension_names ?? [];
+  return {
+    node,
+    shape,
+    levels,
+    coordinates: shape.map((length, axis) => sized(node, axis, length) ?? positions(names[axis] || `axis ${axis}`)),
+    marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !("_FillValue" in attributes),
+    meaning: says,
+  };
+}
+
+/** Read the coordinates of all axes; `arrived` is called for each. */
+export function nameAxes(server: Server, nodes: Nodes, source: Source, arrived: () => void): void {
+  const names = source.node.document?.dimension_names ?? [];
+  source.shape.forEach((length, axis) => {
+    if (source.node.pyramid !== null) return;
+    void readCoordinates(server, nodes, source.node.path, names[axis], axis, length).then((found) => {
+      source.coordinates[axis] = found;
+      arrived();
+    });
+  });
+}
+
+/** Return a function from stored elements to their values, NaN for missing ones. */
+export function decoder(of: Meaning): (stored: number) => number {
+  const plain = of.missing.length === 0 && of.least === -Infinity && of.most === Infinity;
+  if (plain && of.scale === 1 && of.offset === 0) return (stored) => stored;
+  return (stored) => decoded(stored, of);
+}
+
+async function single(server: Server, node: Node): Promise<SourceLevel[] | null> {
+  if (node.document === null) return null;
+  const array = await openArray(server, node.path, node.document);
+  return [{ array, factors: array.shape.map(() => 1) }];
+}
+
+async function levelsOf(server: Server, nodes: Nodes, node: Node): Promise<SourceLevel[] | null> {
+  const prefix = node.path === "" ? "" : `${node.path}/`;
+  const arrays = await Promise.all(
+    node.pyramid!.levels.map(async ({ path }) => {
+      const document = await nodes.document(prefix + path);
+      if (document === null) throw new Error(`the pyramid names ${prefix}${path}, which is no array`);
+      return openArray(server, prefix + path, document);
+    }),
+  );
+  const base = arrays[0]!.shape;
+  return arrays.map((array, at) => ({ array, factors: factorsOf(node.pyramid!.levels[at]!, array.shape, base) }));
+}
+
+/** Return the coordinates of an axis of a pyramid whose elements have a size. */
+function sized(node: Node, axis: number, length: number): Coordinates | null {
+  const [about, size] = [node.pyramid?.axes[axis], node.pyramid?.sizes[axis]];
+  if (about === undefined || size === undefined || about.type !== "space" || length > 200_000) return null;
+  const values = Float64Array.from({ length }, (_, at) => at * size);
+  return { name: about.name, units: about.unit, values, labels: null, time: null, up: false };
+}

@@ -1,0 +1,75 @@
+/** What the page shows: all that a link must restore. */
+
+import type { Limits } from "./limits.ts";
+import type { Viewport } from "./viewport.ts";
+
+export const TABS = ["image", "line", "values", "about"] as const;
+export type Tab = (typeof TABS)[number];
+
+export interface State {
+  readonly path: string;
+  /** `null`: what suits the node. */
+  readonly tab: Tab | null;
+  /** Axes down and across. */
+  readonly axes: readonly [number, number] | null;
+  /** The element that is shown of every axis; for the axes of the image, where its lines cross. */
+  readonly index: readonly number[];
+  /** Whether a point of the image is marked, whose lines are drawn. */
+  readonly marked: boolean;
+  /** The axis of the line. */
+  readonly along: number | null;
+  readonly view: Viewport | null;
+  readonly map: string;
+  /** `null`: robust limits of what is shown. */
+  readonly limits: Limits | null;
+  /** Whether the fill value marks missing elements; `null`: as it seems. */
+  readonly fill: boolean | null;
+  readonly row: number;
+}
+
+export const INITIAL: State = {
+  path: "",
+  tab: null,
+  axes: null,
+  index: [],
+  marked: false,
+  along: null,
+  view: null,
+  map: "viridis",
+  limits: null,
+  fill: null,
+  row: 0,
+};
+
+type Listener = (state: State, before: State) => void;
+
+/** Holds the state and tells of changes. */
+export class Model {
+  private readonly listeners: Listener[] = [];
+  private current: State;
+
+  constructor(state: State) {
+    this.current = state;
+  }
+
+  get state(): State {
+    return this.current;
+  }
+
+  /** Call a function after each change. */
+  listen(listener: Listener): void {
+    this.listeners.push(listener);
+  }
+
+  /** Change some of it. */
+  set(change: Partial<State>): void {
+    const before = this.current;
+    this.current = { ...before, ...change };
+    for (const listener of this.listeners) listener(this.current, before);
+  }
+
+  /** Show another node, with the colours of before. */
+  go(path: string): void {
+    this.set({ ...INITIAL, path, map: this.current.map });
+  }
+}

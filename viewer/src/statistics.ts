@@ -1,0 +1,71 @@
+/** Statistics of a selection, which the server works out. */
+
+import type { Context } from "./context.ts";
+import { h, replace } from "./dom.ts";
+import { grouped, number } from "./format.ts";
+import { HistogramView } from "./histograms.ts";
+import { escaped } from "./server.ts";
+
+interface Found {
+  readonly [name: string]: unknown;
+  readonly histogram?: { readonly counts: readonly number[]; readonly edges: readonly number[] } | null;
+}
+
+const SAMPLE = 10_000_000;
+
+export class StatisticsView {
+  readonly element = h("section", { class: "statistics", "aria-label": "Statistics", hidden: true });
+  private readonly context: Context;
+  private asking: AbortController | null = null;
+
+  constructor(context: Context) {
+    this.context = context;
+  }
+
+  /** Hide what is shown. */
+  clear(): void {
+    this.asking?.abort();
+    this.element.hidden = true;
+  }
+
+  /** Show the statistics of a selection of an array, or of its first elements if it is too large. */
+  async show(path: string, title: string, selection: string): Promise<void> {
+    this.asking?.abort();
+    const controller = new AbortController();
+    this.asking = controller;
+    this.element.hidden = false;
+    const heading = h("h3", {}, title);
+    replace(this.element, heading, h("p", { class: "note" }, "…"));
+    const ask = (chosen: string): Promise<Found> =>
+      this.context.server.json<Found>(`-/stats/${escaped(path)}`, { selection: chosen }, controller.signal);
+    try {
+      const found = await ask(selection).catch((error: Error) => {
+        if (selection !== "" || controller.signal.aborted) throw error;
+        return ask(`0:${SAMPLE}`);
+      });
+      const part =
+        found.selection === selection ? null : h("p", { class: "note" }, `of the first ${grouped(SAMPLE)} elements`);
+      replace(this.element, heading, part, facts(found), counts(found));
+    } catch (error) {
+      if (!controller.signal.aborted)
+        replace(this.element, heading, h("p", { class: "failed" }, (error as Error).message));
+    }
+  }
+}
+
+function facts(found: Found): HTMLElement {
+  const names = ["count", "missing", "min", "max", "mean", "std", "unique"];
+  const rows = names.filter((name) => found[name] !== undefined && found[name] !== null);
+  const text = (value: unknown): string => (typeof value === "number" ? number(value) : String(value));
+  return h("dl", {}, ...rows.flatMap((name) => [h("dt", {}, name), h("dd", {}, text(found[name]))]));
+}
+
+function counts(found: Found): SVGElement | null {
+  const { histogram } = found;
+  if (!histogram || !Array.isArray(histogram.counts) || !Array.isArray(histogram.edges) || histogram.edges.length < 2)
+    return null;
+  const [low, high] = [Number(histogram.edges[0]), Number(histogram.edges[histogram.edges.length - 1])];
+  const view = new HistogramView();
+  view.show({ low, high, counts: histogram.counts }, { low: NaN, high: NaN });
+  return view.element;
+}

@@ -1,0 +1,111 @@
+/** The tab with values: rows of tables, and planes of arrays. */
+
+import type { Context } from "./context.ts";
+import { h } from "./dom.ts";
+import { grouped } from "./format.ts";
+import { type Node, shapeOf } from "./nodes.ts";
+import { MOST_COLUMNS, planeRows, scalarValue, tableRows } from "./rows.ts";
+import type { Source } from "./source.ts";
+import { StatisticsView } from "./statistics.ts";
+import { TableView } from "./table.ts";
+import { label } from "./ticks.ts";
+
+export class ValuesTab {
+  readonly element: HTMLElement;
+  readonly table: TableView;
+  private readonly statistics: StatisticsView;
+  private readonly failed = h("p", { class: "failed", hidden: true });
+  private readonly scalar = h("output", { class: "scalar", hidden: true });
+  private readonly pager: HTMLElement;
+  private readonly columns = h("span", {});
+  private readonly context: Context;
+  private firstColumn = 0;
+  private most = 0;
+  private shown = "";
+  private node: Node | null = null;
+  private source: Source | null = null;
+
+  constructor(context: Context) {
+    this.context = context;
+    this.table = new TableView(context);
+    this.statistics = new StatisticsView(context);
+    this.table.asking = (column) => void this.statistics.show(column.path!, column.name, "");
+    const turn = (by: number) => (): void => {
+      this.firstColumn = Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS));
+      this.show(this.node, this.source);
+    };
+    this.pager = h(
+      "div",
+      { class: "pager" },
+      h("button", { click: turn(-1), "aria-label": "Columns before" }, "‹"),
+      this.columns,
+      h("button", { click: turn(1), "aria-label": "Columns after" }, "›"),
+    );
+    this.element = h(
+      "div",
+      { class: "values-tab" },
+      h("div", { class: "values" }, this.failed, this.scalar, this.pager, this.table.element),
+      this.statistics.element,
+    );
+  }
+
+  /** Show a node, or nothing; `source` names its axes, if it has numbers. */
+  show(node: Node | null, source: Source | null): void {
+    if (node?.path !== this.node?.path) {
+      this.firstColumn = 0;
+      this.statistics.clear();
+    }
+    this.node = node;
+    this.source = source;
+    const { axes, index } = this.context.model.state;
+    const others = index.filter((_, axis) => axes === null || !axes.includes(axis));
+    const key =
+      node === null
+        ? ""
+        : [
+            node.path,
+            axes,
+            others,
+            this.firstColumn,
+            source?.coordinates.some((of) => of.values !== null || of.labels !== null),
+          ].join("|");
+    if (key === this.shown) return;
+    this.shown = key;
+    if (node === null) {
+      this.table.show("", null);
+      return;
+    }
+    void this.fill(node, source, key);
+  }
+
+  private async fill(node: Node, source: Source | null, key: string): Promise<void> {
+    const { axes, index, row } = this.context.model.state;
+    const rank = shapeOf(node).length;
+    const plane = node.kind === "array" && rank !== 1;
+    this.scalar.hidden = node.kind !== "array" || rank !== 0;
+    this.table.element.hidden = !this.scalar.hidden;
+    if (!this.scalar.hidden) {
+      const found = await scalarValue(this.context.server, node).catch((error: Error) => error);
+      this.scalar.textContent = found instanceof Error ? found.message : found;
+      return;
+    }
+    const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
+    try {
+      const rows = plane
+        ? planeRows(this.context.server, node, chosen, index, this.firstColumn)
+        : await tableRows(this.context.server, node, this.firstColumn);
+      if (this.shown !== key) return;
+      this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : (node.listing.columns?.length ?? rows.columns.length);
+      this.pager.hidden = this.most <= MOST_COLUMNS;
+      this.columns.textContent = `columns ${grouped(this.firstColumn)}–${grouped(Math.min(this.most, this.firstColumn + MOST_COLUMNS) - 1)} of ${grouped(this.most)}`;
+      const of = source?.coordinates[plane ? chosen[0] : 0];
+      const named = of !== undefined && node.kind === "array" && rank > 0 && (of.values !== null || of.labels !== null);
+      this.table.show(node.path, rows, row, named ? (at) => label(of, at) : undefined);
+      this.failed.hidden = true;
+    } catch (error) {
+      this.table.show("", null);
+      this.failed.hidden = false;
+      this.failed.textContent = (error as Error).message;
+    }
+  }
+}

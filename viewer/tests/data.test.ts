@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { date, epoch } from "../src/calendars.ts";
+import { decoded, meaning, pointsUp } from "../src/cf.ts";
+import { castFor, isNumeric } from "../src/documents.ts";
+import { parseNpy } from "../src/npy.ts";
+import { choose, factorsOf, pyramid } from "../src/ome.ts";
+import { bytes, grouped, number } from "../src/format.ts";
+
+const named = (value: number, units: string, calendar = "standard", step = 1): string =>
+  date(value, epoch(units, calendar)!, step);
+
+test("dates in the Gregorian calendar are those of JavaScript, for 4,000 years", () => {
+  for (let days = -700_000; days < 700_000; days += 997) {
+    const [year, month, day] = [new Date(days * 86_400_000)].flatMap((at) => [
+      at.getUTCFullYear(),
+      at.getUTCMonth() + 1,
+      at.getUTCDate(),
+    ]);
+    const years = year! < 0 ? `-${String(-year!).padStart(4, "0")}` : String(year).padStart(4, "0");
+    const expected = `${years}-${String(month).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
+    assert.equal(named(days, "days since 1970-01-01", "proleptic_gregorian"), expected);
+  }
+});
+
+test("each calendar has its own days", () => {
+  assert.equal(named(59, "days since 2020-01-01", "noleap"), "2020-03-01");
+  assert.equal(named(59, "days since 2020-01-01", "standard"), "2020-02-29");
+  assert.equal(named(59, "days since 2021-01-01", "366_day"), "2021-02-29");
+  assert.equal(named(59, "days since 2021-01-01", "360_day"), "2021-02-30");
+  assert.equal(named(1, "days since 1582-10-04", "standard"), "1582-10-15");
+  assert.equal(named(1, "days since 1582-10-04", "julian"), "1582-10-05");
+  assert.equal(named(1, "days since 1582-10-04", "proleptic_gregorian"), "1582-10-05");
+  assert.equal(named(0, "days since 1900-02-29", "julian"), "1900-02-29");
+  for (const calendar of ["noleap", "366_day", "360_day", "julian", "standard"]) {
+    const of = epoch("days since 0001-01-01", calendar)!;
+    let before = "";
+    for (let day = 0; day < 3000; day++) {
+      const now = date(day, of, 86_400_000);
+      assert.ok(now > before, `${calendar} ${before} ${now}`);
+      before = now;
+    }
+  }
+});
+
+test("units of time are read, zones too, and what is no time is not", () => {
+  assert.equal(named(6, "hours since 1990-01-01 00:00:00"), "1990-01-01 06:00");
+  assert.equal(named(90, "s since 1990-1-1T23:59:00Z"), "1990-01-02 00:00:30");
+  assert.equal(named(0, "minutes since 2000-01-01 00:00:00 -06:00"), "2000-01-01 06:00");
+  assert.equal(named(1.5, "days since 2000-01-01"), "2000-01-02 12:00");
+  assert.equal(named(12.345, "seconds since 2000-01-01"), "2000-01-01 00:00:12.345");
+  assert.equal(named(400, "days since 2000-01-01", "standard", 400 * 86_400_000), "2001");
+  assert.equal(named(NaN, "days since 2000-01-01"), "NaT");
+  assert.equal(epoch("K"), null);
+  assert.equal(epoch("months since 2000-01-01"), null);
+  assert.equal(epoch("days since 2000-01-01", "martian"), null);
+});
+
+test("missing values and packed data are those of the CF conventions", () => {
+  const says = meaning({
+    _FillValue: -32768,
+    missing_value: [-1, -2],
+    scale_factor: 0.5,
+    add_offset: 10,
+    units: "K",
+    valid_max: 100,
+  });
+  assert.deepEqual(
+    [4, -32768, -1, -2, 101, NaN].map((value) => decoded(value, says)),
+    [12, NaN, NaN, NaN, NaN, NaN],
+  );
+  assert.equal(decoded(-9, meaning({}, -9)), NaN);
+  assert.equal(decoded(-9, meaning({})), -9);
+  assert.equal(decoded(NaN, meaning({ _FillValue: "NaN" })), NaN);
+  // xarray writes floats of attributes in Zarr v3 as the bytes of a double
+  const packed = btoa(String.fromCharCode(...new Uint8Array(Float64Array.of(-9999).buffer)));
+  assert.equal(decoded(-9999, meaning({ _FillValue: packed })), NaN);
+});
+
+test("latitudes that rise point up", () => {
+  assert.equal(pointsUp({ units: "degrees_north" }, [-90, 90]), true);
+  assert.equal(pointsUp({ units: "degrees_north" }, [90, -90]), false);
+  assert.equal(pointsUp({ units: "m" }, [0, 1]), false);
+});
+
+test("what a browser can't read is asked for in another type", () => {
+  const document = (data_type: unknown, codecs: unknown[] = ["bytes"]): never =>
+    ({
+      node_type: "array",
+      shape: [4],
+      data_type,
+      chunk_grid: { name: "regular", configuration: { chunk_shape: [2] } },
+      codecs,
+      fill_value: 0,
+    }) as never;
+  assert.equal(castFor(document("float64")), null);
+  assert.equal(castFor(document("int64", [{ name: "bytes" }, { name: "zstd" }])), null);
+  assert.equal(castFor(document("int64", [{ name: "bytes" }, { name: "numcodecs.lzma" }])), "int64");
+  assert.equal(castFor(document("bool", ["packbits"])), "uint8");
+  assert.equal(castFor(document("bfloat16")), "float32");
+  assert.equal(
+    castFor(document({ name: "numpy.datetime64", configuration: { unit: "D", scale_factor: 1 } })),
+    "float64",
+  );
+  const sharded = (index_location: string): never =>
+    document("uint8", [
+      {
+        name: "sharding_indexed",
+        configuration: { codecs: ["bytes"], index_codecs: ["bytes", "crc32c"], index_location },
+      },
+    ]);
+  assert.equal(castFor(sharded("end")), null);
+  assert.equal(castFor(sharded("start")), "uint8");
+  assert.equal(isNumeric(document("string")), false);
+  assert.equal(isNumeric(document({ name: "struct" })), false);
+});
+
+test("pyramids of OME-Zarr 0.4 and 0.5 are found, and the level for a scale chosen", () => {
+  const datasets = [1, 2, 4].map((size, at) => ({
+    path: String(at),
+    coordinateTransformations: [{ type: "scale", scale: [1, size * 0.5, size * 0.5] }],
+  }));
+  const multiscales = [
+    { version: "0.4", axes: [{ name: "c", type: "channel" }, { name: "y", type: "space" }, "x"], datasets },
+  ];
+  for (const attributes of [{ multiscales }, { ome: { version: "0.5", multiscales } }]) {
+    const found = pyramid(attributes)!;
+    assert.deepEqual(
+      found.levels.map((level) => level.factors),
+      [
+        [1, 1, 1],
+        [1, 2, 2],
+        [1, 4, 4],
+      ],
+    );
+    assert.deepEqual(
+      found.axes.map((axis) => axis.name),
+      ["c", "y", "x"],
+    );
+  }
+  assert.deepEqual(factorsOf({ path: "1", factors: [] }, [3, 50, 25], [3, 99, 99]), [1, 2, 4]);
+  const factors = [
+    [1, 1],
+    [2, 2],
+    [4, 4],
+  ] as const;
+  assert.deepEqual(
+    [2, 1, 0.5, 0.4, 0.25, 0.01].map((scale) => choose(factors, scale, scale)),
+    [0, 0, 1, 1, 2, 2],
+  );
+  for (const broken of [
+    {},
+    { multiscales: [] },
+    { multiscales: [{}] },
+    { ome: 3 },
+    { multiscales: [{ datasets: [3] }] },
+  ])
+    assert.equal(pyramid(broken), null);
+});
+
+test("numbers are written with the digits that say something", () => {
+  assert.deepEqual(
+    [0.1 + 0.2, 1e-9, 123456, -3, 1e300, NaN].map((value) => number(value)),
+    ["0.3", "1e−9", "123\u202f456", "−3", "1e300", "NaN"],
+  );
+  assert.equal(grouped(12345678901234567890n), "12\u202f345\u202f678\u202f901\u202f234\u202f567\u202f890");
+  assert.deepEqual([0, 1023, 1536, 10 * 2 ** 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "10 GiB"]);
+});
+
+test("files of NumPy are read, in either order of bytes", () => {
+  const file = (descr: string, body: ArrayBuffer): ArrayBuffer => {
+    const text = `{'descr': '${descr}', 'fortran_order': False, 'shape': (2, 1), }`.padEnd(117) + "\n";
+    const head = [0x93, ..."NUMPY".split("").map((letter) => letter.charCodeAt(0)), 1, 0, text.length, 0];
+    return Uint8Array.from([...head, ...new TextEncoder().encode(text), ...new Uint8Array(body)]).buffer;
+  };
+  const found = parseNpy(file("<f8", Float64Array.of(1.5, -2).buffer));
+  assert.deepEqual(
+    [[...(found.data as Float64Array)], found.shape],
+    [
+      [1.5, -2],
+      [2, 1],
+    ],
+  );
+  assert.deepEqual([...(parseNpy(file(">i2", Uint8Array.of(1, 0, 255, 255).buffer)).data as Int16Array)], [256, -1]);
+  assert.deepEqual([...(parseNpy(file("<u8", BigUint64Array.of(7n, 2n).buffer)).data as Float64Array)], [7, 2]);
+  assert.throws(() => parseNpy(file("<U3", new ArrayBuffer(24))), /does not read/);
+});
