@@ -30,7 +30,10 @@ CASES = load_cases()
 
 
 def of_kind(*kinds: str, but: str = "none") -> pytest.MarkDecorator:
-    """Give a test the parameters `archive` and `case`, for nodes of some kinds, except those in archives whose names begin with `but`."""
+    """Give a test the parameters `archive` and `case`, for nodes of some kinds.
+
+    Archives whose names begin with `but` are left out.
+    """
     chosen = [
         pytest.param(archive, case, id=f"{archive}-{case['case']}-{case['path']}".rstrip("-"))
         for archive, case in CASES

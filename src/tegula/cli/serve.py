@@ -36,8 +36,8 @@ def serve(
         typer.Option(
             metavar="ORIGIN",
             show_default=False,
-            help="A web site whose pages may read the data, such as https://example.org; repeat it for more, * for "
-            "all. [default: all with a token, else those of this machine]",
+            help="The only web site whose pages may read the data, such as https://example.org; repeat it for more. "
+            "[default: all, so that viewers of other sites work]",
         ),
     ] = None,
     storage_option: StorageOptions = None,
@@ -48,7 +48,7 @@ def serve(
     this machine can connect unless --host says otherwise; each request needs a token then. Ctrl-C ends it.
     """
     with open_target(target, "r", storage_option) as node:
-        origins = None if allow_origin is None else tuple(allow_origin)
+        origins = ("*",) if allow_origin is None else tuple(allow_origin)
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             typer.echo(f"serving {target} at {server.open_url}")
             typer.echo("press Ctrl-C to stop", err=True)

@@ -146,7 +146,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
-    allow_origins: tuple[str, ...] | None = None,
+    allow_origins: tuple[str, ...] = ("*",),
     open_browser: bool = False,
     block: bool = False,
     storage_options: Mapping[str, Any] | None = None,
@@ -167,9 +167,9 @@ def serve(
         The port; 0 for any free one. By default the first free one from 8000 on.
     token : str, optional
         A secret that each request must have. One is made if `host` is not an address of this machine alone.
-    allow_origins : tuple of str, optional
-        Origins of web pages that may read from other sites (CORS). By default all with a token, and without one only
-        pages of this machine: any web site could read your data otherwise.
+    allow_origins : tuple of str
+        Origins of the web pages that may read (CORS), such as ``https://example.org``; by default all, so that viewers
+        of other sites work. Pages of this machine always may.
     open_browser : bool
         Open the page in the browser.
     block : bool
@@ -214,8 +214,6 @@ def serve(
         raise MetadataError("a token consists of ASCII letters, digits and ._~+/=-", field="token")
     if token is None and not is_local:
         token = secrets.token_urlsafe(24)
-    if allow_origins is None:
-        allow_origins = ("*",) if token is not None else ()
     server = Server(node, _listen(host, port), host, token, allow_origins)
     server.start()
     if open_browser:
