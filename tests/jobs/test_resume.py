@@ -268,6 +268,35 @@ def test_a_job_in_a_bucket_is_resumed_and_its_ledger_has_no_secret(s3_server: Se
     assert tegula.compare(source, url, second_storage_options=options)
 
 
+DAMAGES: dict[str, bytes] = {
+    ".tegula_job/plan.json": b"{}", ".tegula_job/units/3": b"[]", ".tegula_job/arrays/0": b"\xff",
+    ".tegula_job/runs/0-2-0of1": b"{",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", DAMAGES)
+def test_a_damaged_ledger_is_refused(key: str) -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    target.set(key, DAMAGES[key])
+    with pytest.raises(tegula.MetadataError, match="damaged") as caught:
+        tegula.convert(source, target, codecs="zstd", resume=True)
+    assert caught.value.key == key
+    target.delete(key)
+    tegula.convert(source, target, codecs="zstd", resume=key != ".tegula_job/plan.json", overwrite="plan" in key)
+    assert tegula.compare(source, target)
+
+
+def test_strange_values_in_a_ledger_do_no_harm() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    for name in ("units/x", "units/-1", "runs/1-2", "owners/1of9", "notes", "owners/2of2"):
+        target.set(f".tegula_job/{name}", b'{"read": "x", "pid": [], "seen": {}, "host": 1}')
+    target.set(".tegula_job/units/4", b'{"read": "much", "written": null}')
+    tegula.convert(source, target, codecs="zstd", resume=True)
+    assert "a" in tegula.open(target)
+
+
 def test_a_million_chunks_are_planned_in_little_time_and_memory() -> None:
     source = MemoryStore()
     array = tegula.create_array(source, shape=(10_000, 10_000), chunks=(10, 10), dtype="f8")

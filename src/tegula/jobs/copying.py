@@ -141,9 +141,9 @@ class _Job:
             if goes_on and self.new_store.get(mark) == self.plan.digest:
                 return CopyReport(len(self.arrays), len(self.plan.groups))
             copying.prepare(self.store, self.old, self.new_store, self.new, overwrite)
-        ledger.begin(self.plan, goes_on)
         # the chunks, then the rest
         try:
+            ledger.begin(self.plan, goes_on)
             left = sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
             if left and ledger.plan() is not None:
                 return CopyReport(len(self.arrays), len(self.plan.groups), self._values, self._nbytes, units_left=left)

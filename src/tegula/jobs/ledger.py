@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 from bisect import bisect_right
@@ -27,6 +28,8 @@ from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
 
+from tegula.engine.far import delete_keys
+from tegula.engine.pool import gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
 from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
@@ -40,6 +43,9 @@ DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
 """Name of the note that a job leaves in an array that it has written: the digest of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
+_RECORD: Final = re.compile(
+    r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
+).fullmatch
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 _RENEWED: Final = 30.0
 Amounts = Mapping[str, Any]
@@ -108,12 +114,18 @@ class Owner:
         """Whether the process lives, as far as that can be told: on another machine, if it was seen of late."""
         facts = self.facts
         if facts.get("host") == socket.gethostname():
-            began = _start_of(int(facts.get("pid", 0)))
+            pid = facts.get("pid")
+            began = _start_of(pid) if type(pid) is int and pid > 0 else None
             return began is not None and began == facts.get("began")
-        return time.time() - float(facts.get("seen", 0)) < _EXPIRES
+        return time.time() - self._seen < _EXPIRES
+
+    @property
+    def _seen(self) -> float:
+        seen = self.facts.get("seen")
+        return float(seen) if isinstance(seen, (int, float)) else 0.0
 
     def __str__(self) -> str:
-        ago = max(0, round(time.time() - float(self.facts.get("seen", 0))))
+        ago = max(0, round(time.time() - self._seen))
         return f"process {self.facts.get('pid')} on {self.facts.get('host')}, seen {ago} s ago"
 
 
@@ -185,14 +197,12 @@ class Ledger:
         raw = self.store.get(f"{self._prefix}plan.json")
         if raw is None:
             return None
-        try:
+        with suppress(ValueError):
             found = json.loads(raw)
-            if isinstance(found, dict):
-                return found
-        except ValueError:
-            pass
+            if _is_plan(found):
+                return dict(found)
         raise MetadataError(
-            "the plan of the job is damaged; remove the job with `tegula jobs clean`",
+            "the plan of the job is damaged; delete it, and begin anew with overwrite=True",
             path=place(self.store, self.path),
             key=f"{self._prefix}plan.json",
         )
@@ -249,6 +259,11 @@ class Ledger:
             raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
         self._owner, self._seen = key, time.monotonic()
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether this process has become the owner of its part."""
+        return bool(self._owner)
+
     def renew(self) -> None:
         """Give a sign of life, at most every half minute."""
         if self._owner and time.monotonic() - self._seen > _RENEWED:
@@ -275,8 +290,7 @@ class Ledger:
     def remove(self) -> None:
         """Remove the ledger. First go the records, last the plan and the note that the job is complete."""
         last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
-        for key in [key for key in self.store.list_prefix(self._prefix) if key not in last]:
-            self.store.delete(key)
+        delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
         for key in last:
             self.store.delete(key)
         self._owner = ""
@@ -299,16 +313,18 @@ class Ledger:
         """Read which units are done."""
         done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
         arrays: dict[str, Amounts] = {}
-        for key in self.store.list_prefix(self._prefix):
+        keys = [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
+        for key, amounts in zip(keys, gather(self._amounts, keys, self.store.concurrency)):
             kind, _, name = key[len(self._prefix) :].partition("/")
-            if kind == "units" and (amounts := self._amounts(key)) is not None:
+            if amounts is None:
+                continue
+            if kind == "units":
                 done[int(name)] = amounts
-            elif kind == "runs" and (amounts := self._amounts(key)) is not None:
-                first, stop, part = name.split("-")
-                remainder, modulus = part.split("of")
-                runs.append((int(first), int(stop), int(remainder), int(modulus)))
+            elif kind == "runs":
+                first, stop, remainder, modulus = map(int, re.split("-|of", name))
+                runs.append((first, stop, remainder, modulus))
                 sums[name] = amounts
-            elif kind == "arrays" and (amounts := self._amounts(key)) is not None:
+            else:
                 arrays[name] = amounts
         with self._lock:
             self._done, self._sums, self._arrays = done, sums, arrays
@@ -316,10 +332,13 @@ class Ledger:
 
     def _amounts(self, key: str) -> Amounts | None:
         raw = self.store.get(key)  # another part may have put it into a record of several
-        try:
-            return None if raw is None else dict(json.loads(raw))
-        except (ValueError, TypeError) as error:
-            raise MetadataError("a record of the job is damaged; remove it", key=key) from error
+        if raw is None:
+            return None
+        with suppress(ValueError):
+            found = json.loads(raw)
+            if isinstance(found, dict):
+                return found
+        raise MetadataError("the record is damaged; delete it, and its unit is done again", key=key)
 
     def __contains__(self, number: int) -> bool:
         if number in self._done:
@@ -366,6 +385,7 @@ class Ledger:
         first, stop = found[0][0], found[-1][0] + 1
         name = f"{first}-{stop}-{self.part[0] - 1}of{self.part[1]}"
         total = _sum(amounts for _, amounts in found)
+        total["units"] = len(found)
         with suppress(ConflictError):
             self.store.set(f"{self._prefix}runs/{name}", json.dumps(total).encode(), if_generation=ABSENT)
         with self._lock:
@@ -373,8 +393,7 @@ class Ledger:
             self._sums[name] = total
             for number, _ in found:
                 self._done.pop(number, None)
-        for number, _ in found:
-            self.store.delete(f"{self._prefix}units/{number}")
+        delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in found])
 
     def sum_of(self, first: int, stop: int) -> Counter[str]:
         """Return the sums over the units of an array that are done, by what was counted."""
@@ -398,8 +417,8 @@ class Ledger:
             self._arrays[str(first)] = total
             numbers = [number for number in self._done if first <= number < stop]
             names = [name for name in self._sums if first <= int(name.partition("-")[0]) < stop]
-        for key in [*(f"units/{number}" for number in numbers), *(f"runs/{name}" for name in names)]:
-            self.store.delete(self._prefix + key)
+        keys = [*(f"units/{number}" for number in numbers), *(f"runs/{name}" for name in names)]
+        delete_keys(self.store, [self._prefix + key for key in keys])
         with self._lock:
             for number in numbers:
                 self._done.pop(number, None)
@@ -411,9 +430,10 @@ class Ledger:
         """Return the sums over the units of an array that is complete; ``None`` if it is not."""
         return self._arrays.get(str(first))
 
-    def counts(self) -> dict[str, int]:
-        """Return how much is done: units with a record of their own, records of several, and complete arrays."""
-        return {"units": len(self._done), "runs": len(self._runs[0]), "arrays": len(self._arrays)}
+    def number_done(self, stop: int) -> int:
+        """Return how many units before a number are done, apart from those of complete arrays."""
+        whole: int = _sum(self._sums.values())["units"]
+        return whole + sum(number < stop for number in self._done)
 
 
 def _sum(several: Iterable[Amounts]) -> Counter[str]:
@@ -425,8 +445,25 @@ def _sum(several: Iterable[Amounts]) -> Counter[str]:
 
 def add_amounts(total: Counter[str], amounts: Amounts) -> None:
     """Add what a unit has read and written to a sum; of amounts that are the largest of their kind, keep the larger."""
-    for name, amount in amounts.items():
+    numbers = {name: amount for name, amount in amounts.items() if type(amount) in (int, float)}  # others are results
+    for name, amount in numbers.items():
         total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
+
+
+def _is_plan(found: Any) -> bool:
+    """Return whether a value has what the functions here use of a plan."""
+    if not isinstance(found, dict) or not isinstance(found.get("groups"), dict):
+        return False
+    arrays = found.get("arrays")
+    texts = all(isinstance(found.get(name), str) for name in ("operation", "source", "target"))
+    numbers = type(found.get("units")) is int and type(found.get("begun")) in (int, float)
+    return texts and numbers and isinstance(arrays, list) and all(map(_is_piece, arrays))
+
+
+def _is_piece(found: Any) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        return False
+    return isinstance(found.get("source"), dict) and all(type(found.get(name)) is int for name in ("first", "units"))
 
 
 def _owner_of(raw: bytes) -> Owner:

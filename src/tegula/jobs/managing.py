@@ -206,8 +206,7 @@ def _state_of(store: Store, path: str) -> JobState | None:
         return None
     ledger.read()
     arrays = plan.get("arrays", [])
-    counts = ledger.counts()
     complete = [item for item in arrays if ledger.completed(item["first"]) is not None]
-    done = sum(item["units"] for item in complete) + counts["units"]
+    done = sum(item["units"] for item in complete) + ledger.number_done(plan["units"])
     facts = plan["operation"], plan["source"], plan["target"], plan["begun"], plan["units"]
     return JobState(path, *facts, done, len(arrays), len(complete), ledger.owners(), ledger.nbytes())

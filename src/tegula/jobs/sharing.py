@@ -166,8 +166,8 @@ def sharing(
         for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
             plan.add(name, shape, regular_grid([1] * len(shape)), source)
         kept = Ledger(place, "")
-        kept.begin(plan, resume=True)
         try:
+            kept.begin(plan, resume=True)
             yield Share(who, code, kept, plan)
             kept.finish()
         finally:

@@ -77,12 +77,12 @@ def convert_recorded(
         if goes_on and store.get(mark) == plan.digest and _is_taken(store, path):
             return _known(node, select, store, path, options)
         _check_vacant(node, select, store, path, options)
-    ledger.begin(plan, goes_on)
 
     # the conversion
     options = replace(options, overwrite=False)
     job = Job(store, path, options, _report(options), Conduct(runner, ledger, plan, visible_early))
     try:
+        ledger.begin(plan, goes_on)
         _run(job, node, select)
         if not job.report.units_left:
             for name in job.report.failed:  # what was written of arrays that can't be converted
@@ -94,7 +94,7 @@ def convert_recorded(
         elif ledger.plan() is None:  # another part has completed the target meanwhile
             job.report.units_left = 0
     except _LASTING:
-        if not (goes_on or began):
+        if ledger.is_taken and not (goes_on or began):
             ledger.release()
             discard(store, path)
         raise
