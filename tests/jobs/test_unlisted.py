@@ -57,6 +57,7 @@ def test_jobs_on_an_array(site: tuple[str, Path], format: str) -> None:
     assert tegula.open_array(f"{url}/x").nbytes_stored() == array.nbytes_stored()
     assert "can't be listed" in str(tegula.open(f"{url}/x").info)
     assert tegula.statistics(f"{url}/x").max == 29
+    assert tegula.checksum(f"{url}/x") == tegula.checksum(array)
 
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
@@ -76,6 +77,7 @@ def test_jobs_on_a_consolidated_group(site: tuple[str, Path], format: str) -> No
     there = tegula.check(directory)
     assert (report.arrays, report.groups, report.chunks) == (there.arrays, there.groups, there.chunks)
     assert [*tegula.statistics(url).parts] == [*tegula.statistics(directory).parts]
+    assert tegula.checksum(url) == tegula.checksum(directory)
     assert tegula.copy(url, MemoryStore(), path="deep/er").arrays == near.arrays
     assert dict(_amounts_of((tegula.open(url),))) == dict(_amounts_of((tegula.open(directory),)))
 
@@ -116,6 +118,7 @@ def test_what_can_not_be_known_is_an_error_that_says_what_to_do(site: tuple[str,
         lambda source: tegula.convert(source, MemoryStore()),
         lambda source: tegula.compare(source, source),
         tegula.statistics,
+        tegula.checksum,
     ):
         with pytest.raises(tegula.UnsupportedError, match="consolidated metadata"):
             job(f"{url}/g")

@@ -20,6 +20,7 @@ from tegula.stores import MemoryStore, Store
 JOBS: dict[str, Callable[[Store], object]] = {
     "check": tegula.check,
     "statistics": tegula.statistics,
+    "checksum": tegula.checksum,
     "compare": lambda store: tegula.compare(store, store),
     "copy": lambda store: tegula.copy(store, MemoryStore()),
     "convert": lambda store: tegula.convert(store, MemoryStore()),
@@ -83,7 +84,7 @@ def test_large_shards_are_verified_with_few_requests(monkeypatch: pytest.MonkeyP
     assert not tegula.check(store).ok
 
 
-@pytest.mark.parametrize("job", ["statistics", "compare", "rechunk", "convert", "copy", "check"])
+@pytest.mark.parametrize("job", ["statistics", "checksum", "compare", "rechunk", "convert", "copy", "check"])
 def test_the_bytes_of_all_arrays_together_are_bounded(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most, lock = 0, threading.Lock()
     take = UNITS._take
@@ -137,6 +138,7 @@ def results(store: Store, others: Store, most: int) -> list[object]:
     for job in (
         lambda: {**tegula.check(store, max_findings=most).as_dict(), "seconds": 0},
         lambda: tegula.statistics(store).as_dict(),
+        lambda: tegula.checksum(store).as_dict(),
         lambda: {**tegula.compare(store, others, max_differences=most).as_dict(), "seconds": 0},
         lambda: tegula.convert(store, MemoryStore(), chunks={"b": 2}),
     ):

@@ -444,10 +444,10 @@ def _sum(several: Iterable[Amounts]) -> Counter[str]:
 
 
 def add_amounts(total: Counter[str], amounts: Amounts) -> None:
-    """Add what a unit has read and written to a sum; checksums of units combine in any order."""
+    """Add what a unit has read and written to a sum; of amounts that are the largest of their kind, keep the larger."""
     numbers = {name: amount for name, amount in amounts.items() if type(amount) in (int, float)}  # others are results
     for name, amount in numbers.items():
-        total[name] = total[name] ^ amount if name == "checksum" else total[name] + amount
+        total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
 
 
 def _is_plan(found: Any) -> bool:

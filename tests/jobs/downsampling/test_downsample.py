@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from waves import WaveStore
 
 import tegula
 from tegula.errors import (
@@ -293,6 +294,20 @@ def test_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(tegula.open_group(tmp_path / "b")["s2"][...], expected)
     with pytest.raises(UnsupportedError, match="in the memory of this process"):
         tegula.downsample(source, tegula.MemoryStore(), workers=2)
+
+
+def test_far_away_many_chunks_take_as_many_waves_of_requests_as_few() -> None:
+    counts = []
+    for size in (16, 96):
+        source, target = WaveStore(concurrency=256), WaveStore(concurrency=256)
+        array = tegula.create_array(source, data=np.arange(size * size).reshape(size, size), chunks=(8, 8))
+        with source.waves() as read, target.waves() as written:
+            tegula.downsample(array, target, levels=1)
+        counts.append((len(read), len(written)))
+        np.testing.assert_array_equal(tegula.open_group(target)["s1"][...], reduced(array[...], (2, 2), "mean"))
+    (few_read, few_written), (many_read, many_written) = counts
+    assert many_read <= few_read + 2 <= 8
+    assert many_written <= few_written + 2 <= 28  # most of them are documents: of the group, of two arrays, attributes
 
 
 def test_labels_text_and_progress() -> None:
