@@ -445,9 +445,9 @@ def _sum(several: Iterable[Amounts]) -> Counter[str]:
 
 def add_amounts(total: Counter[str], amounts: Amounts) -> None:
     """Add what a unit has read and written to a sum; checksums of units combine in any order."""
-    for name, amount in amounts.items():
-        if type(amount) is int:
-            total[name] = total[name] ^ amount if name == "checksum" else total[name] + amount
+    numbers = {name: amount for name, amount in amounts.items() if type(amount) in (int, float)}  # others are results
+    for name, amount in numbers.items():
+        total[name] = total[name] ^ amount if name == "checksum" else total[name] + amount
 
 
 def _is_plan(found: Any) -> bool:
