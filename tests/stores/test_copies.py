@@ -47,7 +47,7 @@ def test_the_system_copies_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     old.set("a/b", VALUE)
     forbid_reading(monkeypatch)
     assert new.copies_from(old)
-    assert new.copy_from(old, "a/b", "c", create=True)
+    assert new.copy_from(old, "a/b", "c", create=True) == len(VALUE)
     assert (tmp_path / "new/c").read_bytes() == VALUE
 
 
@@ -72,7 +72,7 @@ def test_where_the_system_can_not_copy_the_bytes_are_read_and_written(
     old, new = LocalStore(tmp_path / "old"), LocalStore(tmp_path / "new")
     for value in (VALUE, b"", b"1"):
         old.set("a", value)
-        assert new.copy_from(old, "a", "b")
+        assert new.copy_from(old, "a", "b") == len(value)
         assert new.get("b") == value
 
 

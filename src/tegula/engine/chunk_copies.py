@@ -106,7 +106,7 @@ class ChunkCopies:
         except TegulaError as error:
             source.locate(error, key)
             raise
-        if not self._store_copy(coords, key):
+        if not self._store_copy(coords, key, nbytes):
             return False
         self.moved.append((True, nbytes, nbytes))
         return True
@@ -144,7 +144,7 @@ class ChunkCopies:
 
     def _store(self, coords: Coords, data: Any, key: str = "") -> None:
         """Store a value; with `key`, it is that of a key of the source, and storage may let both share it."""
-        if self.by_storage and key and not self.source.store.concurrency and self._store_copy(coords, key):
+        if self.by_storage and key and not self.source.store.concurrency and self._store_copy(coords, key, len(data)):
             return
         key = self.target.key(coords)
         try:
@@ -155,17 +155,17 @@ class ChunkCopies:
         finally:
             forget(self.target.store, key)
 
-    def _store_copy(self, coords: Coords, old: str) -> bool:
+    def _store_copy(self, coords: Coords, old: str, nbytes: int) -> bool:
         store: Any = self.target.store
         key = self.target.key(coords)
         try:
-            done: bool = store.copy_from(self.source.store, old, key)
+            done: int | None = store.copy_from(self.source.store, old, key, nbytes=nbytes)
         except TegulaError as error:
             self.target.locate(error, key)
             raise
         finally:
             forget(store, key)
-        return done
+        return done is not None
 
     def _overhangs(self, coords: Coords) -> bool:
         grid, shape = self.source.metadata.grid, self.source.metadata.shape

@@ -155,9 +155,8 @@ class Copier:
     def _copied(self, key: str, name: str, nbytes: int) -> int | None:
         """Copy a value, and return its length; ``None`` if there is none."""
         if isinstance(self.target, Copying) and self._by_storage:
-            if not self.target.copy_from(self.source, key, name, create=True):
-                return None
-            return nbytes if nbytes and self._sizes_known else self.target.size(name) or 0
+            known = nbytes if nbytes and self._sizes_known else None
+            return self.target.copy_from(self.source, key, name, create=True, nbytes=known)
         data = self.source.get(key)
         if data is None:
             return None

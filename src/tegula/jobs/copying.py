@@ -236,8 +236,8 @@ class _Chunks(Work):
                 return
             new = self.prefix + key[len(self.array._stored.prefix) :]
             if by_storage and isinstance(target, Copying):
-                if target.copy_from(source, key, new):
-                    sizes.append(target.size(new) or 0)  # threads can append, but not add
+                if (nbytes := target.copy_from(source, key, new)) is not None:
+                    sizes.append(nbytes)  # threads can append, but not add
             elif (data := source.get(key)) is not None:
                 target.set(new, data)
                 sizes.append(len(data))

@@ -324,7 +324,9 @@ class Copying(ABC):
         """
 
     @abstractmethod
-    def copy_from(self, source: Any, key: str, new: str, *, create: bool = False) -> bool:
+    def copy_from(
+        self, source: Any, key: str, new: str, *, create: bool = False, nbytes: int | None = None
+    ) -> int | None:
         """Store the value of `key` in another store under `new` in this one, in one step.
 
         Parameters
@@ -335,11 +337,13 @@ class Copying(ABC):
             The key there, and the one here.
         create : bool
             Store it only if `new` has no value.
+        nbytes : int, optional
+            The length of the value, if the caller knows it; that may save a request.
 
         Returns
         -------
-        bool
-            Whether `key` has a value; if not, nothing is changed.
+        int or None
+            The length of the value in bytes; ``None`` if `key` has none, then nothing is changed.
 
         Raises
         ------
@@ -356,7 +360,7 @@ class Copying(ABC):
         >>> old, new = ObjectStore(bucket, "old"), ObjectStore(bucket, "new")
         >>> generation = old.set("a", b"abc")
         >>> new.copies_from(old), new.copy_from(old, "a", "b"), new.get("b")
-        (True, True, b'abc')
+        (True, 3, b'abc')
         """
 
 

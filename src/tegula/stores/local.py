@@ -182,16 +182,18 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
             isinstance(source, LocalStore) and type(source).get is LocalStore.get and type(self).set is LocalStore.set
         )
 
-    def copy_from(self, source: Any, key: str, new: str, *, create: bool = False) -> bool:
+    def copy_from(
+        self, source: Any, key: str, new: str, *, create: bool = False, nbytes: int | None = None
+    ) -> int | None:
         """Copy the file of a key, by the operating system where it can; see `Copying.copy_from`."""
         self._check_writable(new)
         opened: list[int] = []
         try:
             status = source._open_value(key, opened)
             if status is None:
-                return False
+                return None
             self._put(new, OpenFile(opened[0], status.st_size), ABSENT if create else None)
-            return True
+            return int(status.st_size)
         finally:
             if opened:
                 os.closerange(opened[0], opened[0] + 1)

@@ -213,10 +213,14 @@ class ObjectStore(Copying, ObjectReader):
         found = bucket.copies(self._storage)
         return found.create if create else found.plain
 
-    def copy_from(self, source: Any, key: str, new: str, *, create: bool = False) -> bool:
+    def copy_from(
+        self, source: Any, key: str, new: str, *, create: bool = False, nbytes: int | None = None
+    ) -> int | None:
         """Have the service copy an object within the bucket; see `Copying.copy_from`."""
         self._check_writable(new)
-        return copy_object(self._own_bucket(), source, key, self, new, create=create)
+        if not copy_object(self._own_bucket(), source, key, self, new, create=create):
+            return None
+        return (self.size(new) or 0) if nbytes is None else nbytes
 
     def _own_bucket(self) -> Bucket:
         if self._bucket is None:

@@ -59,12 +59,12 @@ class CapabilityTests(Suite):
             assert store.copies_from(store)
             for value in (b"", b"1", bytes(range(256)) * 5000):
                 store.set("a/b", value)
-                assert store.copy_from(store, "a/b", "c/d/e")
+                assert store.copy_from(store, "a/b", "c/d/e") == len(value)
                 assert store.get("c/d/e") == value
-                assert store.copy_from(store, "a/b", "a/c")
+                assert store.copy_from(store, "a/b", "a/c", nbytes=len(value)) == len(value)
                 assert store.get("a/c") == store.get("a/b") == value
-            assert not store.copy_from(store, "a/d", "c/d/e")
-            assert not store.copy_from(store, "a/d", "x/y")
+            assert store.copy_from(store, "a/d", "c/d/e") is None
+            assert store.copy_from(store, "a/d", "x/y") is None
             assert sorted(store.list()) == ["a/b", "a/c", "c/d/e"]
             for bad in BAD_KEYS:
                 with raises(StoreError):
