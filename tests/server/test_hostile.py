@@ -1,7 +1,6 @@
 """Clients that are slow, many, or mean: what they cost is bounded, and others are served."""
 
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -158,6 +157,7 @@ def test_work_on_large_chunks_takes_turns() -> None:
 def test_memory_with_many_clients(tmp_path: Path) -> None:
     """200 clients at once, in part slow ones that do not read, take less than 300 MB."""
     number, rounds = (200, 20) if HEAVY else (200, 2)
+    resource = pytest.importorskip("resource")
     with suppress(ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     array = tegula.create_array(tmp_path / "a.zarr", shape=(16, 2**20), chunks=(1, 2**20), dtype="u1", codecs=[])
