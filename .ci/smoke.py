@@ -11,7 +11,7 @@ from tegula import _kernel, executors
 
 assert _kernel.__version__ == tegula.__version__
 assert executors.choose("auto") is _kernel
-for name in ("py.typed", "_kernel.pyi"):
+for name in ("py.typed", "_kernel.pyi", "server/page/index.html"):
     assert files(tegula).joinpath(name).is_file(), f"{name} is not installed"
 
 values = np.arange(1_000_000, dtype="<i4").reshape(1000, 1000)
