@@ -103,7 +103,11 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
     (['x'], True)
     """
     node = content.open(path)
-    found = {"path": path, **entry(path.rpartition("/")[2] or node.name, node), "attributes": to_json(node.attrs.asdict())}
+    found = {
+        "path": path,
+        **entry(path.rpartition("/")[2] or node.name, node),
+        "attributes": to_json(node.attrs.asdict()),
+    }
     limit = max(1, min(limit, _MOST_MEMBERS))
     names: list[str] = []
     if isinstance(node, Table):
