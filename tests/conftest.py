@@ -51,7 +51,7 @@ stores/test_object_store_conditions.py stores/test_object_store_processes.py sto
 stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py engine/test_pool.py
 tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
 jobs/measuring/test_moments.py jobs/measuring/test_histograms.py jobs/summing/test_sums.py
-jobs/downsampling/test_reducing.py
+jobs/downsampling/test_reducing.py jobs/converting/test_passes.py
 tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py
 tensorstore/test_recorded_golden_schema.py tensorstore/test_recorded_chunk_layout_cases.py
 tensorstore/constraints/test_chunk_layout.py tensorstore/constraints/test_chunk_shapes.py
@@ -70,7 +70,7 @@ tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_reference
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 engine/test_shard_index_law.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
 engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py jobs/test_kills.py jobs/test_copies.py
-jobs/test_resume.py jobs/test_sharing.py
+jobs/test_resume.py jobs/test_sharing.py stores/test_copies.py
 """.split()
 _CHECKED = pytest.StashKey[bool]()
 

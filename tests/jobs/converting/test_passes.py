@@ -143,6 +143,15 @@ def test_time_and_space(shape: tuple[int, ...]) -> None:
         assert chunks is None or prod(chunks) * 4 >= 2**15  # they are no dust
 
 
+@given(st.integers(2**25, 2**31))
+def test_requests_are_few_in_any_amount_of_memory(max_memory: int) -> None:
+    problem: dict[str, Any] = {"shape": (10_000, 100, 100), "itemsize": 8, "threads": 2, "max_memory": max_memory}
+    for reads, writes in [((1, 100, 100), (10_000, 10, 10)), ((10_000, 10, 10), (1, 100, 100))]:
+        found = plan_passes(**problem, reads=reads, writes=writes)
+        least = 10_000 + 100  # the chunks of both sides
+        assert found.requests < 5 * least
+
+
 def test_a_plan_for_a_huge_grid_takes_no_time() -> None:
     begin = time.perf_counter()
     size = 10**9

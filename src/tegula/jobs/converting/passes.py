@@ -274,8 +274,8 @@ def _cheapest(array: _Array, reads: Shape, writes: Shape, request_nbytes: int, t
 
     # two passes
     found = [single]
-    second = [*_units(array, writes, reads, writes, writes)]
-    for one in _units(array, reads, writes, reads, reads):
+    first, second = _smaller(array, reads, writes), _smaller(array, writes, reads)
+    for one in first:
         for other in second:
             between = tuple(_common(size, a, b) for size, a, b in zip(shape, one, other))
             both = _one(array, reads, one, between), _one(replace(array, depth=1), between, other, writes)
@@ -302,6 +302,13 @@ class _Array:
 
 def _one(array: _Array, reads: Shape, unit: Shape, writes: Shape) -> Pass:
     return Pass(array.shape, array.itemsize, reads, unit, writes, array.threads, array.depth, array.copies)
+
+
+def _smaller(array: _Array, chunk: Shape, other: Shape) -> list[Shape]:
+    """Return shapes of units for one of two passes, some of which leave room for the chunks between the passes."""
+    levels = (array.memory, array.memory * 3 // 4, array.memory // 2)
+    found = (_units(replace(array, memory=level), chunk, other, chunk, chunk) for level in levels)
+    return [*dict.fromkeys(unit for units in found for unit in units)]
 
 
 def _units(array: _Array, chunk: Shape, other: Shape, reads: Shape, writes: Shape) -> Iterator[Shape]:
