@@ -64,7 +64,8 @@ test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
 # tests that choose the executor themselves, or wait for requests, which both executors send alike
 _WITH_BOTH = """
-dask references server xarray zarr cli/test_plot.py tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_references.py
+dask references server xarray zarr cli/test_plot.py
+tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_references.py
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
 engine/test_shard_index_law.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
 engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py

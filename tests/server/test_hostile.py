@@ -1,7 +1,6 @@
 """Clients that are slow, many, or mean: what they cost is bounded, and others are served."""
 
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -158,6 +157,7 @@ def test_work_on_large_chunks_takes_turns() -> None:
 def test_memory_with_many_clients(tmp_path: Path) -> None:
     """200 clients at once, in part slow ones that do not read, take less than 300 MB."""
     number, rounds = (200, 20) if HEAVY else (200, 2)
+    resource = pytest.importorskip("resource")
     with suppress(ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     array = tegula.create_array(tmp_path / "a.zarr", shape=(16, 2**20), chunks=(1, 2**20), dtype="u1", codecs=[])
@@ -189,3 +189,39 @@ def test_memory_with_many_clients(tmp_path: Path) -> None:
             process.kill()
     assert not wrong
     assert peak < 300_000, f"{peak} kB"
+
+
+def test_a_value_that_changes_while_it_is_sent_is_cut_off(tmp_path: Path) -> None:
+    """A client that has some blocks of one state never gets those of another."""
+    array = tegula.create_array(tmp_path / "a.zarr", shape=2**25, chunks=2**25, dtype="u1", codecs=[])
+    array[:] = 1
+    with tegula.serve(array, port=0) as server, closing(connected(server.url)) as client:
+        client.sendall(b"GET /c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = client.recv(2**16)
+        array[:] = 2
+        with suppress(ConnectionError):
+            while part := client.recv(2**20):
+                answer += part
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-length: 33554432" in head
+    assert 0 < len(body) < 2**25
+    assert set(body) == {1}
+
+
+def test_slow_downloads_do_not_stop_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = tegula.create_array({}, shape=(64, 2**18), chunks=(1, 2**18), dtype="f8", format="bcolz")
+    array[:] = np.random.default_rng(0).normal(size=array.shape)
+    with tegula.serve(array, port=0) as server:
+        slow = [connected(server.url) for _ in range(8)]
+        try:
+            for client in slow:
+                client.sendall(b"GET /-/values/?format=npy HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(0.5)
+            start = time.monotonic()
+            for row in range(4):
+                assert ask(server.url, f"/as/float32/c/{row}/0").status == 200
+            assert ask(server.url, "/-/rows/?stop=1").status == 200
+            assert time.monotonic() - start < 20
+        finally:
+            for client in slow:
+                client.close()

@@ -1,6 +1,7 @@
 """The rules of RFC 9110 for requests of values, one by one, over a socket, for stored and for made values."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,7 @@ def test_any_name_of_a_member() -> None:
         assert ask(server.url, "/as/int32/a%20b/zarr.json").status == 404  # the member comes first
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
 def test_only_what_belongs_to_the_node_is_served(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")

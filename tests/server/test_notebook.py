@@ -2,6 +2,7 @@
 
 import json
 import re
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.server.asking import ask
 
 import tegula
-from tegula.server import notebook, pages
+from tegula.server import neuroglancer, notebook, pages
 
 
 @pytest.fixture(autouse=True)
@@ -77,28 +78,40 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def first_event(url: str, target: str) -> Any:
+    """Return the first event of a stream that stays open."""
+    referer = f"{url}/behind/-/neuroglancer/v/x/"
+    with urllib.request.urlopen(
+        urllib.request.Request(url + target, headers={"Referer": referer}), timeout=60
+    ) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        return json.loads(stream.readline().removeprefix(b"data: "))
+
+
 def test_neuroglancer(client: Path) -> None:
     group = tegula.create_group({}, format="zarr2")
     group["volume"] = np.arange(27.0).reshape(3, 3, 3)
     group["text"] = np.array(["a"])
     with tegula.serve(group, port=0) as server:
-        assert ask(server.url, "/-/neuroglancer/").body.startswith(b"<")
-        assert ask(server.url, "/-/neuroglancer/nosuch.js").status == 404
-        for name in ("../../__init__.py", "%2e%2e/__init__.py", "/etc/passwd"):
-            assert ask(server.url, f"/-/neuroglancer/{name}").status == 404
-        opening = ask(server.url, "/-/neuroglancer/open?path=volume").body.decode()
-        found = re.search(r"const state = (.*);\n", opening)
-        assert found is not None
-        source = json.loads(found[1])["layers"][0]["source"]
-        assert source == "-/as/float32/volume/"
-        assert ask(server.url, f"/{source}zarr.json").json["data_type"] == "float32"
+        place = ask(server.url, "/-/neuroglancer/open?path=volume").headers["location"]
+        assert ask(server.url, f"/-/neuroglancer/{place}").body == b"<html>client</html>"
+        assert ask(server.url, f"/-/neuroglancer/{place}main.js").body == b"1"
+        for name in ("nosuch.js", "../../__init__.py", "%2e%2e/__init__.py", "/etc/passwd"):
+            assert ask(server.url, f"/-/neuroglancer/{place}{name}").status == 404
+        state = first_event(server.url, f"/-/neuroglancer/events/{place.split('/')[1]}?gc=1&gs=0")
+        assert state["s"]["layers"][0]["shaderControls"]["normalized"]["range"] == [0.0, 26.0]
+        source = state["s"]["layers"][0]["source"]
+        assert source == f"{server.url}/behind/-/as/float32/volume/|zarr3:"
+        document = ask(server.url, source.removesuffix("|zarr3:").removeprefix(f"{server.url}/behind") + "zarr.json")
+        assert document.json["data_type"] == "float32"
+        assert ask(server.url, "/-/neuroglancer/events/!").status == 404
         assert ask(server.url, "/-/neuroglancer/open?path=text").status == 422
         assert ask(server.url, "/-/neuroglancer/open?path=").status == 400
         assert ask(server.url, "/-/neuroglancer/open?path=nothing").status == 404
 
 
 def test_without_neuroglancer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    monkeypatch.setattr(neuroglancer, "find_spec", lambda name: None)
     with tegula.serve(tegula.create_group({}), port=0) as server:
         answer = ask(server.url, "/-/neuroglancer/")
         assert (answer.status, "pip install neuroglancer" in answer.json["error"]) == (422, True)

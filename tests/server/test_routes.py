@@ -67,6 +67,13 @@ def test_a_listing(url: str) -> None:
     assert ask(url, "/t", accept="application/json").json["attributes"] == {"units": "K"}
 
 
+def test_a_served_member_has_its_name() -> None:
+    group = tegula.create_group({})
+    group["below/x"] = [1]
+    assert facts.listing(Content(group["below/x"]), "", "", 1)["name"] == "x"
+    assert facts.info(Content(group["below"]), "")["name"] == "below"
+
+
 def test_listings_come_in_pages(url: str) -> None:
     names, after = [], ""
     while True:

@@ -163,7 +163,7 @@ def _thinned(part: Window, *most: int) -> tuple[Window, str]:
 
 
 def _masked(array: Any, values: npt.NDArray[Any]) -> Any:
-    """Return values as numbers, those that mark missing data masked."""
+    """Return values as numbers; missing ones are masked."""
     if values.dtype.kind not in "biufMm":
         raise UnsupportedError(f"elements of the type {values.dtype} can't be drawn")
     mask = np.zeros(values.shape, bool)

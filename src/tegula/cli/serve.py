@@ -50,9 +50,9 @@ def serve(
     with open_target(target, "r", storage_option) as node:
         origins = None if allow_origin is None else tuple(allow_origin)
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
-            typer.echo(f"serving {target} at {server.open_url}")
-            typer.echo("press Ctrl-C to stop", err=True)
             try:
+                typer.echo(f"serving {target} at {server.open_url}")
+                typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:
                 typer.echo("", err=True)

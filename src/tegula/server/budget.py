@@ -20,9 +20,9 @@ class BusyError(Exception):
 
 
 class Budget:
-    """Bytes of memory that requests hold together; those that want more wait, in the order in which they came.
+    """Bytes of memory that requests hold together; requests for more wait, in the order in which they came.
 
-    One that wants more than the limit goes ahead alone. It belongs to one event loop.
+    One for more than the limit goes ahead alone. It belongs to one event loop.
 
     Parameters
     ----------

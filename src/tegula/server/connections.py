@@ -10,6 +10,8 @@ from typing import Any, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from tegula.server.replies import ABORT
+
 __all__ = ["Connection"]
 
 _MOST_HEAD: Final = 2**16  # bytes of a request line and headers
@@ -55,6 +57,8 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that a request has begun."""
         super().on_message_begin()
+        extensions: Any = {ABORT: self._give_up}
+        self.scope["extensions"] = extensions
         self._head, self._in_head = 0, True
         if self._deadline is None:
             self._deadline = self.loop.call_later(_HEAD_SECONDS, self._give_up)

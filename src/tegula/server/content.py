@@ -1,4 +1,4 @@
-"""What a server shows: a node and all below it, by key as Zarr v3, and by path for everything else."""
+"""The content of a server: a node and all below it, by key as Zarr v3, and by path for everything else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tegula.showing.view import Zarr3View
 from tegula.stores.arguments import is_key
 from tegula.tables.table import Table
 
-__all__ = ["Content", "Passed", "Ready", "Worked", "split_cast"]
+__all__ = ["CAST_PREFIX", "Content", "Passed", "Ready", "Worked", "split_cast"]
 
 _ZARR3: Final = find_format("zarr3")
 _MOST_NODES: Final = 2000
@@ -37,6 +37,7 @@ _MOST_CASTS: Final = 256
 _NO_NAME: Final = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/[0-9]+)*)").fullmatch
 CAST_PREFIX: Final = "as/"
+"""The beginning of paths of cast elements."""
 
 
 @dataclass(frozen=True, slots=True)

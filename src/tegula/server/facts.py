@@ -103,7 +103,11 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
     (['x'], True)
     """
     node = content.open(path)
-    found = {"path": path, **entry(path.rpartition("/")[2], node), "attributes": to_json(node.attrs.asdict())}
+    found = {
+        "path": path,
+        **entry(path.rpartition("/")[2] or node.name, node),
+        "attributes": to_json(node.attrs.asdict()),
+    }
     limit = max(1, min(limit, _MOST_MEMBERS))
     names: list[str] = []
     if isinstance(node, Table):
@@ -146,7 +150,7 @@ def info(content: Content, path: str) -> Json:
     node = content.open(path)
     found: Json = {
         "path": path,
-        **entry(path.rpartition("/")[2], node),
+        **entry(path.rpartition("/")[2] or node.name, node),
         "attributes": to_json(node.attrs.asdict()),
         "store": message(node.store.url),
     }

@@ -29,12 +29,13 @@ Headers = dict[str, str]
 
 @dataclass(slots=True)
 class Reply:
-    """An answer: its status, headers, first bytes, and the rest block by block."""
+    """An answer: its status, headers, first bytes, and the rest block by block; it may stay open behind them."""
 
     status: int
     headers: Headers = field(default_factory=dict)
     body: bytes = b""
     rest: Iterator[bytes] | None = None
+    stays_open: bool = False
 
 
 def not_found() -> Reply:

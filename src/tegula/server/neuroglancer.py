@@ -1,0 +1,121 @@
+"""neuroglancer, for volumes: its client from its package, and what the client asks of a server.
+
+The client in the package belongs to neuroglancer's own server for Python: it takes the name of a view from its address,
+and the state of the view from a stream of events. Here the name is that of an array, and the state shows it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import numpy as np
+
+from tegula.arrays.array import Array
+from tegula.errors import NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.optional import how_to_install
+from tegula.server.content import Content
+from tegula.server.pages import file_reply
+from tegula.server.values import Reply, not_found
+from tegula.showing.casting import cast, suggested_cast
+
+__all__ = ["neuroglancer"]
+
+_PLAIN: Final = frozenset("uint8 int8 uint16 int16 uint32 int32 uint64 float32".split())
+_MOST_AXES: Final = 8
+_HERE: Final = "/-/neuroglancer/"
+_SAMPLE: Final = 2**18  # elements
+_GENERATION: Final = "1"  # of the state, which the server does not change
+
+
+def neuroglancer(content: Content, name: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Reply:
+    """Answer a request below ``/-/neuroglancer/``.
+
+    ``open?path=`` leads to the view of an array. ``v/<name>/`` has the client's files, and ``events/<name>`` its state.
+    """
+    folder = _client()
+    if folder is None:
+        raise UnsupportedError(f"the package neuroglancer is not installed: {how_to_install('neuroglancer')}")
+    if name == "open":
+        path = query.get("path", "").strip("/")
+        _state(content, path, "")  # says here why an array can't be shown
+        place = f"v/{base64.urlsafe_b64encode(path.encode()).decode().rstrip('=') or '-'}/"
+        return Reply(307, {"location": place, "content-length": "0", "cache-control": "no-store"})
+    kind, _, rest = name.partition("/")
+    view, slash, file = rest.partition("/")
+    if kind == "v" and slash:
+        return file_reply(folder, file or "index.html", headers)
+    if kind == "events" and not slash:
+        return _events(_state(content, _path(view), _base(headers)), query)
+    return not_found()
+
+
+def _path(view: str) -> str:
+    """Return the path that the name of a view stands for."""
+    try:
+        padded = view + "=" * (-len(view) % 4)
+        return "" if view == "-" else base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise NotFoundError("there is no such view") from error
+
+
+def _base(headers: Mapping[str, str]) -> str:
+    """Return the address of the server as the browser knows it, which a proxy may have changed."""
+    before, found, _ = headers.get("referer", "").partition(_HERE)
+    return before if found and before.startswith("http") else f"http://{headers.get('host', 'localhost')}"
+
+
+def _events(state: dict[str, Any], query: Mapping[str, str]) -> Reply:
+    """Return the stream that sends the state once, and stays open so that the client need not ask again."""
+    known: list[tuple[str, str, dict[str, Any]]] = [("gc", "c", {}), ("gs", "s", state)]
+    events = [{"k": key, "s": value, "g": _GENERATION} for name, key, value in known if query.get(name) != _GENERATION]
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) or ": nothing new\n\n"
+    return Reply(
+        200, {"content-type": "text/event-stream", "cache-control": "no-store"}, body.encode(), stays_open=True
+    )
+
+
+def _state(content: Content, path: str, base: str) -> dict[str, Any]:
+    """Return the state of neuroglancer's client that shows an array."""
+    array = content.open(path)
+    if not isinstance(array, Array):
+        raise SelectionError("neuroglancer shows arrays, and this is none", path=f"/{path}")
+    to = suggested_cast(array.metadata.data_type)
+    if to is None or not 0 < array.ndim <= _MOST_AXES:
+        raise UnsupportedError(f"neuroglancer can't show {array.ndim} axes of {array.metadata.data_type}")
+    is_plain = array.format == "zarr3" and str(array.dtype) in _PLAIN
+    to = "float32" if to == "float64" else to
+    place = "/".join(part for part in ("" if is_plain else f"-/as/{to}", quote(path)) if part)
+    layer: dict[str, Any] = {"type": "image", "name": array.name or "array", "source": f"{base}/{place}/|zarr3:"}
+    limits = _limits(array)
+    if base and limits is not None:
+        layer["shaderControls"] = {"normalized": {"range": limits}}
+    return {"layers": [layer], "layout": "4panel" if array.ndim >= 3 else "xy", "showSlices": False}
+
+
+def _limits(array: Array) -> list[float] | None:
+    """Return the smallest and the largest value in the middle of an array, for black and white."""
+    span = max(1, round(_SAMPLE ** (1 / array.ndim)))
+    middle = tuple(slice(max(0, (size - span) // 2), (size + span) // 2 + 1) for size in array.shape)
+    try:
+        values = cast(np.asarray(array[middle]), np.dtype("f8"))
+    except TegulaError:  # each chunk that can't be read says why when it is asked for
+        return None
+    values = values[np.isfinite(values)]
+    if not values.size or values.min() == values.max():
+        return None
+    return [float(values.min()), float(values.max())]
+
+
+def _client() -> Path | None:
+    """Return the folder of neuroglancer's client, if the package is installed; it is not imported, which takes long."""
+    spec = find_spec("neuroglancer")
+    places = [] if spec is None else [*(spec.submodule_search_locations or [])]
+    found = [Path(place) / "static" / "client" for place in places]
+    return next((folder for folder in found if (folder / "index.html").is_file()), None)

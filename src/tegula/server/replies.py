@@ -1,0 +1,127 @@
+"""Answers of HTTP: how they are made of values and errors, and how they are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import partial
+from typing import Any, Final
+
+from tegula.errors import (
+    ConflictError,
+    MetadataError,
+    NotFoundError,
+    SelectionError,
+    StoreError,
+    TegulaError,
+    UnsupportedError,
+)
+from tegula.server.budget import BusyError, run
+from tegula.server.facts import message
+from tegula.server.values import BLOCK, Reply
+
+__all__ = ["ABORT", "Receive", "Scope", "Send", "as_json", "failure", "plain", "send_reply"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+ABORT: Final = "tegula.abort"
+"""The extension of ASGI by which a server lets the application cut a connection."""
+_STATUS: Final = (
+    (NotFoundError, 404),
+    (SelectionError, 400),
+    (UnsupportedError, 422),
+    (MetadataError, 422),
+    (ConflictError, 409),
+    (StoreError, 502),
+)
+_LATIN: Final = "latin-1"
+_PATIENCE: Final = 30.0  # seconds, and one for each 256 KB, to take an answer that holds memory others wait for
+
+
+def plain(status: int, text: str) -> Reply:
+    """Return an answer of one line of text."""
+    body = f"{text}\n".encode()
+    return Reply(status, {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}, body)
+
+
+def as_json(value: Any, status: int = 200, *, vary: bool = False) -> Reply:
+    """Return an answer in JSON; `vary` says that a browser gets another one."""
+    body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
+    headers = {"content-type": "application/json", "content-length": str(len(body)), "cache-control": "no-cache"}
+    headers["x-content-type-options"] = "nosniff"
+    if vary:
+        headers["vary"] = "Accept"
+    return Reply(status, headers, body)
+
+
+def failure(error: Exception) -> Reply:
+    """Return the answer that says what went wrong."""
+    if isinstance(error, BusyError):
+        reply = as_json({"error": "the server is busy; ask again later"}, 503)
+        reply.headers["retry-after"] = "5"
+        return reply
+    if isinstance(error, MemoryError):
+        return as_json({"error": "there is not enough memory for this"}, 503)
+    if not isinstance(error, TegulaError):
+        raise error
+    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 502)
+    return as_json({"error": message(error)}, status)
+
+
+async def send_reply(reply: Reply, scope: Scope, receive: Receive, send: Send, requests: int = 0) -> None:
+    """Send an answer block by block, as fast as the client takes it and as long as it is there.
+
+    An answer that can't be completed, since the value has changed or the client takes it too slowly, is cut off: so the
+    client sees that it is not whole.
+    """
+    headers = [(name.encode(_LATIN), value.encode(_LATIN, "replace")) for name, value in reply.headers.items()]
+    is_whole = scope["method"] == "HEAD" or (reply.rest is None and len(reply.body) <= BLOCK and not reply.stays_open)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    if is_whole:
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else reply.body})
+        return
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        if reply.stays_open:
+            await send({"type": "http.response.body", "body": reply.body, "more_body": True})
+            await gone
+        elif reply.rest is None:
+            async with asyncio.timeout(_PATIENCE + len(reply.body) / 2**18):
+                await _send_blocks(reply.body, gone, send)
+        else:
+            await _send_blocks(reply.body, gone, send)
+            while not gone.done() and (piece := await run(partial(next, reply.rest, None), requests)) is not None:
+                await _send_blocks(piece, gone, send)
+        if not gone.done():
+            await send({"type": "http.response.body", "body": b""})
+    except (TegulaError, TimeoutError):
+        abort = scope.get("extensions", {}).get(ABORT)
+        if abort is None:
+            raise
+        abort()
+        await gone
+    finally:
+        gone.cancel()
+        await _close(reply.rest)
+
+
+async def _send_blocks(data: bytes, gone: asyncio.Future[None], send: Send) -> None:
+    for start in range(0, len(data), BLOCK):
+        if gone.done():
+            return
+        part = data[start : start + BLOCK] if len(data) > BLOCK else data
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def _close(rest: Iterator[bytes] | None) -> None:
+    close = getattr(rest, "close", None)
+    if close is not None:
+        await run(close)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
