@@ -193,6 +193,31 @@ def test_pyramid_levels_follow_the_zoom(screen: Screen, root: tegula.Group) -> N
     assert levels == [3, 1, 1, 0, 0]
 
 
+def test_a_coarser_level_is_shown_until_the_right_one_is_read(screen: Screen, root: tegula.Group) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if None in held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    screen.page.route("**/cells/0/c/**", hold)
+    screen.show("#/cells?map=grey&limits=0,4000&view=100,100,0.3,0.3")
+    screen.until("d.level === '1'")
+    screen.page.evaluate("location.hash = '#/cells?map=grey&limits=0,4000&view=300,300,2,2'")
+    while not held or (said := screen.data())["level"] != "0":
+        screen.page.wait_for_timeout(20)
+    screen.page.wait_for_timeout(100)
+    assert said["state"] == "loading"
+    drawn(screen, root["cells/1"][0].astype("f8"), said, factor=2)
+    waiting = [*held]
+    held.append(None)
+    for route in waiting:
+        route.continue_()
+    drawn(screen, root["cells/0"][0].astype("f8"), screen.until("d.level === '0'"))
+
+
 def test_a_pyramid_in_zarr_2(browser: Any, tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "x.zarr", format="zarr2")
     fill_pyramid(group, "0.4")

@@ -131,6 +131,7 @@ export class ImageView {
     const tooMuch = (cost > MOST_BYTES || chunks.length > MOST_CHUNKS) && this.allowed !== key;
     this.offer(tooMuch ? `This view shows ${grouped(chunks.length)} chunks of ${bytes(cost)} in memory.` : null, key);
     this.drawn = { raster: this.raster, level: chosen, view, limits: this.limits(true), rows, columns };
+    this.drawCoarser(source, chosen, view);
     this.load(level, tooMuch ? [] : chunks, rows, columns);
     this.frame.drawAxes(view, this.axes, source, this.context.model.state);
     this.sampled = 0;
@@ -157,6 +158,22 @@ export class ImageView {
     this.canvas.width = width;
     this.canvas.height = height;
     this.pixels = new ImageData(width, height);
+  }
+
+  /** Draw what was read of coarser levels, until the chunks of the right one arrive. */
+  private drawCoarser(source: Source, chosen: number, view: Viewport): void {
+    const { index } = this.context.model.state;
+    const { axes } = this;
+    const decode = decoder(source.meaning(this.fillIsMissing()));
+    for (const level of source.levels.slice(chosen + 1).reverse()) {
+      const [rows, columns] = this.lookup(source, level, view);
+      if (!rows.some((at) => at >= 0) || !columns.some((at) => at >= 0)) return;
+      for (const { coords, piece } of planeChunks(level, axes, index, rows, columns)) {
+        const found = this.context.loader.get(level.array.request(coords).key);
+        if (found === undefined) continue;
+        draw(this.raster, rows, columns, found, piece, planeOffset(level, axes, index, found.stride), decode);
+      }
+    }
   }
 
   private load(level: SourceLevel, chunks: readonly PlaneChunk[], rows: Float64Array, columns: Float64Array): void {

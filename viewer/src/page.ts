@@ -94,7 +94,7 @@ export class Page {
 
   private changed(state: State, before: State): void {
     if (state.path !== before.path) void this.load();
-    else this.render();
+    else if (this.node === null || !this.settle(this.node, this.source)) this.render();
   }
 
   /** Read the node that the state names. */
@@ -112,7 +112,7 @@ export class Page {
       const source = draws ? await openSource(this.context.server, this.context.nodes, node) : null;
       if (controller.signal.aborted) return;
       [this.node, this.source] = [node, source];
-      this.settle(node, source);
+      if (!this.settle(node, source)) this.render();
       if (source !== null)
         nameAxes(this.context.server, this.context.nodes, source, () => this.source === source && this.render());
     } catch (error) {
@@ -127,16 +127,19 @@ export class Page {
     void this.tree.reveal(path);
   }
 
-  /** Complete the state for a node: axes and indices that it has. */
-  private settle(node: Node, source: Source | null): void {
+  /** Complete the state for a node with axes and indices that it has; returns whether something was missing. */
+  private settle(node: Node, source: Source | null): boolean {
     const lengths = source?.shape ?? shapeOf(node);
     const rank = lengths.length;
     const { axes, index } = this.context.model.state;
-    const fits = axes !== null && axes.every((axis) => axis < rank);
+    const fits = rank < 2 ? axes === null : axes !== null && axes.every((axis) => axis < rank);
+    const inside = index.length === rank && index.every((at, axis) => at === 0 || at < lengths[axis]!);
+    if (fits && inside) return false;
     this.context.model.set({
-      axes: rank < 2 ? null : fits ? axes : [rank - 2, rank - 1],
+      axes: fits ? axes : rank < 2 ? null : [rank - 2, rank - 1],
       index: lengths.map((length, axis) => Math.max(0, Math.min(length - 1, index[axis] ?? 0))),
     });
+    return true;
   }
 
   /** Return the tab that is shown. */
