@@ -223,7 +223,6 @@ if used:
 def end():
     a.write(..., np.arange(100_000)).result()
     found = a.read()
-    assert found.done()
     assert (found.result() == np.arange(100_000)).all()
     try:
         a.read(200_000).result()

@@ -347,8 +347,9 @@ def test_a_link_restores_the_view(screen: Screen, server: Any, browser: Any) -> 
     screen.page.mouse.wheel(0, -200)
     screen.page.mouse.click(box["x"] + 100, box["y"] + 100)
     screen.page.keyboard.press("a")  # holds the limits
-    said = screen.until("d.index.startsWith('3,')")
+    screen.until("d.index.startsWith('3,') && d.index !== '3,0,0'")
     screen.page.wait_for_timeout(400)
+    said = screen.until("d.state === 'ready'")
     link = screen.page.evaluate("location.hash")
     other = Screen(browser, server.url)
     other.show(link)

@@ -255,7 +255,7 @@ class ConvertReport:
 
         Examples
         --------
-        >>> print(ConvertReport("zarr3", groups=["a"]).to_json()[:16])
+        >>> print(ConvertReport("zarr3", groups=["a"]).to_json()[:15])
         {
           "ok": true,
         """
