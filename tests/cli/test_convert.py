@@ -150,3 +150,30 @@ def test_invalid_rules(tmp_path: Path) -> None:
         assert result.exit_code == code, result.output
         assert message in " ".join(result.stderr.replace("│", " ").split())
         assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_in_little_memory_prints_the_passes(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "x", shape=(1000, 80, 100), chunks=(1, 80, 100), dtype="f4")
+    arguments = [tmp_path / "x", tmp_path / "y", "--chunks", "1000,10,10", "--max-memory", "8MB", "--dry-run"]
+    last = convert(*arguments).stdout.splitlines()[-1]
+    assert last.startswith("/: 2 passes through a temporary array of chunks ("), last
+
+
+def test_a_changed_source_is_not_answered_with_the_advice_to_repeat_the_command(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "x")
+    array, *_ = (group.create_array(name, shape=9, chunks=1, dtype="i4") for name in "abcd")
+    arguments = ["convert", tmp_path / "x", tmp_path / "y", "--chunks", "3", "--part", "1/2"]
+    assert CliRunner().invoke(app, [*map(str, arguments)]).exit_code == 0
+    array.resize((12,))
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 1
+    assert "the source has changed since the job began" in result.output
+    assert "repeat the first command" not in result.output
+
+
+def test_a_target_that_was_complete_says_that_it_is_not_verified_again(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "x", shape=9, chunks=3, dtype="i4")[...] = 1
+    arguments = [tmp_path / "x", tmp_path / "y", "--codecs", "zstd", "--resume"]
+    assert "complete already" not in convert(*arguments, "--verify").output
+    assert "has not compared it with the source" in convert(*arguments, "--verify").output
+    assert "has not compared" not in convert(*arguments).output

@@ -299,6 +299,8 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         typer.echo(columns(_rows(report), right=[3] if report.dry_run else [3, 4, 5]))
         typer.echo(report.summary)
+        for name, passes in report.passes.items():
+            typer.echo(f"/{one_line(name)}: {passes.summary}")
     if not (as_json or quiet):
         for item in report.arrays:
             for note in item.notes:

@@ -215,10 +215,8 @@ class Plan:
                 raise _changed(f"the group {name!r} or its attributes are not the same", name)
 
 
-_ADVICE: Final = (
-    "repeat the first command to go on with the job, or begin anew with overwrite=True, or remove what it has written "
-    "with `tegula jobs clean`"
-)
+_ANEW: Final = "begin anew with overwrite=True, or remove what it has written with `tegula jobs clean`"
+_ADVICE: Final = f"repeat the first command to go on with the job, or {_ANEW}"
 
 
 def _check_array(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -236,7 +234,7 @@ def _check_array(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
 
 
 def _changed(what: str, name: str) -> MetadataError:
-    return MetadataError(f"the source has changed since the job began: {what}; {_ADVICE}", path=name)
+    return MetadataError(f"the source has changed since the job began: {what}; {_ANEW}", path=name)
 
 
 def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:

@@ -216,5 +216,8 @@ def _known(node: Node, select: Any, store: Store, path: str, options: Options) -
     """Return the report on a target that this job has completed before, as when its process was killed at the end."""
     counter = _Counter(store, path, _only_looking(options), _report(options))
     _run(counter, node, select)
-    counter.report.notes.setdefault("", []).append("the target was complete already")
+    note = "the target was complete already"
+    if options.verify:  # else a report without a verdict reads like one that is good
+        note += ", and this run has not compared it with the source; `tegula compare` does"
+    counter.report.notes.setdefault("", []).append(note)
     return counter.report
