@@ -108,12 +108,12 @@ def test_without_resume_an_interrupted_job_is_in_the_way_and_can_be_overwritten_
 
 
 CHANGES: dict[str, Any] = {
-    r"its shape was \[20, 30\], and is \[25, 30\]": lambda group: group["a"].resize((25, 30)),
+    r"shape \[20, 30\] then, shape \[25, 30\] now": lambda group: group["a"].resize((25, 30)),
     "zarr.json of the array 'a'": lambda group: group["a"].attrs.update(unit="m"),
     "the array 'c' has been added": lambda group: group.create_array("c", data=[1]),
     "the array 'b' is gone": lambda group: tegula.delete(group, path="b"),
     "the group ''": lambda group: group.attrs.update(title="x"),
-    "its stored chunks": lambda group: group["a"].__setitem__(slice(None), 7),
+    "stored chunks of 240 bytes in all now": lambda group: group["a"].__setitem__(slice(None), 7),
 }
 
 

@@ -203,7 +203,11 @@ export class LineView {
         says.time === null
           ? tick.label
           : date(low + (tick.at - 0.5) * (high - low), says.time, ((high - low) * says.time.unit) / 400);
-      parts.push(svg("text", { x: LEFT - 9, y: y + 4, "text-anchor": "end" }, dated));
+      // a date and its time of day stand below each other, since they do not fit into one line
+      dated.split(" ").forEach((word, line, words) => {
+        const at = y + 4 + 13 * (line - (words.length - 1) / 2);
+        parts.push(svg("text", { x: LEFT - 9, y: at, "text-anchor": "end" }, word));
+      });
     }
     const middle = TOP + height / 2;
     const name = source!.node.path.split("/").pop() || "value";

@@ -224,13 +224,19 @@ def _check_array(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
     one, other = old["source"], new["source"]
     for what in one.keys() | other.keys():
         if what != "documents" and one.get(what) != other.get(what):
-            raise _changed(f"its {what} was {one.get(what)}, and is {other.get(what)}", name)
+            raise _changed(f"{_fact(what, one.get(what))} then, {_fact(what, other.get(what))} now", name)
     documents = one.get("documents", {}), other.get("documents", {})
     if documents[0] != documents[1]:
         names = sorted(key for key in documents[0] | documents[1] if documents[0].get(key) != documents[1].get(key))
         raise _changed(f"{', '.join(names)} of the array {name!r} is not the same", name)
     if any(old.get(what) != new.get(what) for what in ("target", "shape", "box", "first", "chunks")):
         raise MetadataError(f"the options would give the array {name!r} other metadata or units; {_ADVICE}", path=name)
+
+
+def _fact(what: str, value: Any) -> str:
+    if what == "stored chunks" and isinstance(value, list) and len(value) == 2:
+        return f"{value[0]} stored chunks of {value[1]} bytes in all"
+    return f"{what} {value}"
 
 
 def _changed(what: str, name: str) -> MetadataError:
