@@ -140,7 +140,7 @@ def units_of(piece: Piece, stored: Iterator[tuple[Coords, Coords]] | None) -> It
 
 @dataclass(slots=True)
 class Plan:
-    """What a job is to do: an operation, its options, and the units of each array.
+    """The plan of a job: an operation, its options, and the units of each array.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Code(Generic[R]):
-    """How results of an operation are written as values of JSON.
+    """A way of writing results of an operation as values of JSON.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Code(Generic[R]):
 
 @dataclass(frozen=True)
 class Share(Generic[R]):
-    """Who does the boxes of an operation, and where they are recorded.
+    """The runner of the boxes of an operation, and the ledger that records them.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def shared_results(
             else:
                 ready[unit.number] = share.code.decode(record)
 
-    # in one order, whoever does the work: the sums of floats depend on it
+    # in one order, wherever the work is done: the sums of floats depend on it
     def in_turn() -> Iterator[tuple[R, int]]:
         while units and units[0].number in ready:
             unit = units.popleft()

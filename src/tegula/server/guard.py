@@ -1,4 +1,4 @@
-"""Who may ask: the token of a server, and the names that a request may call it by."""
+"""The right to ask: the token of a server, and the names that a request may call it by."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _is_failed() -> bool:
 
 
 class _Waiting(threading.local):
-    """What a thread may ask while it waits for a lock.
+    """A flag of each thread that ends its wait for a lock.
 
     Attributes
     ----------
@@ -273,7 +273,7 @@ class OpenFile(NamedTuple):
 
 
 Contents = memoryview | OpenFile
-"""What to write into a file: bytes, or the contents of another file."""
+"""Bytes to write into a file, or another file to copy."""
 
 
 def write_to(fd: int, value: Contents) -> None:

@@ -20,7 +20,7 @@ __all__ = ["CODE", "BoxCheck", "check_boxes"]
 
 @dataclass(frozen=True, slots=True)
 class BoxCheck:
-    """What the check of a box has found.
+    """Findings of the check of a box.
 
     Parameters
     ----------

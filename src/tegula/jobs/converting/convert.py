@@ -14,8 +14,9 @@ from tegula.errors import MetadataError, NotFoundError, SelectionError, Unsuppor
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
+from tegula.jobs.converting.array_job import Conduct
 from tegula.jobs.converting.budget import memory_of
-from tegula.jobs.converting.job import Conduct, Job
+from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.ledgers import convert_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Field, Rules, rules_of

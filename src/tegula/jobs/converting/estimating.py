@@ -1,4 +1,4 @@
-"""What a conversion would take: units, bytes, requests to the stores, and memory."""
+"""Estimates of a conversion: units, bytes, requests to the stores, and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Estimate", "estimate", "estimate_of"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a conversion would take.
+    """An estimate of a conversion.
 
     Parameters
     ----------

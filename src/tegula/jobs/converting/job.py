@@ -2,141 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
-from threading import Lock
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
-from tegula import config, engine
+from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.creation import completing, new_array_of, new_group
-from tegula.engine import can_copy_chunks, copy_chunks
-from tegula.engine.creating import create_node, read_back
+from tegula.arrays.creation import new_group
+from tegula.engine.creating import create_node
 from tegula.engine.deleting import delete_node
 from tegula.engine.pool import results_of
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
-from tegula.jobs.converting.budget import passes_of, unit_grid
-from tegula.jobs.converting.estimating import estimate, estimate_of
-from tegula.jobs.converting.passes import Passes
-from tegula.jobs.converting.precision import Loss
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rewriting import check_amount, rewrite, same_attributes, stored_blocks
+from tegula.jobs.converting.array_job import ArrayJob, label_of
+from tegula.jobs.converting.report import ConvertedArray
 from tegula.jobs.converting.rules import Rules, match_rules
-from tegula.jobs.converting.targets import (
-    Axis,
-    Options,
-    Target,
-    keeps_codecs,
-    selected_axes,
-    target_metadata,
-)
-from tegula.jobs.converting.temporary import between_name, recorded_array, temporary_array
-from tegula.jobs.converting.work import Converting, Mode, Place, digest_of, loss_of
-from tegula.jobs.ledger import Ledger
-from tegula.jobs.plans import Piece, Plan
-from tegula.jobs.runners.runner import Runner, Threads
-from tegula.jobs.running import do_units
-from tegula.jobs.units import block_grid
-from tegula.metadata.chunk_grids import regular_grid
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
-from tegula.stores import Store
+from tegula.jobs.converting.targets import selected_axes
+from tegula.metadata.nodes import GroupMetadata
 from tegula.tables.columns import ORDER, column_names, with_names
 from tegula.tables.table import Table
 
-__all__ = ["Conduct", "Job", "Prepared", "entry_of"]
+__all__ = ["Job"]
 
 _REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
-_RETRIES: Final = 10
 _NAMED: Final = 5  # arrays that a note on many of them names
 _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 """The path of an array, what was done or the reason why not, and the rules that do not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conduct:
-    """How the units of a conversion are done.
-
-    Parameters
-    ----------
-    runner : Runner
-        Who does them.
-    ledger : Ledger, optional
-        Where those that are done are recorded.
-    plan : Plan, optional
-        The units of each array, if there is a ledger.
-    visible_early : bool
-        Whether the documents of arrays are written before the chunks.
-    """
-
-    runner: Runner = field(default_factory=Threads)
-    ledger: Ledger | None = None
-    plan: Plan | None = None
-    visible_early: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """An array that is about to be converted.
-
-    Parameters
-    ----------
-    name : str
-        Its path below the source.
-    axes : list
-        The selected part of each axis.
-    target : Target
-        The new array's metadata.
-    allowed : dict
-        Options for opening the new array.
-    draft : Array
-        The new array, which is not stored yet.
-    notes : tuple of str
-        Notes for the report.
-    """
-
-    name: str
-    axes: list[Axis | int]
-    target: Target
-    allowed: dict[str, Any]
-    draft: Array
-    notes: tuple[str, ...]
-
-
-class Job:
-    """A conversion under way: its target, options and report.
-
-    Parameters
-    ----------
-    store, path : Store, str
-        The target.
-    options : Options
-        The arguments of the conversion.
-    report : ConvertReport
-        Receives the results.
-    conduct : Conduct, optional
-        How the units are done; by default on threads, without a ledger.
-    """
-
-    def __init__(
-        self, store: Store, path: str, options: Options, report: ConvertReport, conduct: Conduct | None = None
-    ) -> None:
-        self._conduct = Conduct() if conduct is None else conduct
-        self._store = store
-        self._path = path
-        self._options = options
-        self._root: Group | None = None
-        self._named: dict[str, bool] = {}
-        self._to_consolidate: list[str] = []
-        self.report = report
-        self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
-        self._lock = Lock()  # for the report
-        self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array`, where units are left to other parts
-        self._requests = max(store.concurrency, self._conduct.runner.workers)
-        self._made: set[str] = set()  # groups, by their path below the target
+class Job(ArrayJob):
+    """A conversion under way: walks a hierarchy and converts its arrays and tables; for parameters see `ArrayJob`."""
 
     def hierarchy(self, root: Group | Table) -> None:
         """Convert a group or table with all its members; report members that can't be converted."""
@@ -156,7 +52,7 @@ class Job:
     def one(self, source: Array, select: Any) -> None:
         """Convert a single array."""
         options = self._options
-        match_rules(options.rules, [(_label(source, ""), source)])
+        match_rules(options.rules, [(label_of(source, ""), source)])
         self.report.arrays.append(self.array(source, "", select)[0])
         self._finish_arrays()
 
@@ -173,9 +69,6 @@ class Job:
                 if isinstance(error, MetadataError) and error.field == "shards":
                     raise error.within(path=name) from None
                 # others are reported when this array is converted
-
-    def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
-        return target_metadata(source, axes, self._options, self._names(source, name), _label(source, name))
 
     def _nodes(self, root: Group | Table) -> None:
         tables: dict[str, Mapping[str, Array]] = {}
@@ -222,180 +115,6 @@ class Job:
             self._misfits[rules.field] = (rules, [*some, name] if len(some) < _NAMED else some, count + 1)
         return True
 
-    def array(
-        self, source: Array, name: str, select: Any = None, *notes: str
-    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
-        """Convert one array; `name` is its path below the source.
-
-        Returns
-        -------
-        ConvertedArray
-            What was done.
-        tuple of Rules
-            Rules that do not fit the array.
-        """
-        planned = self._prepared(source, name, select, *notes)
-        if self._options.dry_run:
-            return self._outlined(source, planned), planned.target.misfits
-        if self._conduct.ledger is not None:
-            return self._recorded(source, planned, select, *notes), planned.target.misfits
-        return self._at_once(source, planned), planned.target.misfits
-
-    def _prepared(self, source: Array, name: str, select: Any, *notes: str) -> Prepared:
-        """Describe the new array, and check that it can be written."""
-        axes, path = selected_axes(select, source.shape), self._place(name)
-        planned = self._planned(source, axes, name)
-        allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
-        if planned.complete:
-            allowed["write_empty"] = True
-        draft = Array(engine.stored_array(self._store, path, planned.metadata, **allowed), path, read_only=True)
-        check_amount(source, draft, planned.precision)
-        if self._options.max_memory is not None:  # an array that does not fit is refused before anything is written
-            passes_of(source, axes, draft, self._options.max_memory, two=False)
-        return Prepared(name, axes, planned, allowed, draft, (*notes, *planned.notes, *self._reserved(name)))
-
-    def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
-        """Return the entry for an array that would be converted."""
-        mode = self._mode(source, planned, planned.draft)
-        passes = self._passes(source, planned, planned.draft)
-        with self._lock:
-            found = estimate(source, planned.draft, mode == "copy") if passes is None else estimate_of(passes)
-            self.report.estimate = self.report.estimate.merge(found)
-            if passes is not None:
-                self.report.passes[planned.name] = passes
-        return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
-
-    def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
-        """Convert an array without a ledger: the documents first."""
-        options, store, name, path = self._options, self._store, planned.name, self._place(planned.name)
-        metadata = planned.target.metadata
-        created = planned.allowed | {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
-        target = new_array_of(store, path, options.item, metadata, options.overwrite, **created)
-        try:
-            with completing(target):
-                sizes = self._move(source, planned, target)
-        except BaseException:  # Ctrl-C, too
-            delete_node(store, path)  # a half-written array would look complete
-            raise
-        verified, digest = self._verified(source, planned, target) if options.verify else (None, "")
-        return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
-
-    def _recorded(self, source: Array, planned: Prepared, select: Any, *notes: str) -> ConvertedArray:
-        """Convert an array with a ledger: the units without a record, and the documents when all are done."""
-        ledger, plan, name = self._conduct.ledger, self._conduct.plan, planned.name
-        assert ledger is not None
-        if plan is None or name not in plan.pieces:
-            raise StoreError("the array was added to the source while it was converted", path=source._place)
-        piece = plan.pieces[name]
-
-        # the first of two passes
-        target = self._publish(planned) if self._conduct.visible_early else None
-        first = plan.pieces.get(between_name(name))
-        begun, axes, between, left = source, planned.axes, None, 0
-        if first is not None and ledger.completed(piece.first) is None:
-            between = recorded_array(self._store, self._place(first.name), first.chunks, planned.draft.shape, source)
-            work = self._work(source, planned, "rewrite", visible=True, between=between)
-            _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
-            if not left:
-                ledger.complete(first.first, first.first + max(1, first.count))
-            begun, axes = between, [(0, 1, size) for size in between.shape]
-
-        # the units
-        if not left:
-            mode = "rewrite" if first is not None else self._mode(source, planned, planned.draft)
-            work = self._work(begun, replace(planned, axes=axes), mode, visible=target is not None)
-            half = None if first is None else 1
-            total, left = self._done(work, piece, partial(self._show, planned, 0, half=half))
-        if left:
-            with self._lock:
-                self.report.units_left += left
-                self._unfinished.append((source, name, select, *notes))
-            return entry_of(planned.draft, name, before=0, notes=planned.notes)
-
-        # the documents
-        if target is None:
-            target = self._publish(planned)
-        ledger.complete(piece.first, piece.first + max(1, piece.count))
-        if first is not None:
-            delete_node(self._store, self._place(first.name))
-        self._report_progress(name, target.nbytes, target)
-
-        # the comparison, and what the report says
-        stored, after = target._stored.amount_stored()
-        sizes: dict[str, Any] = {"before": _bytes_stored(source), "after": after, "stored": stored}
-        sizes |= {"copied": total["copied"], **self._lost(planned, loss_of(total))}
-        verified, digest = self._verified(source, planned, target) if self._options.verify else (None, "")
-        return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
-
-    def _work(
-        self, source: Array, planned: Prepared, mode: Mode, *, visible: bool, between: Array | None = None
-    ) -> Converting:
-        """Return the work of a pass: into the target, or into the temporary array `between` two passes."""
-        path, item = self._place(planned.name), self._options.item
-        final = read_back(item, planned.target.metadata, path)
-        place = Place(self._store, path, dict(final.documents), item.name, planned.allowed, visible)
-        precision = planned.target.precision
-        if between is not None:  # values change on their way to the target only
-            place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
-            precision = None
-        limits = {}
-        if self._options.max_memory is not None:
-            limits["buffer_bytes"] = max(1, self._options.max_memory // 2)
-            passes = passes_of(source, planned.axes, place.open(), self._options.max_memory, two=False)
-            if passes is not None:
-                limits["threads"] = passes.passes[0].threads
-        return Converting(planned.name, source, planned.axes, place, mode, self._conduct.ledger, limits, precision)
-
-    def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], int]:
-        """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
-        here = self._conduct.runner.shares_memory and not work.requests
-        with _limited(work.limits.get("threads") if here else None):
-            return do_units(self._conduct.runner, work, piece, partial(work.stored, piece.grid), show)
-
-    def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
-        """Return the passes of a conversion that is to keep within an amount of memory; ``None`` for any other."""
-        memory = self._options.max_memory
-        if memory is None or self._mode(source, planned, target) == "copy":
-            return None
-        copies = 2 if self._options.verify else 1  # both sides are compared in the same units
-        found = passes_of(source, planned.axes, target, memory, two=self._options.two_passes, copies=copies)
-        if found is not None and found.temporary is not None:
-            grid = regular_grid(found.passes[-1].unit)
-            some = stored_blocks(source, planned.axes, target, grid, planned.target.precision, compared=False)
-            if some is not None:  # few chunks are stored
-                return passes_of(source, planned.axes, target, memory, two=False, copies=copies)
-        return found
-
-    def _publish(self, planned: Prepared) -> Array:
-        """Write the documents of an array, unless this job has done so before; return the array."""
-        store, item, path = self._store, self._options.item, self._place(planned.name)
-        final = replace(read_back(item, planned.target.metadata, path), documents={})
-        created = planned.allowed | {"filled": False, "reserved": True, "has_chunks": True}
-        for attempt in range(_RETRIES):
-            found = engine.fetch_documents(store, path, item.keys)
-            node = None
-            with suppress(TegulaError):
-                node = item.parse(found)
-            if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
-                return Array(engine.stored_array(store, path, node, **planned.allowed), path, read_only=True)
-            if found and attempt:
-                engine.back_off(attempt)  # another part of the job may be about to write the rest
-            for key in found if attempt in (0, _RETRIES - 2) else ():  # this job's, which was killed on the way
-                store.delete(f"{path}/{key}".lstrip("/"))
-            with suppress(AlreadyExistsError):
-                target = new_array_of(
-                    store,
-                    path,
-                    item,
-                    planned.target.metadata,
-                    False,
-                    has_parent=self._has_parent(planned.name),
-                    **created,
-                )
-                with completing(target):
-                    return target
-        raise AlreadyExistsError("another process has created a node here", path=f"{store.url}/{path}")
-
     def _finish_arrays(self) -> None:
         """Complete arrays of which other parts of the job have done the last units by now."""
         again, self._unfinished = self._unfinished, []
@@ -404,149 +123,6 @@ class Job:
         for source, name, *more in again:
             entry, _ = self.array(source, name, *more)
             self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]
-
-    def _verified(self, source: Array, planned: Prepared, target: Array) -> tuple[bool, str]:
-        """Compare an array with its source, unit by unit; return whether they are equal, and the digest of values."""
-        conduct, plan = self._conduct, self._conduct.plan
-        ledger = None if conduct.ledger is None else conduct.ledger.whole()
-        work = self._work(source, planned, "verify", visible=True)
-        work.ledger = ledger
-        if plan is None:
-            grid = unit_grid(source, planned.axes, target, self._options.max_memory, copies=2)
-            piece = Piece(planned.name, target.shape, grid, 0, {}, "")
-        else:  # the units have numbers of their own
-            piece = plan.pieces[planned.name]
-            piece = replace(piece, first=piece.first + plan.units)
-        show = partial(self._show, planned, 1)
-        total, _ = self._done(work, piece, show)
-        if ledger is not None:
-            ledger.complete(piece.first, piece.first + max(1, piece.count))
-        self._report_progress(planned.name, 2 * target.nbytes, target)
-        written = Array(target._stored, target.path, read_only=True)
-        same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
-        return same, digest_of(written, total) if same else ""
-
-    def _show(self, planned: Prepared, passes: int, done: int, half: int | None = None) -> None:
-        """Report progress; of two passes each counts half."""
-        draft = planned.draft
-        if half is not None:
-            done = (done + half * draft.size) // 2
-        self._report_progress(planned.name, passes * draft.nbytes + done * draft.itemsize, draft)
-
-    def _mode(self, source: Array, planned: Prepared, target: Array) -> Mode:
-        """Return whether the chunks of an array can be copied as they are stored."""
-        whole = planned.axes == [(0, 1, size) for size in source.shape]
-        kept = not planned.target.recoded or keeps_codecs(source, target.metadata, self._options.item)
-        kept = kept and planned.target.precision is None
-        return "copy" if whole and kept and can_copy_chunks(source._stored, target._stored) else "rewrite"
-
-    def _reserved(self, name: str) -> list[str]:
-        """Return a note if a name is kept that the target's format reserves."""
-        item, last = self._options.item, name.rpartition("/")[2]
-        prefix = item.reserved_prefix
-        if not prefix or not last.startswith(prefix):
-            return []
-        return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
-
-    def _names(self, source: Array, name: str) -> tuple[str | None, ...] | None:
-        """Return the dimension names of an array; of a 0-d array an empty tuple, if the arrays beside it have names.
-
-        Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
-        """
-        names = source.dimension_names
-        if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
-            return ()
-        return names
-
-    def _has_names(self, root: Group, name: str) -> bool:
-        """Return whether the arrays beside a node have dimension names; without any, those of the groups above."""
-        parent = name.rpartition("/")[0]
-        if parent not in self._named:
-            lost: dict[str, str] = {}
-            group = root[parent] if parent else root
-            arrays = (node for _, node in group.members(lost) if isinstance(node, Array) and node.ndim)
-            first = next(arrays, None)
-            if first is None:
-                self._named[parent] = bool(parent) and self._has_names(root, parent)
-            else:
-                self._named[parent] = first.dimension_names is not None or any(node.dimension_names for node in arrays)
-        return self._named[parent]
-
-    def _place(self, name: str) -> str:
-        return f"{self._path}/{name}".strip("/")
-
-    def _has_parent(self, name: str) -> bool:
-        """Return whether this conversion has created the parent group of a node."""
-        return bool(name) and name.rpartition("/")[0] in self._made
-
-    def _move(self, source: Array, planned: Prepared, target: Array) -> dict[str, Any]:
-        """Copy the values.
-
-        Returns
-        -------
-        dict
-            For `entry_of`: chunks ``copied`` without decoding, chunks ``stored`` in the target, stored bytes ``before``
-            and ``after``, and what is lost where values change.
-        """
-        old, new, name = source._stored, target._stored, planned.name
-        done = copied = stored = before = after = 0
-        mode = self._mode(source, planned, target)
-        passes = self._passes(source, planned, target)
-        if passes is not None or not self._conduct.runner.shares_memory:
-            grid = block_grid(source, target) if passes is None else regular_grid(passes.passes[-1].unit)
-            piece = Piece(name, target.shape, grid, 0, {}, "")
-            if passes is not None and passes.temporary is not None:
-                total = self._two_passes(source, planned, target, passes, piece)
-            else:
-                work = self._work(source, planned, mode, visible=not engine.is_draft(new))
-                total, _ = self._done(work, piece, partial(self._show, planned, 0))
-            stored, after = new.amount_stored()
-            sizes = {"copied": total["copied"], "stored": stored, "before": _bytes_stored(source), "after": after}
-            return sizes | self._lost(planned, loss_of(total))
-        if mode == "rewrite":
-            loss = Loss()
-            for size, part in rewrite(source, planned.axes, target, planned.target.precision):
-                loss = loss.merge(part)
-                done += size * target.itemsize
-                self._report_progress(name, done, target)
-            if done < target.nbytes:  # blocks without stored chunks
-                self._report_progress(name, target.nbytes, target)
-            stored, after = new.amount_stored()
-            sizes = {"copied": 0, "stored": stored, "before": _bytes_stored(source), "after": after}
-            return sizes | self._lost(planned, loss)
-        most = self._options.max_memory
-        with _limited(None if most is None else most // (2 * max(1, old.chunk_nbytes, new.chunk_nbytes))):
-            for moved in copy_chunks(old, new):
-                done, copied = done + moved.nbytes, copied + moved.copied
-                stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
-                self._report_progress(name, done, target)
-        return {"copied": copied, "stored": stored, "before": before, "after": after}
-
-    @staticmethod
-    def _lost(planned: Prepared, loss: Loss) -> dict[str, Any]:
-        """Return the largest error of an array whose values change, for `entry_of`."""
-        return {} if planned.target.precision is None else {"loss": loss}
-
-    def _two_passes(
-        self, source: Array, planned: Prepared, target: Array, passes: Passes, piece: Piece
-    ) -> Counter[str]:
-        """Write the values to a temporary array, and from there to the target; return the sums over the second pass."""
-        chunks, shape = passes.temporary, target.shape
-        assert chunks is not None
-        where = self._store, target.path, self._options.temporary
-        with temporary_array(*where, shape, chunks, source.metadata.data_type) as between:
-            first = replace(piece, grid=regular_grid(passes.passes[0].unit))
-            work = self._work(source, planned, "rewrite", visible=True, between=between)
-            self._done(work, first, partial(self._show, planned, 0, half=0))
-            whole = replace(planned, axes=[(0, 1, size) for size in shape])
-            work = self._work(between, whole, "rewrite", visible=not engine.is_draft(target._stored))
-            return self._done(work, piece, partial(self._show, planned, 0, half=1))[0]
-
-    def _report_progress(self, name: str, done: int, target: Array) -> None:
-        """Report how many bytes have been written, and read back where that is wanted."""
-        if self._options.progress is not None:
-            passes = 2 if self._options.verify else 1
-            self._options.progress(name, done, target.nbytes * passes)
 
     # --- groups and tables
 
@@ -652,44 +228,6 @@ class Job:
                 done.append(column)
                 notes = []
         return done
-
-
-def _limited(threads: int | None) -> AbstractContextManager[Any]:
-    """Return a context with no more than so many threads, for units that are done one after the other."""
-    now = config.current().threads
-    return nullcontext() if threads is None or threads >= now else config.configure(threads=max(1, threads))
-
-
-def entry_of(
-    array: Array,
-    name: str,
-    *,
-    before: int,
-    notes: tuple[str, ...],
-    after: int = 0,
-    verified: bool | None = None,
-    copied: int = 0,
-    stored: int = 0,
-    digest: str = "",
-    loss: Loss | None = None,
-) -> ConvertedArray:
-    """Return the entry of the report for a new array."""
-    shards, codecs = array.shards, tuple(codec.name for codec in inner_codecs(array.metadata.codecs))
-    facts = array.shape, array.chunks, array.nbytes
-    errors = (None, None) if loss is None else loss
-    return ConvertedArray(
-        name, *facts, before, after, verified, notes, copied, stored, shards, codecs, digest, str(array.dtype), *errors
-    )
-
-
-def _bytes_stored(source: Array) -> int:
-    """Return the bytes that an array takes; 0 where counting would ask for each chunk of the grid."""
-    return source.nbytes_stored() if source.store.listable else 0
-
-
-def _label(source: Array, name: str) -> str:
-    """Return the name of an array for rules: its path below the source, or its own name if it is the source."""
-    return name or source.path.rpartition("/")[2]
 
 
 def _arrays_of(root: Group | Table) -> Iterator[tuple[str, Array]]:

@@ -12,8 +12,9 @@ from tegula.engine.creating import check_vacant, read_back
 from tegula.engine.deleting import clear_place, delete_node
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
+from tegula.jobs.converting.array_job import Conduct, entry_of
 from tegula.jobs.converting.budget import unit_grid
-from tegula.jobs.converting.job import Conduct, Job, entry_of
+from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
@@ -92,7 +93,7 @@ def convert_recorded(
             if goes_on and not job.report.failed:  # the same command may come again
                 store.set(mark, plan.digest)
             ledger.finish()
-        elif ledger.plan() is None:  # another part has completed the target meanwhile
+        elif ledger.plan() is None:  # another part has completed the target since
             job.report.units_left = 0
     except _LASTING:
         if ledger.is_taken and not (goes_on or began):

@@ -89,7 +89,7 @@ class Processes(Runner):
                 _check_wanted()
 
     def close(self) -> None:
-        """End the processes; units under way are done again by whoever resumes the job."""
+        """End the processes; units under way are done again when the job is resumed."""
         for worker in self._all:
             worker.end()
         for worker in self._all:

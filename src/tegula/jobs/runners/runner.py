@@ -1,4 +1,4 @@
-"""What a runner is, the work that it carries out, and the runner for each argument of a user."""
+"""Runners, the work that they carry out, and the runner for each argument of a user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = tuple[Unit, Any]
 
 
 class Work(ABC):
-    """What to do with each unit of one array. It pickles, so that other processes can do it, too.
+    """The work on each unit of one array. It pickles, so that other processes can do it, too.
 
     Attributes
     ----------
