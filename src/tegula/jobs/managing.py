@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.formats import FORMATS
 from tegula.jobs.ledger import DIRECTORY, Ledger, Owner
 from tegula.stores import Store
-from tegula.targets.paths import clean, place
+from tegula.targets.paths import clean, local_path, place
 from tegula.targets.stores import store_of
 
 __all__ = ["JobState", "clean_job", "discard", "list_jobs", "show_job"]
@@ -99,12 +100,20 @@ def list_jobs(target: Any, *, storage_options: Mapping[str, Any] | None = None) 
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
+    Raises
+    ------
+    NotFoundError
+        If `target` is a path without a file or directory.
+
     Examples
     --------
     >>> import tegula
     >>> tegula.jobs.list_jobs(tegula.MemoryStore())
     []
     """
+    here = local_path(target)
+    if here is not None and not os.path.exists(here):
+        raise NotFoundError("there is no file or directory", path=here)
     store = store_of(target, read_only=True, storage_options=storage_options)
     last = f"{DIRECTORY}/plan.json"
     found = [key for key in store.list_prefix("") if key == last or key.endswith(f"/{last}")]

@@ -126,7 +126,9 @@ def test_copied_chunks_equal_encoded_ones(
     moved, written = MemoryStore(), MemoryStore()
     line = tegula.convert(source, moved, format=new, verify=True).arrays[0]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(importlib.import_module("tegula.jobs.converting.array_job"), "can_copy_chunks", lambda *arrays: False)
+        patched.setattr(
+            importlib.import_module("tegula.jobs.converting.array_job"), "can_copy_chunks", lambda *arrays: False
+        )
         plain = tegula.convert(source, written, format=new, verify=True).arrays[0]
     assert plain.chunks_copied == 0
     assert line.chunks_copied in (0, source.nchunks_initialized())
