@@ -219,7 +219,9 @@ def test_statistics(url: str) -> None:
     assert ask(url, "/-/stats/n").json["missing"] == 1
     assert ask(url, "/-/stats/t?selection=9").status == 400
     assert ask(url, "/-/stats/t?selection=a!").status == 400
-    assert ask(url, "/-/stats/below").status == 400
+    group = ask(url, "/-/stats/below")
+    assert group.status == 400
+    assert "name an array or a column" in group.json["error"]
 
 
 def test_statistics_are_bounded() -> None:

@@ -184,9 +184,12 @@ def measured(content: Content, path: str, selection: str) -> Json:
     >>> found["count"], found["missing"], found["max"], found["mean"]
     (2, 1, 4.0, 2.5)
     """
+    if not isinstance(content.open(path), Array):
+        raise SelectionError(
+            "statistics are those of one array; name an array or a column in the path", path=f"/{path}"
+        )
     node, part = _window(content, path, selection)
-    if isinstance(node, Table):
-        raise SelectionError("statistics are those of one column; name it in the path", path=f"/{path}")
+    assert isinstance(node, Array)
     nbytes = prod(part.shape) * _itemsize(part.dtype)
     if nbytes > _MOST_MEASURED:
         raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_MEASURED} are measured at once")
