@@ -176,6 +176,5 @@ def test_of_many_writers_none_loses_its_elements(s3_server: Server, proxied: Cal
     ):
         run_together([partial(work, number) for number in range(len(stores))])
     assert np.array_equal(tegula.open_array(stores[0])[:], [-number for number in range(len(stores))])
-    assert failed.hits
-    assert reset.hits
+    assert failed.hits + reset.hits  # which of the two depends on the order of the requests
     assert [each for each in proxy.requests if each.method == "DELETE" and each.upstream == 412]
