@@ -175,6 +175,24 @@ def test_the_process_ends_when_what_was_begun_has_ended() -> None:
     assert done.stdout.split() == ["ended"] * 3
 
 
+def test_a_call_may_use_further_pools_while_the_process_ends() -> None:
+    code = """if True:
+        import time
+        from tegula.threads import Call, Pool, in_threads
+        def work(name):
+            time.sleep(0.1)
+            for number in range(50):
+                further = Call(lambda: name)
+                Pool.named(f"{name} {number}", 2).start(further)
+                assert further.result() == name
+            print("ended", flush=True)
+        for name in "abc":
+            Pool.named(name, 1).start(Call(lambda name=name: work(name)))
+    """
+    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    assert (done.stdout.count("ended"), done.stderr) == (3, "")
+
+
 # --- shared work
 
 

@@ -281,8 +281,10 @@ def in_threads(action: Callable[[T], U], items: Sequence[T], concurrency: int) -
 
 
 def _end_all() -> None:
-    for pool in _pools.values():
-        pool.end()
+    # calls that are ended here may make pools of their own
+    while left := [pool for pool in [*_pools.values()] if not pool._is_over]:
+        for pool in left:
+            pool.end()
 
 
 atexit.register(_end_all)

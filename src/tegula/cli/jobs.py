@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.cli.reporting import AsJson, Quiet, print_json, print_message
+from tegula.cli.reporting import AsJson, Quiet, print_json
 from tegula.cli.targets import StorageOptions, split_target, target_argument
 from tegula.jobs.managing import clean_job, list_jobs, show_job
 
@@ -43,7 +43,7 @@ def list_(
         done = f"{state.units_done} of {state.units} units"
         typer.echo(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done")
     if not found:
-        print_message("note", "no job is under way or was interrupted there")
+        typer.echo("no job is under way or was interrupted there")
 
 
 @app.command("show", context_settings=_SETTINGS)
