@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from operator import length_hint
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -21,7 +22,7 @@ from tegula.codecs.sharding import InnerChain
 from tegula.stores.open_files import GaveUp, waiting
 from tegula.threads import Call, Pool, finish, share
 
-__all__ = ["begin", "for_each", "gather", "in_background", "results_of"]
+__all__ = ["awaited", "begin", "for_each", "gather", "in_background", "results_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,6 +37,41 @@ def in_background(run: Callable[[], object], requests: int = 0) -> None:
     """
     threads = _MOST if requests else max(4, config.current().threads)
     Pool.named("far operation" if requests else "operation", threads).start_or_make(Call(run))
+
+
+async def awaited(work: Callable[[], T], requests: int = 0) -> T:
+    """Call a function with `in_background` and return its result, while the event loop goes on.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> asyncio.run(awaited(lambda: 2 + 2))
+    4
+    """
+    loop = import_module("asyncio").get_running_loop()
+    done = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:  # noqa: BLE001 - raised again by the coroutine
+            # a StopIteration can't be raised into a future
+            error = RuntimeError("the iterator has ended") if isinstance(raised, StopIteration) else raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, error)
+
+    in_background(run, requests)
+    found: T = await done
+    return found
 
 
 def begin(work: Callable[[], T]) -> Callable[[], T | None]:

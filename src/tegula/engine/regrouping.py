@@ -155,7 +155,7 @@ class Regrouping(ChunkCopies):
             yield from self._of_shard(self.old, coords, inside, product(*both))
 
     def _plain(self, cells: Iterable[Coords]) -> Iterator[Found]:
-        """Yield those that are chunks of the source."""
+        """Yield the cells that the source stores as chunks of their own."""
         source = self.source
         every = iter(cells)
         while some := [*islice(every, _AT_ONCE)]:
@@ -169,7 +169,7 @@ class Regrouping(ChunkCopies):
     def _of_shard(
         self, sharding: Sharding, coords: Coords, inside: list[range], cells: Iterable[Coords]
     ) -> Iterator[Found]:
-        """Yield those that lie in one shard of the source."""
+        """Yield the cells that one shard of the source holds."""
         source, key = self.source, self.source.key(coords)
         shape = source.metadata.grid.chunk_shape(coords)
         try:

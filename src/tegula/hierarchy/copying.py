@@ -82,53 +82,15 @@ def copy(
     storage_options: Mapping[str, Any] | None = None,
     target_storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
-    """Copy an array, a table, or a group with everything below it, without decoding chunks.
-
-    The copy has the format of the source, and its documents, chunks and other stored values byte for byte, including
-    unknown members of documents and consolidated metadata. Only stored values are visited, a few at a time. To change
-    format, chunks or codecs, use `tegula.convert`.
-
-    Documents are written last: those of an array after its chunks, those of a group after its members. So readers do
-    not see an incomplete array, also after a process was killed. After any other error the copy is deleted.
-
-    Parameters
-    ----------
-    source : str, path, mapping, Store, Array, Group or Table
-        The node to copy, or where it is stored.
-    target : str, path, mapping, Store, Array, Group or Table
-        Where to copy it; a node stands for its path. Must not be the source, nor lie within it or above it.
-    path : str
-        Path below the target; groups above it are created.
-    overwrite : bool
-        Delete an existing node, with all its members, before anything is copied.
-    progress : callable, optional
-        Called with the path of the current node, and the numbers of values and bytes copied so far.
-    storage_options : mapping, optional
-        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
-    target_storage_options : mapping, optional
-        Those of `target`; by default those of `source` if both URLs name the same bucket.
-
-    Returns
-    -------
-    CopyReport
-
-    Raises
-    ------
-    NotFoundError
-        If the source does not exist.
-    AlreadyExistsError
-        If the target exists and `overwrite` is false, or another process writes there.
-    MetadataError
-        If source and target lie within each other, or the suffix of the target implies another format.
+    """Copy a node in this process, without a ledger; parameters, result and errors are those of `tegula.copy`.
 
     Examples
     --------
     >>> import numpy as np, tegula
     >>> store = tegula.MemoryStore()
     >>> tegula.save(store, x=np.arange(6), y=np.ones(2))
-    >>> report = tegula.copy(store, tegula.MemoryStore())
-    >>> report.arrays, report.groups
-    (2, 1)
+    >>> copy(store, tegula.MemoryStore()).arrays
+    2
     """
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     with source_store(source, options=storage_options, read_only=True) as (store, old):

@@ -24,7 +24,7 @@ __all__ = ["Piece", "Plan", "Unit", "digest", "fingerprint_of", "units_of"]
 
 Coords = tuple[int, ...]
 VERSION: Final = 1
-_COUNTED: Final = 2**14  # chunks up to which a fingerprint counts those that are stored
+_COUNTED: Final = 2**14  # a fingerprint counts the stored chunks of grids up to this size
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def _changed(what: str, name: str) -> MetadataError:
 def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
     """Return what must not change while a job reads a node: its documents, and of an array the facts for messages.
 
-    Of arrays with a moderate number of chunks those that are stored, and their bytes, are counted, too.
+    The fingerprint of an array with a small chunk grid also counts its stored chunks and their bytes.
 
     Examples
     --------

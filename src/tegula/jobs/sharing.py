@@ -114,7 +114,7 @@ class Share(Generic[R]):
     code : Code
         How results are recorded.
     ledger : Ledger, optional
-        Where those that are done are recorded.
+        The ledger that records finished boxes.
     plan : Plan, optional
         The arrays, if there is a ledger.
     """

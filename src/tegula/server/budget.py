@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from tegula.engine.pool import in_background
-
-__all__ = ["Budget", "BusyError", "run"]
+__all__ = ["Budget", "BusyError"]
 
 T = TypeVar("T")
 _PATIENCE: Final = 30.0  # seconds that a request waits for its turn
@@ -90,30 +87,3 @@ class Budget:
                 turn.set_result(None)
             else:
                 return
-
-
-async def run(work: Callable[[], T], requests: int = 0) -> T:
-    """Call a function in a thread and return its result; `requests` is the `concurrency` of the store it waits for."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def call() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:  # noqa: BLE001 - raised again by the coroutine
-            # a StopIteration can't be raised into a future
-            error = RuntimeError("the iterator has ended") if isinstance(raised, StopIteration) else raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, error)
-
-    in_background(call, requests)
-    return await done

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from functools import partial
 from typing import Any, Final
 
+from tegula.engine.pool import awaited
 from tegula.errors import (
     ConflictError,
     MetadataError,
@@ -17,7 +18,7 @@ from tegula.errors import (
     TegulaError,
     UnsupportedError,
 )
-from tegula.server.budget import BusyError, run
+from tegula.server.budget import BusyError
 from tegula.server.facts import message
 from tegula.server.values import BLOCK, Reply
 
@@ -93,7 +94,7 @@ async def send_reply(reply: Reply, scope: Scope, receive: Receive, send: Send, r
                 await _send_blocks(reply.body, gone, send)
         else:
             await _send_blocks(reply.body, gone, send)
-            while not gone.done() and (piece := await run(partial(next, reply.rest, None), requests)) is not None:
+            while not gone.done() and (piece := await awaited(partial(next, reply.rest, None), requests)) is not None:
                 await _send_blocks(piece, gone, send)
         if not gone.done():
             await send({"type": "http.response.body", "body": b""})
@@ -119,7 +120,7 @@ async def _send_blocks(data: bytes, gone: asyncio.Future[None], send: Send) -> N
 async def _close(rest: Iterator[bytes] | None) -> None:
     close = getattr(rest, "close", None)
     if close is not None:
-        await run(close)
+        await awaited(close)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -10,9 +10,10 @@ from functools import cached_property, partial
 from typing import Final
 from urllib.parse import parse_qs
 
+from tegula.engine.pool import awaited
 from tegula.errors import SelectionError
 from tegula.server import extracting, facts, pages
-from tegula.server.budget import Budget, run
+from tegula.server.budget import Budget
 from tegula.server.content import CAST_PREFIX, Content, Worked, split_cast
 from tegula.server.neuroglancer import neuroglancer
 from tegula.server.replies import as_json
@@ -110,14 +111,14 @@ class Routes:
         return await self._value(request, key, to)
 
     async def _value(self, request: Request, key: str, to: str | None) -> Reply:
-        first = await run(partial(self._first, request, key, to), self._requests)
+        first = await awaited(partial(self._first, request, key, to), self._requests)
         if isinstance(first, Reply):
             return first
         if first is None:
             return await self._node(request, key.strip("/"))
         await request.hold(self._budget, first.cost)
         work = partial(self._values.answer, request.method, request.headers, f"{to}:{key}", first)
-        made = await run(work, self._requests)
+        made = await awaited(work, self._requests)
         request.hold_only(len(made.body))
         return made
 
@@ -132,7 +133,7 @@ class Routes:
         """Return whether the node has a member of the name "as", whose keys come first."""
         until, found = self._has_as
         if time.monotonic() >= until:
-            kind = await run(partial(self.content.kind, "as"), self._requests)
+            kind = await awaited(partial(self.content.kind, "as"), self._requests)
             found = kind is not None
             self._has_as = time.monotonic() + _AS_LIFETIME, found
         return found
@@ -143,31 +144,33 @@ class Routes:
         if "list" in asked or "text/html" not in request.headers.get("accept", ""):
             if not path or is_key(path):
                 after, limit = asked.get("after", ""), _number(asked, "limit", 1000)
-                found = await run(partial(facts.listing, self.content, path, after, limit), self._requests)
+                found = await awaited(partial(facts.listing, self.content, path, after, limit), self._requests)
                 return as_json(found, vary=True)
             return not_found()
         if path and not is_key(path):
             return not_found()
-        if await run(partial(self.content.kind, path), self._requests) is None:
+        if await awaited(partial(self.content.kind, path), self._requests) is None:
             return not_found()
-        return await run(partial(pages.page, self.content, path))
+        return await awaited(partial(pages.page, self.content, path))
 
     # --- routes below /-/
 
     async def _page(self, request: Request, rest: str) -> Reply:
-        return await run(partial(pages.asset, rest, request.headers))
+        return await awaited(partial(pages.asset, rest, request.headers))
 
     async def _neuroglancer(self, request: Request, rest: str) -> Reply:
-        return await run(partial(neuroglancer, self.content, rest, request.parameters, request.headers), self._requests)
+        return await awaited(
+            partial(neuroglancer, self.content, rest, request.parameters, request.headers), self._requests
+        )
 
     async def _info(self, request: Request, rest: str) -> Reply:
-        return as_json(await run(partial(facts.info, self.content, rest.strip("/")), self._requests))
+        return as_json(await awaited(partial(facts.info, self.content, rest.strip("/")), self._requests))
 
     async def _tree(self, request: Request, rest: str) -> Reply:
         asked = request.parameters
         under, search = asked.get("under", "").strip("/"), asked.get("search", "")
         work = partial(facts.tree, self.content, under, search, _number(asked, "limit", 200))
-        return as_json(await run(work, self._requests))
+        return as_json(await awaited(work, self._requests))
 
     async def _rows(self, request: Request, rest: str) -> Reply:
         asked = request.parameters
@@ -176,18 +179,18 @@ class Routes:
         names = None if columns is None else _names(columns)
         await request.hold(self._budget, extracting.COST)
         work = partial(extracting.rows, self.content, rest.strip("/"), names, start, None if stop < 0 else stop)
-        return as_json(await run(work, self._requests))
+        return as_json(await awaited(work, self._requests))
 
     async def _stats(self, request: Request, rest: str) -> Reply:
         await request.hold(self._budget, extracting.COST)
         work = partial(extracting.measured, self.content, rest.strip("/"), request.parameters.get("selection", ""))
-        return as_json(await run(work, self._requests))
+        return as_json(await awaited(work, self._requests))
 
     async def _download(self, request: Request, rest: str) -> Reply:
         asked = request.parameters
         path, selection, format = rest.strip("/"), asked.get("selection", ""), asked.get("format", "npy")
         await request.hold(self._downloads, extracting.COST)
-        found = await run(partial(extracting.download, self.content, path, selection, format), self._requests)
+        found = await awaited(partial(extracting.download, self.content, path, selection, format), self._requests)
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in found.name)
         plain = name.encode("ascii", "replace").decode().replace("?", "_")
         out = {"content-type": found.media_type, "content-disposition": f'attachment; filename="{plain}"'}

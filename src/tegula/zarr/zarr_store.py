@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +9,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByt
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 from tegula import stores
-from tegula.engine.pool import gather, in_background
+from tegula.engine.pool import awaited, gather
 from tegula.errors import ConflictError
 from tegula.showing.view import Zarr3View
 from tegula.stores import ABSENT, MappingStore, MemoryStore
@@ -95,28 +94,7 @@ class TegulaStore(Store):
         """Call a function that uses the store: here if the store is in memory, otherwise in a thread."""
         if self._in_memory:
             return work()
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if done.cancelled():
-                return
-            if error is None:
-                done.set_result(result)
-            else:
-                done.set_exception(error)
-
-        def run() -> None:
-            result, error = None, None
-            try:
-                result = work()
-            except BaseException as raised:  # noqa: BLE001 - raised again by the coroutine
-                error = raised
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, result, error)
-
-        in_background(run, self.store.concurrency)
-        return await done
+        return await awaited(work, self.store.concurrency)
 
     # --- values
 

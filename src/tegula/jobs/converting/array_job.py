@@ -56,9 +56,9 @@ class Conduct:
     Parameters
     ----------
     runner : Runner
-        Who does them.
+        The runner that does the units.
     ledger : Ledger, optional
-        Where those that are done are recorded.
+        The ledger that records finished units.
     plan : Plan, optional
         The units of each array, if there is a ledger.
     visible_early : bool
