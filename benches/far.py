@@ -1,11 +1,11 @@
 """Time tegula against other libraries on arrays in a bucket, where each answer takes as long as over a long line.
 
 One server holds the bucket in memory and waits before each answer; all contenders read the same values from it, each in
-a process of its own and with as many requests at once, and take their turn in every round. What they read is compared,
-and another contender reads what they write. The *limit* is what the operation takes at least: as often the latency as
-requests have to wait for each other, and the time in which the server sends that many answers and bytes to a client
-that does nothing with them. Libraries keep their store of a bucket, and its
-connections, from one round to the next.
+a process of its own, and take their turn in every round. The peers have 64 requests under way at once; tegula begins
+with as many, and finds out itself whether more pay off. What they read is compared, and another contender reads what
+they write. The *limit* is what the operation takes at least: as often the latency as requests have to wait for each
+other, 64 at once, and the time in which the server sends that many answers and bytes to a client that does nothing with
+them. Libraries keep their store of a bucket, and its connections, from one round to the next.
 
     python benches/far.py --quick
     python benches/far.py --latency 20,100 --markdown docs/benchmarks.md

@@ -80,7 +80,7 @@ class Tegula(Far):
         return str(self.tegula.__version__)
 
     def make_store(self, path: str) -> Any:
-        return self.tegula.ObjectStore(self.obstore(), path, concurrency=CONCURRENCY)
+        return self.tegula.ObjectStore(self.obstore(), path)
 
     def open(self, path: str) -> Any:
         return self.tegula.open_array(self.store(path), mode="r+")

@@ -9,8 +9,8 @@ setting                    environment variable     meaning
                                                     are not stored (default 10,000,000)
 ``buffer_bytes``           ``TEGULA_BUFFER_BYTES``  bytes of chunks that operations on storage far away have under way
                                                     at once (default 256 MiB)
-``concurrency``            ``TEGULA_CONCURRENCY``   requests to object storage that one store has under way at once
-                                                    (default 64)
+``concurrency``            ``TEGULA_CONCURRENCY``   requests to a bucket that are under way at once at first (default
+                                                    64); up to four times as many where that pays off
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that equal the fill value (default no)
 ``executor``               ``TEGULA_EXECUTOR``      implementation that reads and writes chunks: ``kernel`` (an error
                                                     if it is not built), ``reference``, or ``auto``, the kernel where

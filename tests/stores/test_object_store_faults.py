@@ -312,9 +312,78 @@ def test_a_server_that_asks_for_less_gets_less() -> None:
     rounds = 0
     while limiter.allowed < 64:
         for _ in range(limiter.allowed):
-            limiter.grow()
+            limiter.answered(0.1)
         rounds += 1
     assert 40 < rounds < 100
+
+
+def rounds_of(limiter: Limiter, number: int, seconds: Callable[[int], float], waits: bool = True) -> list[int]:
+    """Return the levels after each of some rounds, whose answers take `seconds` with so many requests under way."""
+    levels = []
+    for _ in range(number):
+        limiter._round.waited = waits
+        for _ in range(limiter.allowed):
+            limiter.answered(seconds(limiter.allowed))
+        levels.append(limiter.allowed)
+    return levels
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("tegula.stores.object_retries.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_more_requests_are_allowed_as_long_as_they_pay_off(clock: list[float]) -> None:
+    far = Limiter(64, 256)
+    assert (far.allowed, far.wanted) == (64, 256)
+    assert rounds_of(far, 3, lambda _: 0.02) == [128, 256, 256]
+    assert far.wanted == 256
+
+    # a server or a line that answers no more of them in a second
+    full = Limiter(64, 256)
+    assert rounds_of(full, 4, lambda allowed: 0.001 * allowed) == [128, 64, 64, 64]
+    assert full.wanted == 64
+    for rest in (1, 2, 4, 8, 16, 32, 32):
+        clock[0] += rest - 0.5
+        assert rounds_of(full, 2, lambda allowed: 0.001 * allowed) == [64, 64]
+        clock[0] += 0.5
+        assert full.wanted == 256
+        assert rounds_of(full, 2, lambda allowed: 0.001 * allowed) == [128, 64]
+
+    # in between: 128 at once are twice as quick as 64, and 256 are not quicker than 128
+    some = Limiter(64, 256)
+    assert rounds_of(some, 3, lambda allowed: max(0.02, 0.02 * allowed / 128)) == [128, 256, 64]
+
+    # nothing is tried while no request waits
+    assert rounds_of(Limiter(64, 256), 3, lambda _: 0.02, waits=False) == [64, 64, 64]
+    assert rounds_of(Limiter(64), 3, lambda _: 0.02) == [64, 64, 64]
+
+
+def test_a_server_that_asks_for_less_is_not_asked_for_more_for_a_while(clock: list[float]) -> None:
+    limiter = Limiter(64, 256)
+    rounds_of(limiter, 2, lambda _: 0.02)
+    for allowed, wanted in ((128, 128), (64, 64), (32, 64)):
+        clock[0] += 1
+        limiter.halve()
+        assert (limiter.allowed, limiter.wanted) == (allowed, wanted)
+    assert rounds_of(limiter, 50, lambda _: 0.02)[-1] == limiter.wanted == 64
+    clock[0] += 11
+    assert rounds_of(limiter, 2, lambda _: 0.02) == [128, 256]
+
+
+def test_stores_of_a_bucket_share_what_is_known_of_it(s3_server: Any) -> None:
+    options = s3_server.bucket().options
+    one, other = (open_url(f"{s3_server.bucket().url}/{name}", options) for name in "ab")
+    assert one.requests.limiter is not other.requests.limiter  # of two buckets
+    bucket = s3_server.bucket()
+    one, other = (open_url(f"{bucket.url}/{name}", bucket.options) for name in "ab")
+    assert one.requests.limiter is other.requests.limiter
+    assert pickle.loads(pickle.dumps(one)).requests.limiter is one.requests.limiter
+    limited = open_url(bucket.url, {**bucket.options, "concurrency": 3})
+    assert (limited.concurrency, limited.requests.limiter.most) == (3, 3)
+    assert limited.requests.limiter is not one.requests.limiter
 
 
 def test_a_request_waits_until_another_one_has_ended() -> None:

@@ -215,6 +215,7 @@ fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
 pub struct Asked {
     store: Py<PyAny>,
     ranged: bool,
+    /// How many requests the store wants under way at once; it may want another number later, but not 0.
     concurrency: usize,
     reader: Option<Reader>,
 }
@@ -288,7 +289,7 @@ impl Asked {
     /// Take room for all chunks that one operation has under way at once, if there is plenty, so that none of them has to.
     fn room_for(&self, chunks: usize) -> Option<Room<'_>> {
         let reader = self.reader.as_ref().filter(|_| chunks > 1 && self.concurrency > 0 && !self.ranged)?;
-        reader.hold_if_plenty(reader.content.saturating_mul(chunks.min(self.concurrency) as u64))
+        reader.hold_if_plenty(reader.content.saturating_mul(chunks.min(self.concurrency()) as u64))
     }
 
     /// Refuse a key without a value in whose place something else stands, if that is possible in this store.
@@ -362,7 +363,11 @@ impl Store for Asked {
     }
 
     fn concurrency(&self) -> usize {
-        self.concurrency
+        if self.concurrency == 0 {
+            return 0;
+        }
+        let now = Python::attach(|py| self.store.bind(py).getattr(intern!(py, "concurrency"))?.extract());
+        now.unwrap_or(self.concurrency).max(1)
     }
 
     fn acquire(&self) -> Result<()> {
@@ -400,7 +405,7 @@ impl Store for Roomy<'_> {
     }
 
     fn concurrency(&self) -> usize {
-        self.store.concurrency
+        self.store.concurrency()
     }
 }
 

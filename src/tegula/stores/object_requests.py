@@ -26,9 +26,9 @@ class Requests:
     left to obstore, which repeats only those of them that failed. Both follow the same `Retries`.
     """
 
-    def __init__(self, store: Any, retries: Retries, concurrency: int) -> None:
+    def __init__(self, store: Any, retries: Retries, limiter: Limiter) -> None:
         self.retries = retries
-        self.limiter = Limiter(concurrency)
+        self.limiter = limiter
         self.answered = False  # whether a server has ever answered
         self.closed_as = ""  # the name of the store, once it is closed
         self.single = StoreHandle(store, {**retries.config(), "max_retries": 0})
@@ -47,6 +47,7 @@ class Requests:
         request = object()
         try:
             self.limiter.begin(request)
+            begin = time.monotonic()
             answer: _T | Failure = action(obstore(), self.single.get())
         except BaseException as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
             answer = failure_of(error)
@@ -54,7 +55,7 @@ class Requests:
             self.limiter.end(request)
         self.answered = self.answered or not isinstance(answer, Failure) or answer.status is not None
         if not isinstance(answer, Failure):
-            self.limiter.grow()
+            self.limiter.answered(time.monotonic() - begin)
         elif answer.kind == "throttled":
             self.limiter.halve()
         elif answer.kind == "expired":

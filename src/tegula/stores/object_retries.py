@@ -17,6 +17,11 @@ __all__ = ["Limiter", "Retries"]
 
 _RENEWALS: Final = 2  # wrong credentials do not get better
 _INTRODUCTIONS: Final = 6  # about five seconds
+_GROWTH: Final = 4
+_MOST: Final = 256  # as many threads wait for answers at most
+_GAIN: Final = 1.2
+_REST: Final = 1.0, 32.0  # seconds: at first, and at most
+_REFUSED: Final = 10.0  # seconds
 _LOOK_AGAIN: Final = 1.0  # seconds: an interrupted thread may have taken the notice that was meant for another
 
 
@@ -119,43 +124,66 @@ def _seconds(value: Any) -> float:
 
 
 class Limiter:
-    """How many requests all threads together have under way: fewer after the server asks for less, then more again.
+    """How many requests all threads together have under way: as many as pay off, and fewer if the server asks for it.
+
+    While requests wait for their turn, a round of them shows how many are answered in a second. Twice as many are
+    allowed, up to `most`, as long as that raises the rate by a fifth or more: time passes by waiting for answers then.
+    Once it does not, as on a line that is full, the number goes back to `first` for a second, or longer if that has
+    happened before.
 
     Parameters
     ----------
-    most : int
-        How many there are at most.
+    first : int
+        How many there are at first.
+    most : int, optional
+        How many there are at most; as many as `first` if it is not given.
 
     Examples
     --------
     >>> limiter = Limiter(8)
     >>> limiter.halve()
-    >>> limiter.allowed
-    4
+    >>> limiter.allowed, limiter.wanted
+    (4, 8)
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, first: int, most: int = 0) -> None:
+        self.first = first
+        self.most = max(first, most)
         self.renew()
 
     def renew(self) -> None:
         """Begin anew, with no request under way, as in a forked process."""
-        self._allowed = float(self.most)
+        self._level = self.first  # so many are allowed, unless the server asks for less
+        self._allowed = float(self.first)
         self._under_way: dict[object, None] = {}
-        self._halved = 0.0
+        self._halved = self._rest_until = 0.0
+        self._rest = _REST[0]
         self._waiting = 0
+        self._round = _Round()
+        self._lower_rate = 0.0  # answers a second at the level below
         self._lock = threading.Lock()
         self._free = threading.Condition(self._lock)
+
+    @classmethod
+    def of_bucket(cls, bucket: object, first: int) -> Limiter:
+        """Return the limiter that all stores of a bucket in this process share, which begin with so many requests."""
+        return _of_buckets.setdefault((bucket, first), cls(first, min(_GROWTH * first, _MOST)))
 
     @property
     def allowed(self) -> int:
         """How many requests may be under way now."""
         return max(1, int(self._allowed))
 
+    @property
+    def wanted(self) -> int:
+        """How many threads should ask: more than are allowed where more might pay off, so that some wait."""
+        return self.most if time.monotonic() >= self._rest_until else self._level
+
     def begin(self, request: object) -> None:
         """Wait until one more request may be under way, and count it until `end`."""
         with self._lock:
             while len(self._under_way) + 1 > self._allowed:
+                self._round.waited = True
                 self._waiting += 1
                 try:
                     self._free.wait(_LOOK_AGAIN)
@@ -175,12 +203,49 @@ class Limiter:
         now = time.monotonic()
         with self._lock:
             if now - self._halved > 0.1:
-                self._halved = now
+                self._halved, self._rest_until = now, now + _REFUSED
                 self._allowed = max(1.0, self._allowed / 2)
+                self._level, self._lower_rate = max(self.first, int(self._allowed)), 0.0
 
-    def grow(self) -> None:
-        """Allow a little more, after a request that went well: one more for each round of all that are allowed."""
-        if self._allowed < self.most:
-            with self._lock:
-                self._allowed = min(float(self.most), self._allowed + 1 / max(1.0, self._allowed))
+    def answered(self, seconds: float) -> None:
+        """Allow more where that pays off, after a request that has taken so long and went well.
+
+        After the server has asked for fewer it is one more for each round of all that are allowed.
+        """
+        with self._lock:
+            if self._allowed < self._level:
+                self._allowed = min(float(self._level), self._allowed + 1 / max(1.0, self._allowed))
                 self._free.notify()
+            elif self.first < self.most:
+                self._round.number += 1
+                self._round.seconds += seconds
+                if self._round.number >= self._level:
+                    self._end_round()
+
+    def _end_round(self) -> None:
+        """Choose the next level by the rate of a round."""
+        ended, self._round = self._round, _Round()
+        now = time.monotonic()
+        rate = self._level * ended.number / max(ended.seconds, 1e-9)
+        if self._level > self.first and rate < _GAIN * self._lower_rate:
+            self._level, self._rest_until = self.first, now + self._rest
+            self._rest = min(2 * self._rest, _REST[1])
+        elif ended.waited and self._level < self.most and now >= self._rest_until:
+            if self._level > self.first:
+                self._rest = _REST[0]
+            self._lower_rate = rate
+            self._level = min(2 * self._level, self.most)
+        self._allowed = float(self._level)
+        self._free.notify_all()
+
+
+@dataclass(slots=True)
+class _Round:
+    """Answers: how many, the seconds that they have taken in all, and whether a request has waited for its turn."""
+
+    number: int = 0
+    seconds: float = 0.0
+    waited: bool = False
+
+
+_of_buckets: dict[object, Limiter] = {}

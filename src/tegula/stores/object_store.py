@@ -20,7 +20,7 @@ from tegula.stores.object_library import Settings, class_of, kind_of, make_store
 from tegula.stores.object_probing import Conditions, conditions_of, known_conditions, probe, service_of, storage_of
 from tegula.stores.object_reading import ObjectReader
 from tegula.stores.object_requests import Requests
-from tegula.stores.object_retries import Retries
+from tegula.stores.object_retries import Limiter, Retries
 from tegula.stores.object_writes import put_if, put_if_alone
 from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
@@ -58,8 +58,10 @@ class ObjectStore(Copying, ObjectReader):
     retries : Retries, optional
         How often, and for how long, a request is repeated; by default as the ``retry_config`` of `store` says.
     concurrency : int, optional
-        How many requests are under way at once, at most; the setting ``concurrency`` if it is not given. After the
-        server has asked for fewer, there are half as many, and then one more for each round that goes well.
+        How many requests are under way at once, at most. If it is not given, all stores of a bucket together begin
+        with as many as the setting ``concurrency`` says, and come to up to four times as many where more are answered
+        in a second. After the server has asked for fewer, there are half as many, and then one more for each round
+        that goes well.
     url : str, optional
         The name of the store, if it should be another one.
 
@@ -97,20 +99,28 @@ class ObjectStore(Copying, ObjectReader):
         self.listable = self.kind != "http"
         self.fresh_generations = self.kind not in ("s3", "http")
         self.missing = _statuses(missing)
-        self.concurrency = config.current().concurrency if concurrency is None else concurrency
-        if type(self.concurrency) is not int or self.concurrency < 1:
+        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
             raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
+        self._concurrency = concurrency
         retries = Retries.of(getattr(store, "retry_config", None)) if retries is None else retries
-        self.requests = Requests(store, retries, self.concurrency)
+        self.requests = Requests(store, retries, Limiter(concurrency or config.current().concurrency))
         self._place = _url_of(self.kind, store, self.prefix)
         self._url = self._place if url is None else url
         self._shared = shared(store, "memory", id(store), self.prefix) if self.kind == "memory" else None
         self._bucket: Bucket | None = None
         self._service = tuple(map(bare_url, service_of(self.kind, self.requests.single.settings)))
+        if concurrency is None and self.kind not in ("memory", "file"):
+            bucket = *self._service, _url_of(self.kind, store, "")
+            self.requests.limiter = Limiter.of_bucket(bucket, self.requests.limiter.first)
         self._storage = storage_of(self.kind, self.requests.single.settings)
         known = known_conditions(self._storage)
         self.single_writer = known is not None and not known.hold
         self.conditional_delete = known is not None and known.delete
+
+    @property
+    def concurrency(self) -> int:  # type: ignore[override]
+        """How many requests one operation should have under way at once."""
+        return self.requests.limiter.wanted
 
     @property
     def url(self) -> str:
@@ -275,7 +285,7 @@ class ObjectStore(Copying, ObjectReader):
             "read_only": self.read_only,
             "missing": tuple(self.missing),
             "retries": self.requests.retries,
-            "concurrency": self.concurrency,
+            "concurrency": self._concurrency,
             "url": self._url,
         }
         return _reopen, (type(self), handle.name, handle.settings, self.prefix, options)
