@@ -37,7 +37,10 @@ from timing import Effort, Row, measure
 
 FRESH = ("first open", "memory")
 ALL_REGIMES = [*REGIMES, *FRESH, *groups.REGIMES, "import"]
-ORDER = ["tegula", "reference", "ts", "tsdef", "zarr3", "zarrs", "zarr2", "blosc2", "bcolz", "h5py", LIMIT]
+ORDER = [
+    *("tegula", "reference", "ts", "tsdef", "zarr3", "fused", "zarrs", "zarrista", "zarr2", "blosc2", "bcolz", "h5py"),
+    LIMIT,
+]
 
 
 def options() -> argparse.Namespace:
@@ -46,9 +49,14 @@ def options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few cases with smaller arrays, and three rounds")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases whose name this finds")
     parser.add_argument("--regimes", default="", metavar="REGEX", help="only regimes whose name this finds")
-    parser.add_argument("--contenders", default="", metavar="REGEX", help=f"only some of {', '.join(ORDER)}")
+    parser.add_argument(
+        "--contenders",
+        default="^(?!reference)",
+        metavar="REGEX",
+        help=f"only some of {', '.join(ORDER)} (default: all but reference, the executor in pure Python)",
+    )
     parser.add_argument("--rounds", type=int, help="samples of each contender in a row (default: 5; --quick: 3)")
-    parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 6; --quick: 0.5)")
+    parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 0.6; --quick: 0.3)")
     parser.add_argument("--dir", type=Path, help="where to put the arrays (default: /dev/shm, which is memory)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table, between markers if it has any")
@@ -115,7 +123,7 @@ def main() -> None:
     wanted = [name for name in ORDER if re.search(chosen.contenders, name) or name == "tegula"]
     assert set(ORDER) == {*IN_PROCESS, *IN_A_WORKER, LIMIT}
     runners, versions = make_runners(wanted, why)
-    effort = Effort(chosen.rounds or (3 if chosen.quick else 5), chosen.seconds or (0.5 if chosen.quick else 6))
+    effort = Effort(chosen.rounds or (3 if chosen.quick else 5), chosen.seconds or (0.3 if chosen.quick else 0.6))
     about = report.surroundings(versions, root, filesystem(root), f"just bench {shlex.join(sys.argv[1:])}".strip())
     print(*about, sep="\n")
     for name, reason in why.items():

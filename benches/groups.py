@@ -64,7 +64,7 @@ def _ask(runner: Any, regime: str, path: Path, format: str, count: int) -> float
     if runner.name == "limit":
         return _limit(regime, path, format)
     if hasattr(runner, "process"):
-        if format != "zarr2":
+        if runner.name == "zarr2" and format != "zarr2":
             raise Lacking("it knows Zarr v2 only")
         return float(runner.process.ask(do="group", regime=regime, path=str(path), count=count)["seconds"])
     return ask_contender(runner.contender, regime, path, count)

@@ -11,6 +11,10 @@ from typing import Any
 from contenders import LIMIT, OURS
 from timing import Row
 
+IN_PLACE = ("zarrs", "zarrista")  # they replace chunks in place, so that a killed process leaves a torn one
+READING = ("first read", "read", "points", "element", "vectorised points", "windows", "four chunks", "columns", "open",
+    "first open", "memory", "names", "arrays", "member", "import",
+)  # fmt: skip
 BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
 HEAD = ["case", "regime", "unit", "tegula", "best peer", "x peer", "limit", "of limit", "best of other formats"]
 
@@ -41,15 +45,19 @@ def is_peer(row: Row, name: str) -> bool:
     return row.regime == "import" or name not in ("blosc2", "bcolz", "h5py")
 
 
-def best_peer(row: Row, *, other_formats: bool = False) -> tuple[str, float] | None:
-    """Return the fastest of the peers, or of libraries that keep the same values in files of other formats."""
-    others = [(min(s), name) for name, s in row.samples.items() if name not in (*OURS, LIMIT) and s]
+def best_peer(row: Row, *, other_formats: bool = False, atomic: bool = False) -> tuple[str, float] | None:
+    """Return the fastest of the peers, or of libraries that keep the same values in files of other formats.
+
+    With `atomic` writes count only of those that replace a chunk as a whole.
+    """
+    left_out = (*OURS, LIMIT, *(IN_PLACE if atomic and row.regime not in READING else ()))
+    others = [(min(s), name) for name, s in row.samples.items() if name not in left_out and s]
     peers = [(seconds, name) for seconds, name in others if is_peer(row, name) is not other_formats]
     return (min(peers)[1], min(peers)[0]) if peers else None
 
 
-def ratio_to_peer(row: Row) -> float | None:
-    ours, peer = best_of(row, "tegula"), best_peer(row)
+def ratio_to_peer(row: Row, *, atomic: bool = False) -> float | None:
+    ours, peer = best_of(row, "tegula"), best_peer(row, atomic=atomic)
     return peer[1] / ours if ours and peer else None
 
 
@@ -84,27 +92,31 @@ def _mean(found: list[float]) -> str:
     return f"{statistics.geometric_mean(found):.2f}" if found else "-"
 
 
+def _atomic(row: Row) -> str:
+    """Return the ratio to the peers that replace chunks as a whole, where that is another one."""
+    ratio = ratio_to_peer(row, atomic=True)
+    return (
+        "" if ratio == ratio_to_peer(row) else f", and {ratio:.2f} of the atomic peers" if ratio else ", no atomic peer"
+    )
+
+
 def _wanted(row: Row) -> float:
     return 0.6 if "-8k-" in row.case else 0.8
 
 
 def summary(rows: list[Row]) -> list[str]:
     """Return geometric means, and the rows that are slower than they should be."""
-    ratios = {row.regime: [] for row in rows}  # type: dict[str, list[float]]
-    shares: dict[str, list[float]] = {row.regime: [] for row in rows}
-    for row in rows:
-        ratio, share = ratio_to_peer(row), share_of_limit(row)
-        ratios[row.regime] += [ratio] if ratio else []
-        shares[row.regime] += [share] if share else []
-    text = ["Geometric means:", "", "| regime | rows | x peer | of limit |", "|---|---|---|---|"]
-    for regime, found in ratios.items():
-        text.append(f"| {regime} | {len(found)} | {_mean(found)} | {_mean(shares[regime])} |")
-    every = [one for found in ratios.values() for one in found]
-    text.append(f"| all | {len(every)} | {_mean(every)} | {_mean([s for found in shares.values() for s in found])} |")
+    text = ["Geometric means:", "", "| regime | rows | x peer | x atomic peer | of limit |", "|---|---|---|---|---|"]
+    for regime in [*dict.fromkeys(row.regime for row in rows), "all"]:
+        some = [row for row in rows if regime in (row.regime, "all")]
+        ratios = [ratio for row in some if (ratio := ratio_to_peer(row))]
+        atomic = [ratio for row in some if (ratio := ratio_to_peer(row, atomic=True))]
+        shares = [share for row in some if (share := share_of_limit(row))]
+        text.append(f"| {regime} | {len(ratios)} | {_mean(ratios)} | {_mean(atomic)} | {_mean(shares)} |")
     slower = [row for row in rows if (ratio_to_peer(row) or 9) < 1]
     below = [row for row in rows if (share_of_limit(row) or 9) < _wanted(row)]
     text += ["", f"Rows where a peer is faster: {len(slower)}.", ""]
-    text += [f"- {row.case}, {row.regime}: {ratio_to_peer(row):.2f}" for row in slower]
+    text += [f"- {row.case}, {row.regime}: {ratio_to_peer(row):.2f}{_atomic(row)}" for row in slower]
     text += ["", f"Rows below 80 % of the limit (60 % for chunks of 8 KiB): {len(below)}.", ""]
     return text + [f"- {row.case}, {row.regime}: {share_of_limit(row):.0%}" for row in below]
 

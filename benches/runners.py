@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cases import Case
-from contenders import IN_A_WORKER, LIMIT, make
+from contenders import IN_A_WORKER, LIMIT, PYTHON, make
 from contenders.interface import Contender, Lacking
 from contenders.limit import Limit
 from places import Place
@@ -114,7 +114,7 @@ def _take(name: str) -> tuple[Any, str]:
     if name in IN_A_WORKER:
         python = python_of(name)
         if python is None:
-            raise Lacking(f"TEGULA_{name.upper()}_PYTHON names no interpreter")
+            raise Lacking(f"{PYTHON[name]} names no interpreter")
         runner = WorkerRunner(name, python)
         return runner, runner.version
     contender = make(name)
@@ -137,4 +137,4 @@ def make_runners(wanted: list[str], why: dict[str, str]) -> tuple[list[Any], dic
 
 def python_of(name: str) -> str | None:
     """Return the interpreter that has a contender."""
-    return os.environ.get(f"TEGULA_{name.upper()}_PYTHON") if name in IN_A_WORKER else sys.executable
+    return os.environ.get(PYTHON[name]) if name in IN_A_WORKER else sys.executable

@@ -18,7 +18,12 @@ IN_PROCESS = {
     "bcolz": ("bcolz_arrays", "Bcolz"),
     "h5py": ("hdf5_arrays", "HDF5"),
 }
-IN_A_WORKER = {"zarr2": ("zarr_arrays", "ZarrPython2")}
+IN_A_WORKER = {
+    "zarr2": ("zarr_arrays", "ZarrPython2"),
+    "fused": ("zarr_arrays", "FusedZarrPython"),
+    "zarrista": ("zarrista_arrays", "Zarrista"),
+}
+PYTHON = {"zarr2": "TEGULA_ZARR2_PYTHON", "fused": "TEGULA_ZARR3_PYTHON", "zarrista": "TEGULA_ZARR3_PYTHON"}
 OURS = ("tegula", "reference")
 LIMIT = "limit"
 

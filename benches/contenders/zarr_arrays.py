@@ -59,6 +59,21 @@ class Zarrs(ZarrPython):
     member = Contender.member
 
 
+class FusedZarrPython(ZarrPython):
+    """zarr-python with its other codec pipeline, in a process of its own: it needs zarr 3.4 and Python 3.12."""
+
+    name = "fused"
+
+    def __init__(self) -> None:
+        super().__init__()
+        if not hasattr(import_module("zarr.core.codec_pipeline"), "FusedCodecPipeline"):
+            raise Lacking("this zarr-python has no FusedCodecPipeline")
+        zarr.config.set({"codec_pipeline.path": "zarr.core.codec_pipeline.FusedCodecPipeline"})
+
+    def lacks(self, case: Case, regime: str) -> str | None:
+        return None if case.format != "bcolz" else "it does not know bcolz's format"
+
+
 class ZarrPython2(Contender):
     """zarr-python 2."""
 
