@@ -8,6 +8,9 @@ use crate::stores::Parts;
 use crate::strided::{Dim, Offsets};
 use crate::{Error, Result};
 
+/// A request to a store that is near takes as long as reading so many more bytes.
+const REQUEST: u64 = 4096;
+
 /// The work buffer, which reading fills and writing empties.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBuffer {
@@ -151,10 +154,16 @@ impl<'i> StridedCopy<'i> {
         Span { low, span: (high - low) as usize + size }
     }
 
+    /// Return where the last of the selected elements, of `size` bytes each, ends in the chunk.
+    pub fn end(&self, size: usize) -> usize {
+        let Span { low, span } = self.inner_span(0, size);
+        self.source.saturating_add_signed(low as isize).saturating_add(span)
+    }
+
     /// Choose the number of outer dimensions to iterate over with one range request each; `None` if reading the whole
     /// chunk of `content` bytes is cheaper.
     pub fn range_depth(&self, content: usize, size: usize, parts: Parts) -> Option<usize> {
-        let request = parts.gap.min(8192) as f64;
+        let request = parts.gap.min(REQUEST) as f64;
         let (mut best, mut least) = (None, content as f64 + request);
         let mut requests = 1_f64;
         for depth in 0..=self.dims.len() {

@@ -87,7 +87,9 @@ impl Reading<'_> {
             return Ok(());
         }
         with_scratch(content, |chunk| {
-            self.chain.decode_buffers(data, chunk)?;
+            // all of a chunk of text has to be checked
+            let needed = if elements.text.is_some() { content } else { copy.end(elements.size) };
+            self.chain.decode_beginning(data, needed, chunk)?;
             self.place(chunk, copy, elements)
         })
     }
