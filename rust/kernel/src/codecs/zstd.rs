@@ -227,18 +227,24 @@ fn decode_beginning(decoder: &mut Decoder, data: &[u8], needed: usize, mut buffe
     Ok(())
 }
 
-impl Zstd {
-    fn set_options(&self, encoder: &mut Encoder) -> Result<()> {
-        for (option, value) in [
-            (ZSTD_cParameter::ZSTD_c_compressionLevel, self.level),
-            (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(self.checksum)),
-            (ZSTD_cParameter::ZSTD_c_experimentalParam20, SPLITTING),
-        ] {
-            // SAFETY: the context is owned.
-            checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(encoder.0.as_ptr(), option, value) })?;
-        }
-        Ok(())
+/// Set the options with which a context encodes the next frames.
+///
+/// # Safety
+///
+/// The context is alive, and no other thread uses it.
+pub(super) unsafe fn set_options(context: *mut ZSTD_CCtx, level: c_int, checksum: bool) -> Result<()> {
+    // After an error, such as too little room, the context is in the middle of a frame.
+    // SAFETY: the caller vouches for the context.
+    checked(unsafe { zstd_sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_only) })?;
+    for (option, value) in [
+        (ZSTD_cParameter::ZSTD_c_compressionLevel, level),
+        (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(checksum)),
+        (ZSTD_cParameter::ZSTD_c_experimentalParam20, SPLITTING),
+    ] {
+        // SAFETY: the caller vouches for the context.
+        checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(context, option, value) })?;
     }
+    Ok(())
 }
 
 impl Codec for Zstd {
@@ -299,8 +305,9 @@ impl Codec for Zstd {
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let mut encoder = encoder()?;
-        self.set_options(&mut encoder)?;
+        let encoder = encoder()?;
+        // SAFETY: the context is owned.
+        unsafe { set_options(encoder.0.as_ptr(), self.level, self.checksum)? };
         // SAFETY: the function only computes a number.
         let bound = checked(unsafe { zstd_sys::ZSTD_compressBound(data.len()) })?;
         out.clear();
