@@ -65,7 +65,7 @@ impl Reading<'_> {
             }
         } else if chain.buffers.is_empty() && partly && content > SMALL && elements.text.is_none() {
             if let Some(parts) = value.parts() {
-                if let Some(depth) = copy.range_depth(content, elements.size, parts) {
+                if let Some(depth) = copy.range_depth(content, elements.size, parts, &|at| value.is_cached(at)) {
                     return self.by_ranges(value, content, &copy, depth, elements);
                 }
             }

@@ -254,6 +254,21 @@ pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Out
     }
 }
 
+/// Whether the byte at `position` is in memory, or it is unknown because the system does not say.
+pub fn is_cached(file: BorrowedFd<'_>, position: u64) -> bool {
+    if ask("read", Subject::Open(file)).is_err() {
+        return true;
+    }
+    let mut byte = 0_u8;
+    let piece = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+    let (low, high) = (position as libc::c_long, (position >> 32) as libc::c_long); // the second is for 32 bits only
+    // older C libraries lack the function
+    // SAFETY: the call writes at most one byte, for which there is room.
+    let count =
+        unsafe { libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), &raw const piece, 1, low, high, libc::RWF_NOWAIT) };
+    counted(count as isize) != Err(Errno(libc::EAGAIN))
+}
+
 /// Write all of `parts` to a file, one after the other.
 ///
 /// # Errors
