@@ -5,6 +5,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tegula
 from tegula import config
 from tegula.codecs.zstd import content_size
 from tegula.errors import CodecError
@@ -98,3 +99,38 @@ def test_the_checksum_is_verified(build):
     data = chain.encode(np.zeros(9, "u1"))
     with pytest.raises(CodecError):
         chain.decode(data[:-1] + bytes([data[-1] ^ 1]), (9,))
+
+
+CONTENT = np.random.default_rng(3).integers(-3, 4, 700_000).cumsum().astype("u1")
+_PIECES = [CONTENT[at : at + 100_000].tobytes() for at in range(0, 700_000, 100_000)]
+STORED = {
+    "one frame": numcodecs.Zstd(3).encode(CONTENT),
+    "with a checksum": numcodecs.Zstd(3, True).encode(CONTENT),
+    "without a size": frame(b"", _PIECES),
+    "two frames": numcodecs.Zstd(1).encode(CONTENT[:300_000]) + numcodecs.Zstd(-3).encode(CONTENT[300_000:]),
+    "behind a skippable frame": SKIPPABLE + numcodecs.Zstd(3).encode(CONTENT),
+}
+
+
+def array_of(data):
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, shape=700_000, chunks=700_000, dtype="u1", format="zarr2", codecs="zstd")
+    array.store.set("0", data)
+    return array
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(STORED)), st.integers(0, 699_999), st.integers(1, 200_000), st.sampled_from([1, 7, -1]))
+def test_part_of_a_chunk_is_the_same_as_in_the_whole(stored, start, length, step):
+    array = array_of(STORED[stored])
+    part = slice(start, start + length, step) if step > 0 else slice(start, None, step)
+    np.testing.assert_array_equal(array[part], CONTENT[part])
+    assert array[start] == CONTENT[start]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(STORED)), st.integers(0, 699_999), st.floats(0, 1, exclude_max=True))
+def test_no_part_of_a_truncated_chunk_is_read(stored, place, cut):
+    raw = STORED[stored]
+    with pytest.raises(CodecError):
+        array_of(raw[: int(cut * len(raw))])[place]

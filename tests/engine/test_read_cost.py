@@ -75,3 +75,33 @@ def test_an_array_follows_the_setting_from_call_to_call(store: Any, kernel: Any)
             planned = {file for file, _ in calls(lambda: array.oindex[[3, 1], :])}
         by_reference = str(Path("engine", "reference.py"))
         assert (by_reference in files, by_reference in planned) == (executor == "reference",) * 2
+
+
+def reads_of(kernel: Any, act: Callable[[], Any]) -> int:
+    """Return how often the kernel reads from files during an operation."""
+    seen: list[str] = []
+    kernel.faults(lambda call, path: seen.append(call))
+    try:
+        act()
+    finally:
+        kernel.faults()
+    return seen.count("read")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="local files are opened by the kernel on Linux")
+def test_a_column_reads_rows_that_are_cached_and_otherwise_the_whole_chunk(kernel: Any, tmp_path: Path) -> None:
+    rows = 512
+    with config.configure(executor="kernel", threads=1):
+        array = tegula.create_array(
+            tmp_path / "a", shape=(rows, 4096), chunks=(rows, 4096), dtype="u2", format="zarr2", codecs=None
+        )
+        values = np.arange(rows * 4096, dtype="u2").reshape(rows, 4096)
+        array[...] = values
+        np.testing.assert_array_equal(array[:, 7], values[:, 7])
+        assert rows <= reads_of(kernel, lambda: array[:, 7]) < rows + 8
+        # the same after the system has dropped the file, which file systems in memory do not
+        with open(tmp_path / "a" / "0.0", "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        number = reads_of(kernel, lambda: np.testing.assert_array_equal(array[:, 7], values[:, 7]))
+        assert number < 8 or number >= rows

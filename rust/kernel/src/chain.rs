@@ -104,6 +104,14 @@ impl Chain {
         decode_exact(&self.buffers, data, out)
     }
 
+    /// As `decode_buffers`, but only the first `needed` bytes have to be right.
+    pub fn decode_beginning(&self, data: &[u8], needed: usize, out: &mut [u8]) -> Result<()> {
+        match self.buffers.as_slice() {
+            [only] => only.decode_beginning(data, needed, out),
+            codecs => decode_exact(codecs, data, out),
+        }
+    }
+
     /// Decode elements to their layout in memory, in the stored order of the axes.
     pub fn decode_content(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
         self.decode_buffers(data, out)?;

@@ -8,6 +8,10 @@ use crate::stores::Parts;
 use crate::strided::{Dim, Offsets};
 use crate::{Error, Result};
 
+/// A request takes as long as reading so many more bytes, where they are in the memory of this machine, and where not.
+const CACHED_REQUEST: u64 = 1 << 12;
+const OTHER_REQUEST: u64 = 1 << 14;
+
 /// The work buffer, which reading fills and writing empties.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBuffer {
@@ -151,10 +155,30 @@ impl<'i> StridedCopy<'i> {
         Span { low, span: (high - low) as usize + size }
     }
 
+    /// Return where the last of the selected elements, of `size` bytes each, ends in the chunk.
+    pub fn end(&self, size: usize) -> usize {
+        let Span { low, span } = self.inner_span(0, size);
+        self.source.saturating_add_signed(low as isize).saturating_add(span)
+    }
+
     /// Choose the number of outer dimensions to iterate over with one range request each; `None` if reading the whole
-    /// chunk of `content` bytes is cheaper.
-    pub fn range_depth(&self, content: usize, size: usize, parts: Parts) -> Option<usize> {
-        let request = parts.gap.min(8192) as f64;
+    /// chunk of `content` bytes is cheaper. `is_cached` says whether the byte at an offset is in memory.
+    pub fn range_depth(
+        &self,
+        content: usize,
+        size: usize,
+        parts: Parts,
+        is_cached: &dyn Fn(u64) -> bool,
+    ) -> Option<usize> {
+        let [cached, other] =
+            [CACHED_REQUEST, OTHER_REQUEST].map(|bytes| self.cheapest_depth(content, size, parts.gap.min(bytes)));
+        let Span { low, span } = self.inner_span(0, size);
+        let middle = self.source.saturating_add_signed(low as isize).saturating_add(span / 2);
+        if cached == other || is_cached(middle as u64) { cached } else { other }
+    }
+
+    fn cheapest_depth(&self, content: usize, size: usize, request: u64) -> Option<usize> {
+        let request = request as f64;
         let (mut best, mut least) = (None, content as f64 + request);
         let mut requests = 1_f64;
         for depth in 0..=self.dims.len() {

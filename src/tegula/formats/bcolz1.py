@@ -24,7 +24,7 @@ from tegula.formats.bcolz_codecs import QUANTIZE, codecs_from_json
 from tegula.formats.bcolz_defaults import default_from_json, default_to_json
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
-from tegula.formats.json_encoding import Style
+from tegula.formats.json_encoding import Style, dump, style_of
 from tegula.formats.numpy_types import dtype_from_text
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS
@@ -197,7 +197,8 @@ def _sizes(metadata: ArrayMetadata) -> bytes:
     """Write ``meta/sizes``: the shape, and sizes in bytes that nothing reads."""
     documents = {key: raw for key, raw in metadata.documents.items() if key != SHAPE_KEY or not is_draft(raw)}
     raw = documents.get(SHAPE_KEY)
-    if raw is not None and load(raw, SHAPE_KEY)["shape"] == [*metadata.shape]:
+    old = {} if raw is None else load(raw, SHAPE_KEY)
+    if raw is not None and old["shape"] == [*metadata.shape]:
         return raw
     row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
     nbytes = metadata.stored_nbytes
@@ -207,7 +208,7 @@ def _sizes(metadata: ArrayMetadata) -> bytes:
         # bcolz counts the buffer for the last rows as one uncompressed chunk
         "cbytes": _chunklen(metadata) * row if nbytes is None else nbytes,
     }
-    return rewrite(documents, SHAPE_KEY, sizes, _STYLE)
+    return dump({**old, **sizes}, SHAPE_KEY, _STYLE if raw is None else style_of(raw))
 
 
 def _chunklen(metadata: ArrayMetadata) -> int:

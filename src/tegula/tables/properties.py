@@ -64,6 +64,8 @@ class TableProperties(Node):
     def _describe(self, names: Sequence[str]) -> None:
         """Read the metadata of columns that are not known yet, those of all in one wave."""
         missing = [name for name in names if name not in self._opened and name not in self._described]
+        if not missing:
+            return
         prefix = f"{self._path}/" if self._path else ""
         paths = [prefix + name for name in missing]
         for name, path, documents in zip(missing, paths, documents_of(self._store, paths, self._keys)):

@@ -13,7 +13,7 @@ use super::output_buffer::{OutputBuffer, append};
 use crate::{Error, Result};
 
 /// For each level of zlib, the level of libdeflate that is faster and compresses a mixture of numbers and text as well.
-const LEVELS: [usize; 10] = [0, 2, 2, 3, 4, 5, 6, 7, 7, 10];
+const LEVELS: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 7, 10];
 const DEFAULT_LEVEL: i64 = 6;
 
 /// Largest decoded size of one byte of DEFLATE, in bytes.

@@ -51,6 +51,12 @@ pub trait Codec: Send + Sync {
     /// Decode to exactly `out.len()` bytes. The content of `out` is undefined after an error.
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()>;
 
+    /// Decode as `decode` does, but only the first `needed` bytes have to be right: the others are undefined, and damage to
+    /// them need not be noticed.
+    fn decode_beginning(&self, data: &[u8], _needed: usize, out: &mut [u8]) -> Result<()> {
+        self.decode(data, out)
+    }
+
     /// Decode to at most `limit` bytes, which replace the content of `out`.
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()>;
 

@@ -7,7 +7,9 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
-use zstd_sys::{ZSTD_CCtx, ZSTD_DCtx, ZSTD_cParameter};
+use zstd_sys::{
+    ZSTD_CCtx, ZSTD_DCtx, ZSTD_ResetDirective, ZSTD_cParameter, ZSTD_dParameter, ZSTD_inBuffer, ZSTD_outBuffer,
+};
 
 use super::Codec;
 use super::output_buffer::{OutputBuffer, append};
@@ -17,6 +19,16 @@ use crate::{Error, Result};
 const NAME: &str = "zstd";
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const BLOCK: usize = 128 * 1024;
+
+/// Encoded bytes that are decoded at once where only the beginning of a frame is needed.
+const STEP: usize = 64 * 1024;
+
+/// Of the ways to look for places where a block is best divided, the one that costs least; 0 leaves the choice to the
+/// library, which takes a twelfth more time for one per cent less output.
+const SPLITTING: c_int = 2;
+
+/// The logarithm of the largest window that the library knows.
+const LARGEST_WINDOW: c_int = if usize::BITS == 64 { 31 } else { 30 };
 
 /// Larger contexts (of the highest levels) are not cached, in bytes.
 const KEPT: usize = 32 << 20;
@@ -40,6 +52,12 @@ struct Frame<'a> {
     known: Option<usize>,
     /// Upper limit of the decoded size, by the blocks.
     bound: usize,
+}
+
+impl Frame<'_> {
+    fn has_checksum(&self) -> bool {
+        self.data.get(4).is_none_or(|descriptor| descriptor & 4 != 0)
+    }
 }
 
 #[cold]
@@ -184,17 +202,49 @@ fn decode_frame(decoder: &mut Decoder, frame: &Frame<'_>, mut buffer: OutputBuff
     })
 }
 
-impl Zstd {
-    fn set_options(&self, encoder: &mut Encoder) -> Result<()> {
-        for (option, value) in [
-            (ZSTD_cParameter::ZSTD_c_compressionLevel, self.level),
-            (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(self.checksum)),
-        ] {
-            // SAFETY: the context is owned.
-            checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(encoder.0.as_ptr(), option, value) })?;
+/// Decode the first `needed` bytes of a frame, and perhaps more, into a buffer as long as its whole content.
+fn decode_beginning(decoder: &mut Decoder, data: &[u8], needed: usize, mut buffer: OutputBuffer<'_>) -> Result<()> {
+    // SAFETY: the context is owned. With this option the library writes to one buffer, which has to last until the frame
+    // ends; the context forgets it when the next operation resets it.
+    unsafe {
+        checked(zstd_sys::ZSTD_DCtx_reset(decoder.0.as_ptr(), ZSTD_ResetDirective::ZSTD_reset_session_only))?;
+        let stable_output = ZSTD_dParameter::ZSTD_d_experimentalParam2;
+        // a limit for windows is one of memory, of which they take none here
+        for (option, value) in [(stable_output, 1), (ZSTD_dParameter::ZSTD_d_windowLogMax, LARGEST_WINDOW)] {
+            checked(zstd_sys::ZSTD_DCtx_setParameter(decoder.0.as_ptr(), option, value))?;
         }
-        Ok(())
     }
+    let mut output = ZSTD_outBuffer { dst: buffer.as_mut_ptr().cast(), size: buffer.len(), pos: 0 };
+    let mut input = ZSTD_inBuffer { src: data.as_ptr().cast(), size: 0, pos: 0 };
+    while output.pos < needed {
+        if input.size == data.len() && input.pos == input.size {
+            return Err(truncated());
+        }
+        input.size = input.size.saturating_add(STEP).min(data.len());
+        // SAFETY: the context is owned, and the library keeps to the given addresses and sizes.
+        checked(unsafe { zstd_sys::ZSTD_decompressStream(decoder.0.as_ptr(), &mut output, &mut input) })?;
+    }
+    Ok(())
+}
+
+/// Set the options with which a context encodes the next frames.
+///
+/// # Safety
+///
+/// The context is alive, and no other thread uses it.
+pub(super) unsafe fn set_options(context: *mut ZSTD_CCtx, level: c_int, checksum: bool) -> Result<()> {
+    // After an error, such as too little room, the context is in the middle of a frame.
+    // SAFETY: the caller vouches for the context.
+    checked(unsafe { zstd_sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_only) })?;
+    for (option, value) in [
+        (ZSTD_cParameter::ZSTD_c_compressionLevel, level),
+        (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(checksum)),
+        (ZSTD_cParameter::ZSTD_c_experimentalParam20, SPLITTING),
+    ] {
+        // SAFETY: the caller vouches for the context.
+        checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(context, option, value) })?;
+    }
+    Ok(())
 }
 
 impl Codec for Zstd {
@@ -225,6 +275,21 @@ impl Codec for Zstd {
         if done == size { Ok(()) } else { Err(Error::wrong_size(NAME, done, size)) }
     }
 
+    fn decode_beginning(&self, data: &[u8], needed: usize, out: &mut [u8]) -> Result<()> {
+        let mut rest = data;
+        let frame = if needed.div_ceil(BLOCK) < out.len().div_ceil(BLOCK) { next_frame(&mut rest)? } else { None };
+        match frame {
+            // a checksum can be compared only after all has been decoded
+            Some(frame) if rest.is_empty() && frame.known == Some(out.len()) && !frame.has_checksum() => {
+                let mut decoder = decoder()?;
+                decode_beginning(&mut decoder, frame.data, needed, OutputBuffer::new(out))?;
+                DECODER.set(DECODERS.give(decoder));
+                Ok(())
+            }
+            _ => self.decode(data, out),
+        }
+    }
+
     fn decode_up_to(&self, mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
         let mut decoder = decoder()?;
         out.clear();
@@ -240,8 +305,9 @@ impl Codec for Zstd {
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let mut encoder = encoder()?;
-        self.set_options(&mut encoder)?;
+        let encoder = encoder()?;
+        // SAFETY: the context is owned.
+        unsafe { set_options(encoder.0.as_ptr(), self.level, self.checksum)? };
         // SAFETY: the function only computes a number.
         let bound = checked(unsafe { zstd_sys::ZSTD_compressBound(data.len()) })?;
         out.clear();

@@ -65,7 +65,7 @@ impl Reading<'_> {
             }
         } else if chain.buffers.is_empty() && partly && content > SMALL && elements.text.is_none() {
             if let Some(parts) = value.parts() {
-                if let Some(depth) = copy.range_depth(content, elements.size, parts) {
+                if let Some(depth) = copy.range_depth(content, elements.size, parts, &|at| value.is_cached(at)) {
                     return self.by_ranges(value, content, &copy, depth, elements);
                 }
             }
@@ -87,7 +87,9 @@ impl Reading<'_> {
             return Ok(());
         }
         with_scratch(content, |chunk| {
-            self.chain.decode_buffers(data, chunk)?;
+            // all of a chunk of text has to be checked
+            let needed = if elements.text.is_some() { content } else { copy.end(elements.size) };
+            self.chain.decode_beginning(data, needed, chunk)?;
             self.place(chunk, copy, elements)
         })
     }

@@ -97,7 +97,7 @@ impl Reading<'_> {
             }
             Layout::Plain(start) if elements.text.is_none() && start.checked_add(content as u64) == Some(total) => {
                 let plain = Within { value, start, length: content as u64 };
-                match copy.range_depth(content, elements.size, parts) {
+                match copy.range_depth(content, elements.size, parts, &|at| plain.is_cached(at)) {
                     Some(depth) => self.by_ranges(&plain, content, copy, depth, elements),
                     None => value.with_all(&mut |data| self.whole(data, content, copy, elements)),
                 }

@@ -135,6 +135,11 @@ pub trait Value: Send + Sync {
     /// How a value is best read by parts; `None` if it is best read as a whole.
     fn parts(&self) -> Option<Parts>;
 
+    /// Whether the byte at `position` can be read without waiting for a device.
+    fn is_cached(&self, _position: u64) -> bool {
+        false
+    }
+
     /// The same value as one that is far away, so that many ranges take no longer than one; `None` if it is not.
     fn far(&self) -> Option<&dyn FarValue> {
         None
@@ -241,5 +246,9 @@ impl Value for Within<'_> {
 
     fn parts(&self) -> Option<Parts> {
         self.value.parts()
+    }
+
+    fn is_cached(&self, position: u64) -> bool {
+        self.value.is_cached(self.start.saturating_add(position))
     }
 }

@@ -12,6 +12,7 @@ use zstd_sys as zstd;
 
 use super::frame::Format;
 use super::prefix;
+use crate::codecs::zstd::set_options;
 
 unsafe extern "C" {
     fn blosclz_compress(
@@ -275,8 +276,11 @@ fn compress_zstd(level: c_int, from: &[u8], to: &mut [MaybeUninit<u8>]) -> usize
         // SAFETY: the context belongs to this thread, and the lengths of input and output are correct
         unsafe {
             let (input, output) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
-            let level = zstd_level(level);
-            let made = zstd::ZSTD_compressCCtx(context.pointer.as_ptr(), output, to.len(), input, from.len(), level);
+            let context = context.pointer.as_ptr();
+            if set_options(context, zstd_level(level), false).is_err() {
+                return 0;
+            }
+            let made = zstd::ZSTD_compress2(context, output, to.len(), input, from.len());
             if zstd::ZSTD_isError(made) == 0 { made } else { 0 }
         }
     })

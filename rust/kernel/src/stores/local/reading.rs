@@ -135,6 +135,10 @@ impl Value for LocalValue<'_> {
     fn parts(&self) -> Option<Parts> {
         Some(Parts { gap: 1 << 14, span: 1 << 18 })
     }
+
+    fn is_cached(&self, position: u64) -> bool {
+        system::is_cached(self.file.as_fd(), position)
+    }
 }
 
 impl Drop for LocalValue<'_> {

@@ -15,7 +15,8 @@ pub const BENEATH: u64 = libc::RESOLVE_BENEATH | THROUGH_NO_LINK;
 pub const THROUGH_NO_LINK: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 
 /// ext2 to ext4, XFS, Btrfs, F2FS and tmpfs.
-const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, TMPFS];
+const TMPFS: u32 = 0x0102_1994;
 const PIECES: usize = 32;
 const PATH_ON_STACK: usize = 512;
 
@@ -253,6 +254,21 @@ pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Out
     }
 }
 
+/// Whether the byte at `position` is in memory, or it is unknown because the system does not say.
+pub fn is_cached(file: BorrowedFd<'_>, position: u64) -> bool {
+    if ask("read", Subject::Open(file)).is_err() {
+        return true;
+    }
+    let mut byte = 0_u8;
+    let piece = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+    let (low, high) = (position as libc::c_long, (position >> 32) as libc::c_long); // the second is for 32 bits only
+    // older C libraries lack the function
+    // SAFETY: the call writes at most one byte, for which there is room.
+    let count =
+        unsafe { libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), &raw const piece, 1, low, high, libc::RWF_NOWAIT) };
+    counted(count as isize) != Err(Errno(libc::EAGAIN))
+}
+
 /// Write all of `parts` to a file, one after the other.
 ///
 /// # Errors
@@ -431,19 +447,20 @@ pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Out
     }
 }
 
-/// Whether a directory is on a local file system, where `close` never reports that an earlier write has failed.
-pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
+/// Whether a directory is on a local file system, where `close` never reports that an earlier write has failed, and if so,
+/// whether that is memory only.
+pub fn local_disk(directory: BorrowedFd<'_>) -> (bool, bool) {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     if ask("fstatfs", Subject::Open(directory)).is_err() {
-        return false;
+        return (false, false);
     }
     // SAFETY: there is room for what the call writes.
     if checked(unsafe { libc::fstatfs(directory.as_raw_fd(), found.as_mut_ptr()) }).is_err() {
-        return false;
+        return (false, false);
     }
     // SAFETY: the call has filled it.
     let kind = unsafe { found.assume_init_ref() }.f_type as u32; // the type depends on the architecture
-    LOCAL_DISKS.contains(&kind)
+    (LOCAL_DISKS.contains(&kind), kind == TMPFS)
 }
 
 /// Remove a file from a directory; with `AT_REMOVEDIR` in `flags`, an empty directory.

@@ -53,6 +53,10 @@ pub type Condition = Option<Generation>;
 pub struct Directory {
     file: OwnedFd,
     sync: bool,
+    /// Whether closing a file never reports an error that came after its writing.
+    closes_silently: bool,
+    /// Whether blocks are allocated before a file is written that replaces another one.
+    allocates: bool,
     takes_unnamed: bool,
     replaced_last: bool,
 }
@@ -60,8 +64,15 @@ pub struct Directory {
 impl Directory {
     /// Take a directory that was opened for reading.
     pub fn new(file: OwnedFd, sync: bool) -> Directory {
-        let takes_unnamed = system::is_local_disk(file.as_fd());
-        Directory { file, sync, takes_unnamed, replaced_last: false }
+        let (is_local, is_memory) = system::local_disk(file.as_fd());
+        Directory {
+            file,
+            sync,
+            closes_silently: is_local,
+            allocates: !is_memory,
+            takes_unnamed: is_local,
+            replaced_last: false,
+        }
     }
 
     /// Put a file made of `parts` in the place of `name` in one step, if the old file is in the expected state.
@@ -172,11 +183,14 @@ impl Directory {
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
         let size = parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len()));
-        if replaces && 0 < size && size <= MOST_ALLOCATED {
+        if self.allocates && replaces && 0 < size && size <= MOST_ALLOCATED {
             // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
             system::allocate(file.as_fd(), size);
         }
         let time = self.fill(&file, parts)?;
+        if self.closes_silently {
+            return Ok((time, Some(file)));
+        }
         let alive = system::duplicate(file.as_fd()).ok();
         system::close(file)?; // before the file is put in place, since NFS reports failed writes only here
         Ok((time, alive))
