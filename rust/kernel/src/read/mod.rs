@@ -2,6 +2,7 @@
 
 mod chunk;
 mod parts;
+mod shard_indexes;
 mod shards;
 
 pub(crate) use chunk::{LARGE, decode_shard};
@@ -69,17 +70,17 @@ pub(crate) fn each_chunk(
             (call.poll)()?;
             task(index)
         })
-    } else if is_small(array, plan, content) && !far {
+    } else if is_small(&array.chain, count, content) && !far {
         (0..count).try_for_each(task)
     } else {
         pool::run(call.threads.max(store.concurrency()), count, &task, call.poll)
     }
 }
 
-/// Return whether the work takes less time than to wake another thread.
-fn is_small(array: &Array, plan: &Plan, content: u64) -> bool {
-    let weight = if array.chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
-    (plan.len() as u64).saturating_mul(8192 + content.saturating_mul(weight)) < 120_000
+/// Return whether `count` chunks of `content` bytes take less time than to wake another thread.
+fn is_small(chain: &Chain, count: usize, content: u64) -> bool {
+    let weight = if chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
+    (count as u64).saturating_mul(content.saturating_mul(weight).saturating_add(8192)) < 120_000
 }
 
 /// Return the number of bytes of the first chunk.

@@ -1,6 +1,8 @@
 //! Reads the selected inner chunks of a shard. Called by `chunk` for shards.
 
 use super::chunk::{Reading, fill};
+use super::shard_indexes::{self, Index};
+use super::is_small;
 use crate::chain::{EMPTY, Sharding};
 use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};
 use crate::plan::{Item, Plan};
@@ -28,21 +30,11 @@ impl Reading<'_> {
     pub(super) fn shard(&self, sharding: &Sharding, value: &dyn Value, stored: &[u64], item: &Item<'_>) -> Result<()> {
         // the index
         let grid = sharding.grid(stored);
-        let size = sharding.index_size(&grid)?;
-        let (index, total) = with_scratch(size, |data| {
-            let (found, total) =
-                if sharding.at_start { (value.read_at(0, data)?, None) } else { value.read_tail(data)? };
-            if found != size {
-                return Err(Error::codec(
-                    "sharding_indexed",
-                    format!("a shard of {found} bytes has no room for its index of {size}"),
-                ));
-            }
-            Ok((sharding.decode_index(data, &grid, None)?, total))
-        })?;
+        let (index, total) = index(sharding, value, &grid)?;
         // the inner chunks, a bounded number at a time
         let plan = item.refine(self.chain.order.as_deref(), &sharding.inner_shape)?;
         let inner = Reading { chain: &sharding.inner, threads: 1, ..*self };
+        let content = content_size(&sharding.inner_shape, self.fill.len())? as u64;
         let count = plan.len();
         let mut wanted = try_with_capacity(count.min(BATCH))?;
         for first in (0..count).step_by(BATCH) {
@@ -65,7 +57,7 @@ impl Reading<'_> {
             let runs = join(&wanted, if nested { ALONE } else { value.parts().unwrap_or(IN_MEMORY) })?;
             if let Some(far) = value.far().filter(|_| !nested) {
                 inner.together(far, (sharding, &plan), &runs, self.threads)?;
-            } else if self.threads > 1 && runs.len() > 1 {
+            } else if self.threads > 1 && runs.len() > 1 && (nested || !is_small(&sharding.inner, wanted.len(), content)) {
                 pool::run(self.threads, runs.len(), &|index| task(runs[index]), &mut || Ok(()))?;
             } else {
                 runs.into_iter().try_for_each(task)?;
@@ -115,6 +107,31 @@ impl Reading<'_> {
             self.value(&Slice(data), &sharding.inner_shape, &plan.item(number))
         })
     }
+}
+
+/// Return the index of a shard, and how long the shard is if that is known.
+fn index(sharding: &Sharding, value: &dyn Value, grid: &[u64]) -> Result<(Index, Option<u64>)> {
+    let size = sharding.index_size(grid)?;
+    let state = value.state()?;
+    let key = state.and_then(|state| Some((state, sharding.index_layout(grid)?)));
+    if let Some(index) = key.as_ref().and_then(shard_indexes::get) {
+        return Ok((index, Some(value.size()?)));
+    }
+    let (entries, total) = with_scratch(size, |data| {
+        let (found, total) = if sharding.at_start { (value.read_at(0, data)?, None) } else { value.read_tail(data)? };
+        if found != size {
+            return Err(Error::codec(
+                "sharding_indexed",
+                format!("a shard of {found} bytes has no room for its index of {size}"),
+            ));
+        }
+        Ok((sharding.decode_index(data, grid, None)?, total))
+    })?;
+    let index = Index::new(entries);
+    if let Some(key) = key.filter(|_| value.is_settled()) {
+        shard_indexes::put(key, &index);
+    }
+    Ok((index, total))
 }
 
 /// Return where a run of inner chunks begins, and how long it is.

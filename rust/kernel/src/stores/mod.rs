@@ -24,6 +24,10 @@ impl Generation {
     }
 }
 
+/// What tells the state of a value, or of a range of one, from every other state of any value, while the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State(pub [u64; 6]);
+
 /// A key-value store.
 pub trait Store: Send + Sync {
     /// Open the value of `key` in its present state; `None` if there is neither a value nor anything else in its place.
@@ -132,6 +136,16 @@ pub trait Value: Send + Sync {
     /// The state in which it was opened.
     fn generation(&self) -> Result<Expected>;
 
+    /// The name of the state in which it was opened; `None` if none is known that is cheaper than to read the value.
+    fn state(&self) -> Result<Option<State>> {
+        Ok(None)
+    }
+
+    /// Whether any change from now on gives the value another `state`, whoever changes it.
+    fn is_settled(&self) -> bool {
+        false
+    }
+
     /// How a value is best read by parts; `None` if it is best read as a whole.
     fn parts(&self) -> Option<Parts>;
 
@@ -237,6 +251,17 @@ impl Value for Within<'_> {
 
     fn generation(&self) -> Result<Expected> {
         self.value.generation()
+    }
+
+    fn state(&self) -> Result<Option<State>> {
+        Ok(self.value.state()?.map(|State(mut numbers)| {
+            numbers[5] = numbers[5].saturating_add(self.start);
+            State(numbers)
+        }))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.value.is_settled()
     }
 
     fn parts(&self) -> Option<Parts> {

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::system::{self, Errno, Status};
 use super::waiting;
 use crate::memory::with_scratch;
-use crate::stores::{Expected, Parts, Value};
+use crate::stores::{Expected, Parts, State, Value};
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
 /// At most so much is allocated in advance; more only if a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
+/// A file that has not changed for so long has a time of change that no later change repeats, in nanoseconds.
+const SETTLED: i64 = 1_000_000_000;
 
 /// The usual size of values, as far as is known, so that one call reads all of a value.
 #[derive(Debug)]
@@ -130,6 +132,17 @@ impl Value for LocalValue<'_> {
         let status = self.status()?;
         // A rounded time does not tell one state from another; the Python store uses more than that.
         if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
+    }
+
+    fn state(&self) -> Result<Option<State>> {
+        Ok(self.status()?.state())
+    }
+
+    fn is_settled(&self) -> bool {
+        // The system's stamps are the same for milliseconds, and a single write may go on for a while after its stamp.
+        let Ok(status) = self.status() else { return false };
+        let age = system::now().map(|now| now.saturating_sub(status.changed));
+        age.is_ok_and(|age| age > SETTLED) && system::is_local_disk(self.file.as_fd())
     }
 
     fn parts(&self) -> Option<Parts> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use super::errno::{Errno, Outcome};
 use super::faults::{Subject, ask, clock};
-use crate::stores::Generation;
+use crate::stores::{Generation, State};
 
 /// How `open_beneath` walks a path: below the place where it starts, and through no link.
 pub const BENEATH: u64 = libc::RESOLVE_BENEATH | THROUGH_NO_LINK;
@@ -28,6 +28,9 @@ pub struct Status {
     pub links: u64,
     /// How many bytes it holds.
     pub size: u64,
+    /// When the system last saw a change of the file or of its facts, in nanoseconds; programs can't set it.
+    pub changed: i64,
+    device: u64,
     kind: u32,
 }
 
@@ -42,12 +45,23 @@ impl Status {
         self.kind == libc::S_IFDIR
     }
 
+    /// What tells this state of the file from all others, but for changes that the system's clock does not tell apart;
+    /// `None` where the file system keeps no fine times.
+    pub fn state(&self) -> Option<State> {
+        let [inode, modified, size] = self.generation.0;
+        let fine = self.changed % 1000 != 0;
+        fine.then_some(State([self.device, inode, modified, size, self.changed as u64, 0]))
+    }
+
     // The types of these fields depend on the architecture.
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
     fn of(found: &libc::stat) -> Status {
         let size = found.st_size as u64;
-        let mtime = (found.st_mtime as i64).wrapping_mul(1_000_000_000).wrapping_add(found.st_mtime_nsec as i64);
+        let time = |seconds: i64, rest: i64| seconds.wrapping_mul(1_000_000_000).wrapping_add(rest);
+        let mtime = time(found.st_mtime as i64, found.st_mtime_nsec as i64);
         Status {
+            changed: time(found.st_ctime as i64, found.st_ctime_nsec as i64),
+            device: found.st_dev as u64,
             generation: Generation([found.st_ino as u64, mtime as u64, size]),
             links: found.st_nlink as u64,
             size,
