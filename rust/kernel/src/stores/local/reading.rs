@@ -94,7 +94,11 @@ impl<'a> LocalValue<'a> {
 
 impl Value for LocalValue<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut room = self.hint.room();
+        let mut room = match self.status.get() {
+            // one byte more shows that it ends there
+            Some(status) => usize::try_from(status.size).unwrap_or(usize::MAX).saturating_add(1),
+            None => self.hint.room(),
+        };
         loop {
             let done = with_scratch(room, |buffer| match self.read_all(buffer)? {
                 Some(size) => work(&buffer[..size]).map(|()| true),
