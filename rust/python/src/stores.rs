@@ -200,6 +200,10 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
         self.fast.delete(key, expected)
     }
 
+    fn waits(&self, key: &str) -> bool {
+        self.fast.waits(key)
+    }
+
     fn slow(&self) -> Option<&dyn Store> {
         Some(self.slow)
     }

@@ -1,8 +1,8 @@
 //! Reads the selected inner chunks of a shard. Called by `chunk` for shards.
 
 use super::chunk::{Reading, fill};
-use super::shard_indexes::{self, Index};
 use super::is_small;
+use super::shard_indexes::{self, Index};
 use crate::chain::{EMPTY, Sharding};
 use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};
 use crate::plan::{Item, Plan};
@@ -57,10 +57,18 @@ impl Reading<'_> {
             let runs = join(&wanted, if nested { ALONE } else { value.parts().unwrap_or(IN_MEMORY) })?;
             if let Some(far) = value.far().filter(|_| !nested) {
                 inner.together(far, (sharding, &plan), &runs, self.threads)?;
-            } else if self.threads > 1 && runs.len() > 1 && (nested || !is_small(&sharding.inner, wanted.len(), content)) {
-                pool::run(self.threads, runs.len(), &|index| task(runs[index]), &mut || Ok(()))?;
-            } else {
-                runs.into_iter().try_for_each(task)?;
+                continue;
+            }
+            let shared = self.threads > 1 && (nested || !is_small(&sharding.inner, wanted.len(), content));
+            for some in runs.chunks(AHEAD) {
+                if some.len() > FEW {
+                    value.expect(&mut some.iter().map(|run| extent(run)));
+                }
+                if shared && some.len() > 1 {
+                    pool::run(self.threads, some.len(), &|index| task(some[index]), &mut || Ok(()))?;
+                } else {
+                    some.iter().try_for_each(|run| task(run))?;
+                }
             }
         }
         Ok(())
@@ -147,6 +155,12 @@ type Wanted = (u64, u64, usize);
 
 /// Number of inner chunks that are looked up before they are read, which bounds the memory for the list.
 const BATCH: usize = 1 << 15;
+
+/// Number of runs that the store hears of before they are read.
+const AHEAD: usize = 256;
+
+/// So few runs are read without telling the store: it might cost more than it saves.
+const FEW: usize = 4;
 
 /// How to join inner chunks that are in memory already.
 const IN_MEMORY: Parts = Parts { gap: 0, span: 1 << 17 };

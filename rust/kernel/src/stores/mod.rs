@@ -58,6 +58,11 @@ pub trait Store: Send + Sync {
         0
     }
 
+    /// Whether reading the value of `key` means waiting for a disk, so that many values are best read at once.
+    fn waits(&self, _key: &str) -> bool {
+        false
+    }
+
     /// Wait until there is room in memory for one more chunk of the array; see [`Held`].
     fn acquire(&self) -> Result<()> {
         Ok(())
@@ -145,6 +150,9 @@ pub trait Value: Send + Sync {
     fn is_settled(&self) -> bool {
         false
     }
+
+    /// Hear of ranges that will be read next, given as offsets and lengths: if they are on a disk, it can begin.
+    fn expect(&self, _ranges: &mut dyn Iterator<Item = (u64, u64)>) {}
 
     /// How a value is best read by parts; `None` if it is best read as a whole.
     fn parts(&self) -> Option<Parts>;
@@ -262,6 +270,10 @@ impl Value for Within<'_> {
 
     fn is_settled(&self) -> bool {
         self.value.is_settled()
+    }
+
+    fn expect(&self, ranges: &mut dyn Iterator<Item = (u64, u64)>) {
+        self.value.expect(&mut ranges.map(|(start, length)| (self.start.saturating_add(start), length)));
     }
 
     fn parts(&self) -> Option<Parts> {

@@ -26,7 +26,7 @@ use crate::{Error, Result, pool, strided};
 /// selected element within the array's chunks.
 pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let keep_empty = call.keep_empty || array.dense;
-    each_chunk(store, array, plan, call, &|item, threads| {
+    each_chunk(array, plan, store.concurrency(), call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
         if key.is_empty() {
             return Err(Error::unsupported("", "this format has no chunk key for an array without dimensions"));

@@ -291,6 +291,10 @@ impl Store for Session<'_> {
         self.files.put(Some(self), key, parts, expected)
     }
 
+    fn waits(&self, key: &str) -> bool {
+        self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
+    }
+
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
         agree_absent(self.open_file(key, LOOK)?, expected)
     }
@@ -307,6 +311,10 @@ impl Store for LocalFiles {
 
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
         self.put(None, key, parts, expected)
+    }
+
+    fn waits(&self, key: &str) -> bool {
+        self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
     }
 
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {

@@ -149,6 +149,14 @@ impl Value for LocalValue<'_> {
         age.is_ok_and(|age| age > SETTLED) && system::is_local_disk(self.file.as_fd())
     }
 
+    fn expect(&self, ranges: &mut dyn Iterator<Item = (u64, u64)>) {
+        let mut ranges = ranges.peekable();
+        let waits = ranges.peek().is_some_and(|&(start, _)| system::would_wait(self.file.as_fd(), start));
+        if waits {
+            ranges.for_each(|(start, length)| system::read_ahead(self.file.as_fd(), start, length));
+        }
+    }
+
     fn parts(&self) -> Option<Parts> {
         Some(Parts { gap: 1 << 14, span: 1 << 18 })
     }

@@ -267,6 +267,30 @@ pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Out
     }
 }
 
+/// Whether reading a byte at `position` would wait for a disk; false as well where the system can't tell.
+pub fn would_wait(file: BorrowedFd<'_>, position: u64) -> bool {
+    let mut byte = 0_u8;
+    let piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    if ask("preadv2", Subject::Open(file)).is_err() {
+        return false;
+    }
+    let (low, high) = (position as libc::c_ulong, (position >> 32) as libc::c_ulong); // 64-bit systems ignore the latter
+    // SAFETY: the call reads one piece, and writes into its byte only.
+    let count = unsafe {
+        libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), &raw const piece, 1_i64, low, high, libc::RWF_NOWAIT)
+    };
+    count < 0 && Errno::last() == Errno(libc::EAGAIN)
+}
+
+/// Have the system begin to read a range of a file.
+pub fn read_ahead(file: BorrowedFd<'_>, start: u64, length: u64) {
+    let (Ok(start), Ok(length)) = (libc::off_t::try_from(start), libc::off_t::try_from(length)) else { return };
+    if ask("fadvise", Subject::Open(file)).is_ok() {
+        // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), start, length, libc::POSIX_FADV_WILLNEED) };
+    }
+}
+
 /// Write all of `parts` to a file, one after the other.
 ///
 /// # Errors
