@@ -49,7 +49,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--contenders", default="", metavar="REGEX", help=f"only some of {', '.join(ORDER)}")
     parser.add_argument("--rounds", type=int, help="samples of each contender in a row (default: 5; --quick: 3)")
     parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 6; --quick: 0.5)")
-    parser.add_argument("--cold", action="store_true", help="reads from a disk, after its files were dropped from memory")
+    parser.add_argument("--cold", action="store_true", help="reads from a disk, of files dropped from memory")
     parser.add_argument("--dir", type=Path, help="where to put the arrays (default: /dev/shm, which is memory)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table, between markers if it has any")
@@ -105,7 +105,8 @@ class Run:
 def main() -> None:
     warnings.simplefilter("ignore")
     chosen = options()
-    regimes = [name for name in ALL_REGIMES if re.search(chosen.regimes, name) and name.startswith("cold") == chosen.cold]
+    regimes = [name for name in ALL_REGIMES if re.search(chosen.regimes, name)]
+    regimes = [name for name in regimes if name.startswith("cold") == chosen.cold]
     table = [case for case in cases.cases(chosen.quick) if re.search(chosen.cases, case.name)]
     if chosen.list:
         print("cases:", *(case.name for case in table), "group import\nregimes:", *(f"{name!r}" for name in regimes))

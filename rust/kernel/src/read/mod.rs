@@ -53,7 +53,7 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuff
 fn waiting(store: &dyn Store, array: &Array, plan: &Plan, threads: usize) -> usize {
     let far = store.concurrency();
     let (count, content) = (plan.len(), content(array));
-    let few = threads < 2 || count <= threads || is_small(&array.chain, count, content);
+    let few = threads < 2 || count < 4 * threads || is_small(&array.chain, count, content);
     // parts of a shard arrive together by other means
     if far > 0 || few || array.chain.sharding().is_some() {
         return far;

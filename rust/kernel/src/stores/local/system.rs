@@ -271,8 +271,8 @@ pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Out
 pub fn would_wait(file: BorrowedFd<'_>, position: u64) -> bool {
     let mut byte = 0_u8;
     let piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    if ask("preadv2", Subject::Open(file)).is_err() {
-        return false;
+    if let Err(error) = ask("preadv2", Subject::Open(file)) {
+        return error == Errno(libc::EAGAIN);
     }
     let (low, high) = (position as libc::c_ulong, (position >> 32) as libc::c_ulong); // 64-bit systems ignore the latter
     // SAFETY: the call reads one piece, and writes into its byte only.
