@@ -7,6 +7,7 @@ mod shards;
 
 pub(crate) use chunk::{LARGE, decode_shard};
 pub(crate) use parts::{check_blocks, decode_each};
+pub(crate) use shards::index as shard_index;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

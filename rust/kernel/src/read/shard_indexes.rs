@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, RwLock};
 use crate::stores::State;
 
 /// Offset and length of each inner chunk of a shard.
-pub(super) type Index = Arc<Vec<(u64, u64)>>;
+pub(crate) type Index = Arc<Vec<(u64, u64)>>;
 
 /// The state of a shard, and how its index is decoded.
 pub(super) type Key = (State, u64);

@@ -118,7 +118,7 @@ impl Reading<'_> {
 }
 
 /// Return the index of a shard, and how long the shard is if that is known.
-fn index(sharding: &Sharding, value: &dyn Value, grid: &[u64]) -> Result<(Index, Option<u64>)> {
+pub(crate) fn index(sharding: &Sharding, value: &dyn Value, grid: &[u64]) -> Result<(Index, Option<u64>)> {
     let size = sharding.index_size(grid)?;
     let state = value.state()?;
     let key = state.and_then(|state| Some((state, sharding.index_layout(grid)?)));

@@ -50,6 +50,13 @@ pub trait Store: Send + Sync {
     /// `Conflict` if it is not. After any error the old value is unchanged.
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()>;
 
+    /// Store a copy of `old`, which `changes` write pieces into and append pieces to, in one step as `set` does.
+    ///
+    /// Returns whether that was done: only where the copy shares the bytes of `old` on the disk.
+    fn set_like(&self, _key: &str, _old: &dyn Value, _changes: &[Piece<'_>], _expected: &Expected) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Remove the value of `key` if there is one; conditions and errors as for `set`.
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()>;
 
@@ -93,6 +100,9 @@ impl Drop for Held<'_> {
         self.0.release();
     }
 }
+
+/// Bytes to be written, and where.
+pub type Piece<'p> = (u64, &'p [u8]);
 
 /// The state that a value must still have when it is changed.
 #[derive(Debug)]
@@ -153,6 +163,17 @@ pub trait Value: Send + Sync {
 
     /// Hear of ranges that will be read next, given as offsets and lengths: if they are on a disk, it can begin.
     fn expect(&self, _ranges: &mut dyn Iterator<Item = (u64, u64)>) {}
+
+    /// Whether `Store::set_like` may store copies that share its bytes, and it is so large that this is worth while.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The file it is in.
+    #[cfg(unix)]
+    fn file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 
     /// How a value is best read by parts; `None` if it is best read as a whole.
     fn parts(&self) -> Option<Parts>;

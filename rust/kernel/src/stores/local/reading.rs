@@ -1,6 +1,6 @@
 //! One value: an open file, which does not change when other writers replace it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +15,8 @@ const PAGE: usize = 4096;
 const MOST_EXPECTED: usize = 1 << 20;
 /// A file that has not changed for so long has a time of change that no later change repeats, in nanoseconds.
 const SETTLED: i64 = 1_000_000_000;
+/// Smaller files are written anew in less time than it takes to share their blocks, in bytes.
+const LEAST_SHARED: u64 = 1 << 18;
 
 /// The usual size of values, as far as is known, so that one call reads all of a value.
 #[derive(Debug)]
@@ -155,6 +157,14 @@ impl Value for LocalValue<'_> {
         if waits {
             ranges.for_each(|(start, length)| system::read_ahead(self.file.as_fd(), start, length));
         }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.size().is_ok_and(|size| size >= LEAST_SHARED) && system::may_share(self.file.as_fd())
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn parts(&self) -> Option<Parts> {

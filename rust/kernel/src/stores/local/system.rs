@@ -16,6 +16,8 @@ pub const THROUGH_NO_LINK: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MA
 
 /// ext2 to ext4, XFS, Btrfs, F2FS and tmpfs.
 const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+/// Btrfs and XFS: files can share blocks there.
+const SHARING_DISKS: [u32; 2] = [0x9123_683e, 0x5846_5342];
 const PIECES: usize = 32;
 const PATH_ON_STACK: usize = 512;
 
@@ -469,19 +471,57 @@ pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Out
     }
 }
 
-/// Whether a directory is on a local file system, where `close` never reports that an earlier write has failed.
-pub fn is_local_disk(directory: BorrowedFd<'_>) -> bool {
+/// Whether a file is on a local file system, where `close` never reports that an earlier write has failed.
+pub fn is_local_disk(file: BorrowedFd<'_>) -> bool {
+    file_system(file).is_some_and(|kind| LOCAL_DISKS.contains(&kind))
+}
+
+/// Whether copies of a file may share its blocks.
+pub fn may_share(file: BorrowedFd<'_>) -> bool {
+    file_system(file).is_some_and(|kind| SHARING_DISKS.contains(&kind))
+}
+
+/// Return the kind of the file system of a file.
+fn file_system(file: BorrowedFd<'_>) -> Option<u32> {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    if ask("fstatfs", Subject::Open(directory)).is_err() {
-        return false;
-    }
+    ask("fstatfs", Subject::Open(file)).ok()?;
     // SAFETY: there is room for what the call writes.
-    if checked(unsafe { libc::fstatfs(directory.as_raw_fd(), found.as_mut_ptr()) }).is_err() {
-        return false;
-    }
+    checked(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) }).ok()?;
     // SAFETY: the call has filled it.
-    let kind = unsafe { found.assume_init_ref() }.f_type as u32; // the type depends on the architecture
-    LOCAL_DISKS.contains(&kind)
+    Some(unsafe { found.assume_init_ref() }.f_type as u32) // the type depends on the architecture
+}
+
+/// Make an empty file a copy of another one, which shares its blocks.
+///
+/// # Errors
+///
+/// The system's error, where the file system can't do that.
+pub fn share(file: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Outcome<()> {
+    ask("ficlone", Subject::Open(file))?;
+    // SAFETY: the call touches no memory.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::FICLONE, other.as_raw_fd()) })
+}
+
+/// Write a piece of a file at `start`.
+///
+/// # Errors
+///
+/// The system's error; some bytes may have been written.
+pub fn write_at(file: BorrowedFd<'_>, mut start: u64, mut piece: &[u8]) -> Outcome<()> {
+    while !piece.is_empty() {
+        let position = libc::off_t::try_from(start).map_err(|_| Errno(libc::EFBIG))?;
+        let answer = ask("write", Subject::Open(file)).and_then(|most| {
+            // SAFETY: the call reads from `piece` only, of which no more than there is.
+            counted(unsafe { libc::pwrite(file.as_raw_fd(), piece.as_ptr().cast(), piece.len().min(most), position) })
+        });
+        match answer {
+            Ok(0) => return Err(Errno(libc::EIO)),
+            Ok(count) => (start, piece) = (start + count as u64, &piece[count..]),
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Remove a file from a directory; with `AT_REMOVEDIR` in `flags`, an empty directory.
