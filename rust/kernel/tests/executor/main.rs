@@ -16,7 +16,7 @@ mod selecting;
 mod speed;
 mod store;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
