@@ -11,7 +11,7 @@ pub(crate) use shards::index as shard_index;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use chunk::{Reading, fill};
+use chunk::{Reading, fill, is_small};
 
 use crate::array::Array;
 use crate::chain::Chain;
@@ -98,12 +98,6 @@ pub(crate) fn each_chunk(
     } else {
         pool::run(call.threads.max(waiting), count, &task, call.poll)
     }
-}
-
-/// Return whether `count` chunks of `content` bytes take less time than to wake another thread.
-fn is_small(chain: &Chain, count: usize, content: u64) -> bool {
-    let weight = if chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
-    (count as u64).saturating_mul(content.saturating_mul(weight).saturating_add(8192)) < 120_000
 }
 
 /// Return the number of bytes of the first chunk.

@@ -1,7 +1,6 @@
 //! Reads the selected inner chunks of a shard. Called by `chunk` for shards.
 
-use super::chunk::{Reading, fill};
-use super::is_small;
+use super::chunk::{Reading, fill, is_small};
 use super::shard_indexes::{self, Index};
 use crate::chain::{EMPTY, Sharding};
 use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};

@@ -43,6 +43,9 @@ const REMEMBERED: usize = 65536;
 const KEPT_OPEN: usize = 16;
 const USUAL_SIZE: usize = 1 << 16;
 
+/// Puts a file of some name into a directory.
+type InDirectory<'w> = dyn FnMut(&mut Directory, &[u8]) -> std::result::Result<(), Failure> + 'w;
+
 /// A store of files below a directory.
 ///
 /// Each operation walks the whole path; where many follow each other, let a [`Session`] carry them out.
@@ -181,12 +184,7 @@ impl LocalFiles {
     }
 
     /// Call `work` with the directory of a key and its name there; again as long as the directory vanishes meanwhile.
-    fn change(
-        &self,
-        session: Option<&Session<'_>>,
-        key: &str,
-        work: &mut dyn FnMut(&mut Directory, &[u8]) -> std::result::Result<(), Failure>,
-    ) -> Result<()> {
+    fn change(&self, session: Option<&Session<'_>>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
         check_key(key)?;
         if self.has_no_locks.load(Ordering::Relaxed) {
             return Err(Error::Unusual);
