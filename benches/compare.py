@@ -57,6 +57,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="samples of each contender in a row (default: 5; --quick: 3)")
     parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 0.6; --quick: 0.3)")
+    parser.add_argument("--cold", action="store_true", help="reads from a disk, of files dropped from memory")
     parser.add_argument("--dir", type=Path, help="where to put the arrays (default: /dev/shm, which is memory)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table, between markers if it has any")
@@ -113,12 +114,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     chosen = options()
     regimes = [name for name in ALL_REGIMES if re.search(chosen.regimes, name)]
+    regimes = [name for name in regimes if name.startswith("cold") == chosen.cold]
     table = [case for case in cases.cases(chosen.quick) if re.search(chosen.cases, case.name)]
     if chosen.list:
         print("cases:", *(case.name for case in table), "group import\nregimes:", *(f"{name!r}" for name in regimes))
         return
     shm = Path("/dev/shm")
-    root = Path(tempfile.mkdtemp(prefix="tegula-bench-", dir=chosen.dir or (shm if shm.is_dir() else None)))
+    usual = shm if shm.is_dir() and not chosen.cold else None
+    root = Path(tempfile.mkdtemp(prefix="tegula-bench-", dir=chosen.dir or usual))
     why: dict[str, str] = {}
     wanted = [name for name in ORDER if re.search(chosen.contenders, name) or name == "tegula"]
     assert set(ORDER) == {*IN_PROCESS, *IN_A_WORKER, LIMIT}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import cold
 import numpy as np
 from cases import Case, Values, box_key
 from contenders.interface import Contender, Lacking
@@ -265,6 +266,27 @@ class Shrink(Task):
         assert found[0] == self.case.shape[0] // 2, f"it has {found[0]} rows"
 
 
+class Cold(Task):
+    """A task before each run of which the array's files are dropped from memory."""
+
+    single = True
+
+    def before(self) -> None:
+        cold.drop(self.place.filled(self.contender))
+
+
+class ColdRead(Cold, Read): ...
+
+
+class ColdPoints(Cold, Points): ...
+
+
+class ColdWindows(Cold, Windows): ...
+
+
+class ColdColumns(Cold, Columns): ...
+
+
 class Open(Task):
     """An array opened and its first element read."""
 
@@ -338,5 +360,10 @@ _ALL = [
     Regime("grow", Grow, "op/s", _small, writes=True),
     Regime("shrink", Shrink, "op/s", _small, writes=True),
     Regime("open", Open, "op/s", _latency),
+    # on a disk, and on request
+    Regime("cold read", ColdRead, "MB/s", _any),
+    Regime("cold points", ColdPoints, "op/s", _any),
+    Regime("cold windows", ColdWindows, "op/s", _plane),
+    Regime("cold columns", ColdColumns, "op/s", _plane),
 ]
 REGIMES: dict[str, Regime] = {regime.name: regime for regime in _ALL}

@@ -42,6 +42,7 @@ def amount_of(regime: str, case: Case) -> float:
         "vectorised points": 500,
         "four chunks": 20,
         "columns": 2,
+        "cold columns": 2,
         "update": max(4, case.operations // 4),
         "grow": 10,
         "shrink": 1,

@@ -53,6 +53,8 @@ class Limit:
             raise Lacking("it reads and writes Zarr's chunks only")
         if case.codec == "zlib":
             raise Lacking("numcodecs' zlib is slower than those of others")
+        if regime.startswith("cold"):
+            raise Lacking("it reads what is in memory")
         self.case, self.place, self.fresh = case, place, regime == "first read"
         self.single = self.fresh or regime == "shrink"
         self.document = ".zarray" if case.format == "zarr2" else "zarr.json"

@@ -183,6 +183,17 @@ impl Sharding {
         self.index.encoded_size(content).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
     }
 
+    /// Return a number that says how the index of a shard is decoded, and is different for any other way; `None` for codecs
+    /// that nothing is known of here.
+    pub fn index_layout(&self, grid: &[u64]) -> Option<u64> {
+        let count = grid.iter().try_fold(1_u64, |count, &length| count.checked_mul(length))?;
+        let sums = &self.index.buffers;
+        let swaps = self.index.elements()?.swap > 1;
+        let known = sums.len() < 4 && sums.iter().all(|codec| codec.name() == "crc32c");
+        let flags = (sums.len() as u64) << 2 | u64::from(self.at_start) << 1 | u64::from(swaps);
+        (known && count < 1 << 60).then_some(count << 4 | flags)
+    }
+
     /// Decode the index: offset and length of each inner chunk.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
-use tegula_kernel::stores::{Expected, FarValue, Parts, Store, Value};
+use tegula_kernel::stores::{Expected, FarValue, Parts, Piece, Store, Value};
 use tegula_kernel::{Error, Result, pool};
 
 use crate::errors::{exception, foreign};
@@ -198,6 +198,14 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
 
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
         self.fast.delete(key, expected)
+    }
+
+    fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
+        self.fast.set_like(key, old, changes, expected)
+    }
+
+    fn waits(&self, key: &str) -> bool {
+        self.fast.waits(key)
     }
 
     fn slow(&self) -> Option<&dyn Store> {

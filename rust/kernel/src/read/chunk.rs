@@ -26,6 +26,12 @@ pub(super) fn fill(chain: &Chain, shape: &[u64], item: &Item<'_>, value: &[u8], 
     Ok(())
 }
 
+/// Return whether `count` chunks of `content` bytes take less time than to wake another thread.
+pub(super) fn is_small(chain: &Chain, count: usize, content: u64) -> bool {
+    let weight = if chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
+    (count as u64).saturating_mul(content.saturating_mul(weight).saturating_add(8192)) < 120_000
+}
+
 #[derive(Clone, Copy)]
 /// The parameters of a read that are the same for all (inner) chunks of a value.
 pub(super) struct Reading<'r> {

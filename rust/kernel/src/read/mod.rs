@@ -2,14 +2,16 @@
 
 mod chunk;
 mod parts;
+mod shard_indexes;
 mod shards;
 
 pub(crate) use chunk::{LARGE, decode_shard};
 pub(crate) use parts::{check_blocks, decode_each};
+pub(crate) use shards::index as shard_index;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use chunk::{Reading, fill};
+use chunk::{Reading, fill, is_small};
 
 use crate::array::Array;
 use crate::chain::Chain;
@@ -41,23 +43,45 @@ pub struct Call<'c> {
 /// selected element within the array's chunks.
 pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let absent = call.absent;
-    each_chunk(store, array, plan, call, &|item, threads| {
+    let waiting = waiting(store, array, plan, call.threads);
+    each_chunk(array, plan, waiting, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
         at_key(store, &key, &|store| read_key(store, array, &key, item, work, threads, absent))
     })
 }
 
-/// Call `work` with each chunk of a plan, and with the number of threads that it may use for this chunk.
+/// Return how many threads are to wait for a store: 0 if what they wait for comes from memory.
+fn waiting(store: &dyn Store, array: &Array, plan: &Plan, threads: usize) -> usize {
+    let far = store.concurrency();
+    let (count, content) = (plan.len(), content(array));
+    let few = threads < 2 || count < 4 * threads || is_small(&array.chain, count, content);
+    // parts of a shard arrive together by other means
+    if far > 0 || few || array.chain.sharding().is_some() {
+        return far;
+    }
+    // whether one of the chunks has to come from a disk says what to expect of all
+    let key = array.keys.encode(&plan.item(count / 2).coords);
+    let most = usize::try_from(UNDER_WAY / content.max(1)).unwrap_or(usize::MAX).min(WAITING);
+    if most > threads && store.waits(&key) { most } else { 0 }
+}
+
+/// How many threads wait for a disk at once.
+const WAITING: usize = 16;
+/// The most memory for chunks that come from a disk, in bytes.
+const UNDER_WAY: u64 = 1 << 27;
+
+/// Call `work` with each chunk of a plan, and with the number of threads that it may use for this chunk; `waiting` threads
+/// are to wait for the store, where it takes long to answer.
 pub(crate) fn each_chunk(
-    store: &dyn Store,
     array: &Array,
     plan: &Plan,
+    waiting: usize,
     call: Call<'_>,
     work: &(dyn Fn(&Item<'_>, usize) -> Result<()> + Sync),
 ) -> Result<()> {
     // many chunks are distributed over threads, few large ones use all threads each
     let count = plan.len();
-    let far = store.concurrency() > 0;
+    let far = waiting > 0;
     let shared = count > 1 && (far || array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
     let content = content(array);
@@ -69,17 +93,11 @@ pub(crate) fn each_chunk(
             (call.poll)()?;
             task(index)
         })
-    } else if is_small(array, plan, content) && !far {
+    } else if is_small(&array.chain, count, content) && !far {
         (0..count).try_for_each(task)
     } else {
-        pool::run(call.threads.max(store.concurrency()), count, &task, call.poll)
+        pool::run(call.threads.max(waiting), count, &task, call.poll)
     }
-}
-
-/// Return whether the work takes less time than to wake another thread.
-fn is_small(array: &Array, plan: &Plan, content: u64) -> bool {
-    let weight = if array.chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
-    (plan.len() as u64).saturating_mul(8192 + content.saturating_mul(weight)) < 120_000
 }
 
 /// Return the number of bytes of the first chunk.

@@ -1,6 +1,7 @@
 //! Reads the selected inner chunks of a shard. Called by `chunk` for shards.
 
-use super::chunk::{Reading, fill};
+use super::chunk::{Reading, fill, is_small};
+use super::shard_indexes::{self, Index};
 use crate::chain::{EMPTY, Sharding};
 use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};
 use crate::plan::{Item, Plan};
@@ -28,21 +29,11 @@ impl Reading<'_> {
     pub(super) fn shard(&self, sharding: &Sharding, value: &dyn Value, stored: &[u64], item: &Item<'_>) -> Result<()> {
         // the index
         let grid = sharding.grid(stored);
-        let size = sharding.index_size(&grid)?;
-        let (index, total) = with_scratch(size, |data| {
-            let (found, total) =
-                if sharding.at_start { (value.read_at(0, data)?, None) } else { value.read_tail(data)? };
-            if found != size {
-                return Err(Error::codec(
-                    "sharding_indexed",
-                    format!("a shard of {found} bytes has no room for its index of {size}"),
-                ));
-            }
-            Ok((sharding.decode_index(data, &grid, None)?, total))
-        })?;
+        let (index, total) = index(sharding, value, &grid)?;
         // the inner chunks, a bounded number at a time
         let plan = item.refine(self.chain.order.as_deref(), &sharding.inner_shape)?;
         let inner = Reading { chain: &sharding.inner, threads: 1, ..*self };
+        let content = content_size(&sharding.inner_shape, self.fill.len())? as u64;
         let count = plan.len();
         let mut wanted = try_with_capacity(count.min(BATCH))?;
         for first in (0..count).step_by(BATCH) {
@@ -65,10 +56,18 @@ impl Reading<'_> {
             let runs = join(&wanted, if nested { ALONE } else { value.parts().unwrap_or(IN_MEMORY) })?;
             if let Some(far) = value.far().filter(|_| !nested) {
                 inner.together(far, (sharding, &plan), &runs, self.threads)?;
-            } else if self.threads > 1 && runs.len() > 1 {
-                pool::run(self.threads, runs.len(), &|index| task(runs[index]), &mut || Ok(()))?;
-            } else {
-                runs.into_iter().try_for_each(task)?;
+                continue;
+            }
+            let shared = self.threads > 1 && (nested || !is_small(&sharding.inner, wanted.len(), content));
+            for some in runs.chunks(AHEAD) {
+                if some.len() > FEW {
+                    value.expect(&mut some.iter().map(|run| extent(run)));
+                }
+                if shared && some.len() > 1 {
+                    pool::run(self.threads, some.len(), &|index| task(some[index]), &mut || Ok(()))?;
+                } else {
+                    some.iter().try_for_each(|run| task(run))?;
+                }
             }
         }
         Ok(())
@@ -117,6 +116,31 @@ impl Reading<'_> {
     }
 }
 
+/// Return the index of a shard, and how long the shard is if that is known.
+pub(crate) fn index(sharding: &Sharding, value: &dyn Value, grid: &[u64]) -> Result<(Index, Option<u64>)> {
+    let size = sharding.index_size(grid)?;
+    let state = value.state()?;
+    let key = state.and_then(|state| Some((state, sharding.index_layout(grid)?)));
+    if let Some(index) = key.as_ref().and_then(shard_indexes::get) {
+        return Ok((index, Some(value.size()?)));
+    }
+    let (entries, total) = with_scratch(size, |data| {
+        let (found, total) = if sharding.at_start { (value.read_at(0, data)?, None) } else { value.read_tail(data)? };
+        if found != size {
+            return Err(Error::codec(
+                "sharding_indexed",
+                format!("a shard of {found} bytes has no room for its index of {size}"),
+            ));
+        }
+        Ok((sharding.decode_index(data, grid, None)?, total))
+    })?;
+    let index = Index::new(entries);
+    if let Some(key) = key.filter(|_| value.is_settled()) {
+        shard_indexes::put(key, &index);
+    }
+    Ok((index, total))
+}
+
 /// Return where a run of inner chunks begins, and how long it is.
 fn extent(run: &[Wanted]) -> (u64, u64) {
     let start = run[0].0;
@@ -130,6 +154,12 @@ type Wanted = (u64, u64, usize);
 
 /// Number of inner chunks that are looked up before they are read, which bounds the memory for the list.
 const BATCH: usize = 1 << 15;
+
+/// Number of runs that the store hears of before they are read.
+const AHEAD: usize = 256;
+
+/// So few runs are read without telling the store: it might cost more than it saves.
+const FEW: usize = 4;
 
 /// How to join inner chunks that are in memory already.
 const IN_MEMORY: Parts = Parts { gap: 0, span: 1 << 17 };

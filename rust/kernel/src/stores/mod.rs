@@ -24,6 +24,10 @@ impl Generation {
     }
 }
 
+/// What tells the state of a value, or of a range of one, from every other state of any value, while the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State(pub [u64; 6]);
+
 /// A key-value store.
 pub trait Store: Send + Sync {
     /// Open the value of `key` in its present state; `None` if there is neither a value nor anything else in its place.
@@ -46,12 +50,24 @@ pub trait Store: Send + Sync {
     /// `Conflict` if it is not. After any error the old value is unchanged.
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()>;
 
+    /// Store a copy of `old`, which `changes` write pieces into and append pieces to, in one step as `set` does.
+    ///
+    /// Returns whether that was done: only where the copy shares the bytes of `old` on the disk.
+    fn set_like(&self, _key: &str, _old: &dyn Value, _changes: &[Piece<'_>], _expected: &Expected) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Remove the value of `key` if there is one; conditions and errors as for `set`.
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()>;
 
     /// How many requests should be under way at once: 0 for no more than there are cores.
     fn concurrency(&self) -> usize {
         0
+    }
+
+    /// Whether reading the value of `key` means waiting for a disk, so that many values are best read at once.
+    fn waits(&self, _key: &str) -> bool {
+        false
     }
 
     /// Wait until there is room in memory for one more chunk of the array; see [`Held`].
@@ -84,6 +100,9 @@ impl Drop for Held<'_> {
         self.0.release();
     }
 }
+
+/// Bytes to be written, and where.
+pub type Piece<'p> = (u64, &'p [u8]);
 
 /// The state that a value must still have when it is changed.
 #[derive(Debug)]
@@ -131,6 +150,30 @@ pub trait Value: Send + Sync {
 
     /// The state in which it was opened.
     fn generation(&self) -> Result<Expected>;
+
+    /// The name of the state in which it was opened; `None` if none is known that is cheaper than to read the value.
+    fn state(&self) -> Result<Option<State>> {
+        Ok(None)
+    }
+
+    /// Whether any change from now on gives the value another `state`, whoever changes it.
+    fn is_settled(&self) -> bool {
+        false
+    }
+
+    /// Hear of ranges that will be read next, given as offsets and lengths: if they are on a disk, it can begin.
+    fn expect(&self, _ranges: &mut dyn Iterator<Item = (u64, u64)>) {}
+
+    /// Whether `Store::set_like` may store copies that share its bytes, and it is so large that this is worth while.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The file it is in.
+    #[cfg(unix)]
+    fn file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 
     /// How a value is best read by parts; `None` if it is best read as a whole.
     fn parts(&self) -> Option<Parts>;
@@ -242,6 +285,21 @@ impl Value for Within<'_> {
 
     fn generation(&self) -> Result<Expected> {
         self.value.generation()
+    }
+
+    fn state(&self) -> Result<Option<State>> {
+        Ok(self.value.state()?.map(|State(mut numbers)| {
+            numbers[5] = numbers[5].saturating_add(self.start);
+            State(numbers)
+        }))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.value.is_settled()
+    }
+
+    fn expect(&self, ranges: &mut dyn Iterator<Item = (u64, u64)>) {
+        self.value.expect(&mut ranges.map(|(start, length)| (self.start.saturating_add(start), length)));
     }
 
     fn parts(&self) -> Option<Parts> {

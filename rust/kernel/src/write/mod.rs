@@ -4,6 +4,7 @@
 //! A chunk that the plan covers is written unconditionally. For any other the old value is read, changed and written on
 //! condition that it has not changed in between, again until that succeeds.
 
+mod appending;
 mod blocks;
 mod shards;
 
@@ -14,7 +15,7 @@ use crate::chain::{Chain, Elements};
 use crate::memory::{try_concat, with_scratch};
 use crate::plan::{Item, Plan};
 use crate::read::{Call, MISSING, at_key, decode_shard, each_chunk, least_rows, stored_rows};
-use crate::stores::{Expected, Held, Store};
+use crate::stores::{Expected, Held, Piece, Store};
 use crate::strided_copy::{StridedCopy, WorkBuffer, content_size};
 use crate::{Error, Result, pool, strided};
 
@@ -26,7 +27,7 @@ use crate::{Error, Result, pool, strided};
 /// selected element within the array's chunks.
 pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let keep_empty = call.keep_empty || array.dense;
-    each_chunk(store, array, plan, call, &|item, threads| {
+    each_chunk(array, plan, store.concurrency(), call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
         if key.is_empty() {
             return Err(Error::unsupported("", "this format has no chunk key for an array without dimensions"));
@@ -74,6 +75,12 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
     };
     // a stored chunk
     let expected = old.generation()?;
+    if !covers && !array.dense {
+        let mut put = |changes: &[Piece<'_>]| store.set_like(key, old.as_ref(), changes, &expected);
+        if writing.append_to_shard(&array.chain, &stored, item, old.as_ref(), &mut put)? {
+            return Ok(());
+        }
+    }
     let mut put = |parts: Option<&[&[u8]]>| match parts {
         Some(parts) => store.set(key, parts, Some(&expected)),
         None => store.delete(key, Some(&expected)),

@@ -16,7 +16,7 @@ mod selecting;
 mod speed;
 mod store;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
@@ -125,10 +125,12 @@ fn what_is_read_is_what_is_stored() {
 
 #[test]
 fn what_is_stored_is_what_was_written() {
+    let mut shared = 0;
     for seed in seeds(300) {
         let mut random = Random::new(seed);
         let mut case = Case::new(&mut random);
-        let store = Memory::new(random.pick(&WAYS));
+        let mut store = Memory::new(random.pick(&WAYS));
+        store.shares = random.once_in(2);
         case.store(&store, &mut random);
         for round in 0..8 {
             let selection = match round {
@@ -147,7 +149,9 @@ fn what_is_stored_is_what_was_written() {
                 check_presence(&case, &store, &coords, how.1, &about);
             }
         }
+        shared += store.shared.load(Ordering::Relaxed);
     }
+    assert!(shared > 100, "{shared} writes into copies");
 }
 
 /// A chunk that was written is there if it holds anything but the fill value, or if all are kept; no other is.

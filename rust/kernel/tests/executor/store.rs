@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tegula_kernel::stores::{Expected, Generation, Parts, Store, Value};
+use tegula_kernel::stores::{Expected, Generation, Parts, Piece, Store, Value};
 use tegula_kernel::{Error, Result};
 
 /// How values are read.
@@ -35,6 +35,9 @@ pub struct Memory {
     /// Added to the size of values, and bytes missing at the end of ranges, as if they had shrunk.
     pub lie: u64,
     pub shrunk: usize,
+    /// Whether values are changed by writing into copies of them, and how many were.
+    pub shares: bool,
+    pub shared: AtomicUsize,
     /// How long a writer waits between reading and changing a value.
     pub pause: std::time::Duration,
 }
@@ -52,6 +55,8 @@ impl Memory {
             versions: Mutex::default(),
             lie: 0,
             shrunk: 0,
+            shares: false,
+            shared: AtomicUsize::new(0),
             pause: std::time::Duration::ZERO,
         }
     }
@@ -131,6 +136,24 @@ impl Store for Memory {
         Ok(())
     }
 
+    fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
+        self.tick()?;
+        let mut data = Vec::new();
+        old.with_all(&mut |old| {
+            data.extend_from_slice(old);
+            Ok(())
+        })?;
+        for &(start, piece) in changes {
+            let start = start as usize;
+            assert!(start <= data.len(), "a hole");
+            data.resize(data.len().max(start + piece.len()), 0);
+            data[start..start + piece.len()].copy_from_slice(piece);
+        }
+        self.shared.fetch_add(1, Ordering::Relaxed);
+        self.set(key, &[&data], Some(expected))?;
+        Ok(true)
+    }
+
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
         self.tick()?;
         let mut values = self.values();
@@ -175,6 +198,10 @@ impl Value for Snapshot<'_> {
 
     fn generation(&self) -> Result<Expected> {
         Ok(Expected::File(Generation([self.stored.0, 0, 0])))
+    }
+
+    fn is_shared(&self) -> bool {
+        self.store.shares
     }
 
     fn parts(&self) -> Option<Parts> {

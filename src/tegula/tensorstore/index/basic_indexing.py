@@ -1,4 +1,4 @@
-"""A fast path for views by integers and slices: the transform is indexed in one pass.
+"""A fast path for views by integers, slices and index arrays: the transform is indexed in one pass.
 
 The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. Everything else, errors
 included, is left to them.
@@ -8,27 +8,42 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tegula.tensorstore.errors import IndexStatusError
-from tegula.tensorstore.index.composition import Maps, Transform
+from tegula.tensorstore.index.composition import Maps, Transform, effective_bounds
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, Bounds
-from tegula.tensorstore.index.output_maps import OutputIndexMap
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, Interval
+from tegula.tensorstore.index.numpy_terms import Mode, broadcast
+from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 from tegula.tensorstore.index.slicing import slice_bounds
 
 __all__ = ["index_basic"]
 
 _ALL = slice(None)
+_Array = np.ndarray
 
 
-def index_basic(domain: IndexDomain, maps: Maps, key: Any) -> Transform | None:
+def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transform | None:
     """Return the indexed transform; None if the general path has to do it."""
-    terms = _basic_terms(key, len(domain._lower))
+    terms = _basic_terms(key, len(domain._lower), mode)
     if terms is None:
         return None
+    arrays = _Arrays(terms, mode) if _Array in map(type, terms) else None
+    if arrays is not None and not arrays.fits:
+        return None
+    # the new dimensions, and what replaces each old one in the output maps
     kept: list[Bounds] = []
     labels: list[str] = []
     changes: list[tuple[int, int, int]] = []
+    if arrays is not None and arrays.front:
+        arrays.emit(kept, labels)
     for dim, term in enumerate(terms):
+        if type(term) is _Array:
+            assert arrays is not None
+            arrays.place(term, dim, kept, labels)
+            changes.append((-1, 0, 0))
+            continue
         bounds = domain._lower[dim], domain._upper[dim], domain._implicit_lower[dim], domain._implicit_upper[dim]
         if type(term) is int:
             least = -INFINITY if bounds[2] else bounds[0]
@@ -42,27 +57,113 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any) -> Transform | None:
         changes.append((len(kept), found[1], found[2]))
         kept.append(found[0])
         labels.append(domain._labels[dim])
-    new_maps = _changed(maps, changes)
+    if arrays is not None:
+        if len(kept) > MAX_RANK or _is_empty(kept):
+            return None  # nothing can refer to index arrays over an empty domain
+        arrays.shape_all(len(kept))
+    new_maps = _changed(domain, maps, changes, kept, {} if arrays is None else arrays.shaped)
     return None if new_maps is None else (IndexDomain._of_bounds(kept, labels), new_maps)
 
 
-def _basic_terms(key: Any, rank: int) -> tuple[Any, ...] | None:
-    """Return an integer or a slice for each dimension; None if there are other terms."""
+class _Arrays:
+    """The index arrays of an expression: together, so that they broadcast, or each in its own place.
+
+    Attributes
+    ----------
+    fits : bool
+        Whether they broadcast, and none of them is empty.
+    front : bool
+        Whether their dimensions come first.
+    shaped : dict of int to ndarray
+        The index array of each old dimension that has one, with an axis for every new dimension.
+    """
+
+    __slots__ = ("_ends", "_shape", "fits", "front", "shaped")
+
+    def __init__(self, terms: tuple[Any, ...], mode: Mode) -> None:
+        at = [dim for dim, term in enumerate(terms) if type(term) is _Array]
+        together = mode == "vindex" or (mode == "default" and len(at) > 1)
+        self.fits = min([terms[dim].size for dim in at]) > 0
+        self.front = together and (mode == "vindex" or slice in map(type, terms[at[0] : at[-1]]))
+        self.shaped: dict[int, IndexArray] = {}
+        self._ends: dict[int, int] = {}
+        self._shape: tuple[int, ...] | None = () if together else None
+        if together:
+            try:
+                for dim in at:
+                    self._shape = broadcast(self._shape or (), terms[dim].shape)
+            except IndexStatusError:
+                self.fits = False
+
+    def emit(self, kept: list[Bounds], labels: list[str]) -> None:
+        """Add the dimensions of arrays that broadcast."""
+        assert self._shape is not None
+        self._add(self._shape, kept, labels)
+        self._ends[-1] = len(kept)
+
+    def place(self, array: IndexArray, dim: int, kept: list[Bounds], labels: list[str]) -> None:
+        """Add the array of an old dimension."""
+        self.shaped[dim] = array
+        if self._shape is None:
+            self._add(array.shape, kept, labels)
+            self._ends[dim] = len(kept)
+            return
+        if -1 not in self._ends:
+            self.emit(kept, labels)
+        self._ends[dim] = self._ends[-1]
+
+    def _add(self, shape: tuple[int, ...], kept: list[Bounds], labels: list[str]) -> None:
+        for size in shape:
+            kept.append((0, size, False, False))
+            labels.append("")
+
+    def shape_all(self, rank: int) -> None:
+        """Give the arrays an axis for every new dimension."""
+        for dim, array in self.shaped.items():
+            end = self._ends[dim]
+            shaped = array.reshape((1,) * (end - array.ndim) + array.shape + (1,) * (rank - end))
+            shaped.setflags(write=False)
+            self.shaped[dim] = shaped
+
+
+def _basic_terms(key: Any, rank: int, mode: Mode) -> tuple[Any, ...] | None:
+    """Return an integer, a slice or an array of integers for each dimension; None if there are other terms."""
     terms: tuple[Any, ...] = key if type(key) is tuple else (key,)
-    ellipsis = -1
+    ellipsis, arrays = -1, 0
     for at, term in enumerate(terms):
         if term is ...:
             if ellipsis >= 0:
                 return None
             ellipsis = at
         elif type(term) is not int and type(term) is not slice:
-            return None
+            array = _integers(term)
+            if array is None:
+                return None
+            arrays += 1
+            terms = (*terms[:at], array, *terms[at + 1 :])
     if ellipsis >= 0:
+        if arrays > 1 and mode == "default":
+            return None  # it separates them even where it stands for no dimension
         missing = rank - len(terms) + 1
         terms = (*terms[:ellipsis], *((_ALL,) * missing), *terms[ellipsis + 1 :])
     elif len(terms) < rank:
         terms += (_ALL,) * (rank - len(terms))
     return terms if len(terms) == rank else None
+
+
+def _integers(term: Any) -> IndexArray | None:
+    """Return a copy of an array or a list of integers; None for anything else."""
+    if type(term) is _Array:
+        dtype = term.dtype
+        fits = dtype.kind == "i" or (dtype.kind == "u" and dtype.itemsize < 8)
+        return term.astype(np.int64) if fits and 0 < term.ndim <= MAX_RANK else None
+    if type(term) is not list or not term or type(term[0]) is not int:
+        return None
+    try:
+        array = np.array(term)
+    except (TypeError, ValueError):
+        return None
+    return array if array.dtype == np.int64 and array.ndim == 1 else None
 
 
 def _slice(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int] | None:
@@ -85,23 +186,67 @@ def _slice(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int] | N
         return None
 
 
-def _changed(maps: Maps, changes: list[tuple[int, int, int]]) -> Maps | None:
-    """Replace the dimensions in the output maps; None if one of the maps has an index array."""
+def _changed(
+    domain: IndexDomain,
+    maps: Maps,
+    changes: list[tuple[int, int, int]],
+    kept: list[Bounds],
+    arrays: dict[int, IndexArray],
+) -> Maps | None:
+    """Replace the dimensions in the output maps; None if that can't be done here."""
     made: list[OutputIndexMap] = []
     for item in maps:
-        dim = item._dimension
+        dim, new = item._dimension, None
         if dim is None:
+            new = item
             if item._array is not None:
-                return None
-            made.append(item)
-            continue
-        place, offset, stride = changes[dim]
-        if place == dim and stride == 1 and not offset:
-            made.append(item)
-            continue
-        offset = item._offset + item._stride * offset
-        stride *= item._stride
-        if not (-INFINITY < offset < INFINITY and -INFINITY < stride < INFINITY):
+                new = _of_values(None if arrays else _picked(item._array, domain, changes, kept), item, item._range)
+        elif dim in arrays:
+            new = _of_values(arrays[dim], item, effective_bounds(domain, dim))
+        else:
+            place, offset, stride = changes[dim]
+            if place == dim and stride == 1 and not offset:
+                made.append(item)
+                continue
+            offset = item._offset + item._stride * offset
+            stride *= item._stride
+            if -INFINITY < offset < INFINITY and -INFINITY < stride < INFINITY:
+                new = OutputIndexMap._single(place, offset, stride) if place >= 0 else OutputIndexMap._constant(offset)
+        if new is None:
             return None
-        made.append(OutputIndexMap._single(place, offset, stride) if place >= 0 else OutputIndexMap._constant(offset))
+        made.append(new)
     return tuple(made)
+
+
+def _of_values(array: IndexArray | None, old: OutputIndexMap, bounds: Interval) -> OutputIndexMap | None:
+    """Return the map of an index array, which is a constant if the array has one element; None if that is wrong."""
+    if array is None or array.size != 1:
+        return None if array is None else OutputIndexMap._of_array(array, old._offset, old._stride, bounds)
+    value = int(array.item())
+    constant = old._offset + old._stride * value
+    return OutputIndexMap._constant(constant) if bounds[0] <= value < bounds[1] else None
+
+
+def _is_empty(kept: list[Bounds]) -> bool:
+    return any(bounds[0] == bounds[1] for bounds in kept)
+
+
+def _picked(
+    array: IndexArray, domain: IndexDomain, changes: list[tuple[int, int, int]], kept: list[Bounds]
+) -> IndexArray | None:
+    """Return the part of an index array that is left; None if the domain is empty."""
+    if _is_empty(kept):
+        return None
+    picks: list[int | slice] = []
+    for dim, (place, offset, stride) in enumerate(changes):
+        first = 0 if array.shape[dim] == 1 else offset - domain._lower[dim]
+        if place < 0:
+            picks.append(first)
+        elif array.shape[dim] == 1:
+            picks.append(_ALL)
+        else:
+            lower, upper = kept[place][:2]
+            first += stride * lower
+            stop = first + stride * (upper - lower)
+            picks.append(slice(first, stop if stop >= 0 else None, stride))
+    return np.asarray(array[tuple(picks)])

@@ -22,7 +22,7 @@ from tegula.tensorstore.index.intervals import (
 )
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 
-__all__ = ["Maps", "Transform", "compose", "is_explicitly_empty", "without_arrays"]
+__all__ = ["Maps", "Transform", "compose", "effective_bounds", "is_explicitly_empty", "without_arrays"]
 
 Maps = tuple[OutputIndexMap, ...]
 Transform = tuple[IndexDomain, Maps]
@@ -73,7 +73,7 @@ def without_arrays(maps: Maps) -> Maps:
     return tuple([OutputIndexMap._constant(0) if item._array is not None else item for item in maps])
 
 
-def _effective(domain: IndexDomain, dim: int) -> Interval:
+def effective_bounds(domain: IndexDomain, dim: int) -> Interval:
     """Return the explicit bounds of a dimension; an implicit bound is infinite."""
     return (
         -INFINITY if domain._implicit_lower[dim] else domain._lower[dim],
@@ -141,7 +141,7 @@ def _incompatible(dim: int, inferred: Bounds, found: Interval) -> StatusError:
 
 
 def _check_constant(outer: IndexDomain, dim: int, index: int) -> None:
-    lower, upper = _effective(outer, dim)
+    lower, upper = effective_bounds(outer, dim)
     if not lower <= index < upper:
         raise index_error(
             f"Checking bounds of constant output index map for dimension {dim}: "
@@ -165,7 +165,7 @@ def _map_of_dimension(
         return OutputIndexMap._constant(0)
     dim = outer._dimension
     assert dim is not None
-    bounds = _effective(outer_domain, dim)
+    bounds = effective_bounds(outer_domain, dim)
     if inner._offset or inner._stride != 1:
         bounds = affine_domain(bounds, inner._offset, inner._stride)
     lower, upper = max(bounds[0], inner._range[0]), min(bounds[1], inner._range[1])
@@ -206,7 +206,7 @@ def _positions(outer: IndexDomain, dim: int, item: OutputIndexMap, domain: Index
     """Return the positions along one axis of an index array that the inner transform selects."""
     origin = outer._lower[dim]
     if item._array is not None:
-        lower, upper = _effective(outer, dim)
+        lower, upper = effective_bounds(outer, dim)
         if item._offset or item._stride != 1:
             lower, upper = affine_domain((lower, upper), item._offset, item._stride)
         lower, upper = max(lower, item._range[0]), min(upper, item._range[1])

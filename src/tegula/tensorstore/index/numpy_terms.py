@@ -13,7 +13,7 @@ from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
 from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.index.output_maps import IndexArray
 
-__all__ = ["Arrays", "Expression", "Mode", "Term", "newaxis", "parse_expression", "rank_error", "taken"]
+__all__ = ["Arrays", "Expression", "Mode", "Term", "broadcast", "newaxis", "parse_expression", "rank_error", "taken"]
 
 newaxis = None
 
@@ -123,7 +123,7 @@ def _parse_terms(argument: tuple[Any, ...], mode: Mode, usage: Usage) -> Express
                 if not term.arrays and mode == "oindex" and usage != "direct":
                     raise index_error("Zero-rank bool array incompatible with outer indexing of a dimension selection")
                 apart, found = apart or closed, True
-                shape = _broadcast(shape, term.shape) if mode != "oindex" else ()
+                shape = broadcast(shape, term.shape) if mode != "oindex" else ()
                 continue
             closed = closed or (found and type(term) is not int)
             if term is None and usage == "chained":
@@ -135,7 +135,16 @@ def _parse_terms(argument: tuple[Any, ...], mode: Mode, usage: Usage) -> Express
     return Expression(tuple(terms), False, mode, shape, apart and mode != "oindex")
 
 
-def _broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that two index arrays broadcast to.
+
+    Raises
+    ------
+    IndexError
+        If there is none.
+    """
+    if shape == other or not shape:
+        return other
     sizes = [1] * (len(other) - len(shape)) + list(shape)
     for axis, size in enumerate(other, len(sizes) - len(other)):
         if sizes[axis] == 1:

@@ -388,7 +388,7 @@ def _pair(pair: Transform) -> IndexTransform:
 
 
 def _indexed(transform: IndexTransform, key: Any, mode: Mode) -> IndexTransform:
-    found = index_basic(transform._domain, transform._maps, key)
+    found = index_basic(transform._domain, transform._maps, key, mode)
     if found is not None:
         return IndexTransform._make(*found)
     if mode == "default":

@@ -26,7 +26,7 @@ use reading::{LocalValue, SizeHint};
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
-use crate::stores::{Expected, Store, Value};
+use crate::stores::{Expected, Piece, Store, Value};
 use crate::{Error, Result};
 
 /// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error is a refusal.
@@ -42,6 +42,9 @@ const ATTEMPTS: usize = 50;
 const REMEMBERED: usize = 65536;
 const KEPT_OPEN: usize = 16;
 const USUAL_SIZE: usize = 1 << 16;
+
+/// Puts a file of some name into a directory.
+type InDirectory<'w> = dyn FnMut(&mut Directory, &[u8]) -> std::result::Result<(), Failure> + 'w;
 
 /// A store of files below a directory.
 ///
@@ -158,8 +161,31 @@ impl LocalFiles {
         parts: &[&[u8]],
         expected: Option<&Expected>,
     ) -> Result<()> {
-        check_key(key)?;
         let expected = condition(expected)?;
+        self.change(session, key, &mut |directory, name| directory.replace(name, parts, expected))
+    }
+
+    /// Store a copy of a file with changes; see `Store::set_like`.
+    fn put_like(
+        &self,
+        session: Option<&Session<'_>>,
+        key: &str,
+        old: &dyn Value,
+        changes: &[Piece<'_>],
+        expected: &Expected,
+    ) -> Result<bool> {
+        let (Some(old), Some(expected)) = (old.file(), condition(Some(expected))?) else { return Ok(false) };
+        let mut done = false;
+        self.change(session, key, &mut |directory, name| {
+            done = directory.replace_like(name, old, changes, expected)?;
+            Ok(())
+        })?;
+        Ok(done)
+    }
+
+    /// Call `work` with the directory of a key and its name there; again as long as the directory vanishes meanwhile.
+    fn change(&self, session: Option<&Session<'_>>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
+        check_key(key)?;
         if self.has_no_locks.load(Ordering::Relaxed) {
             return Err(Error::Unusual);
         }
@@ -173,7 +199,7 @@ impl LocalFiles {
             };
             again = true;
             let Some(mut directory) = found else { continue };
-            match directory.replace(name.as_bytes(), parts, expected) {
+            match work(&mut directory, name.as_bytes()) {
                 Ok(()) => {
                     if let Some(session) = session {
                         session.keep(parent, directory);
@@ -227,6 +253,7 @@ impl LocalFiles {
     fn failed_to(&self, action: &str, key: &str, failure: Failure) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
+            Failure::Unshared => Error::Unusual,
             Failure::Busy => Error::Unusual, // the Python store waits on: its wait can be interrupted and is reported
             Failure::NoLocks => {
                 self.has_no_locks.store(true, Ordering::Relaxed);
@@ -291,6 +318,14 @@ impl Store for Session<'_> {
         self.files.put(Some(self), key, parts, expected)
     }
 
+    fn waits(&self, key: &str) -> bool {
+        self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
+    }
+
+    fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
+        self.files.put_like(Some(self), key, old, changes, expected)
+    }
+
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
         agree_absent(self.open_file(key, LOOK)?, expected)
     }
@@ -307,6 +342,14 @@ impl Store for LocalFiles {
 
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
         self.put(None, key, parts, expected)
+    }
+
+    fn waits(&self, key: &str) -> bool {
+        self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
+    }
+
+    fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
+        self.put_like(None, key, old, changes, expected)
     }
 
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {

@@ -1,18 +1,22 @@
 //! One value: an open file, which does not change when other writers replace it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::system::{self, Errno, Status};
 use super::waiting;
 use crate::memory::with_scratch;
-use crate::stores::{Expected, Parts, Value};
+use crate::stores::{Expected, Parts, State, Value};
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
 /// At most so much is allocated in advance; more only if a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
+/// A file that has not changed for so long has a time of change that no later change repeats, in nanoseconds.
+const SETTLED: i64 = 1_000_000_000;
+/// Smaller files are written anew in less time than it takes to share their blocks, in bytes.
+const LEAST_SHARED: u64 = 1 << 18;
 
 /// The usual size of values, as far as is known, so that one call reads all of a value.
 #[derive(Debug)]
@@ -92,7 +96,11 @@ impl<'a> LocalValue<'a> {
 
 impl Value for LocalValue<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut room = self.hint.room();
+        let mut room = match self.status.get() {
+            // one byte more shows that it ends there
+            Some(status) => usize::try_from(status.size).unwrap_or(usize::MAX).saturating_add(1),
+            None => self.hint.room(),
+        };
         loop {
             let done = with_scratch(room, |buffer| match self.read_all(buffer)? {
                 Some(size) => work(&buffer[..size]).map(|()| true),
@@ -132,12 +140,39 @@ impl Value for LocalValue<'_> {
         if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
     }
 
+    fn state(&self) -> Result<Option<State>> {
+        Ok(self.status()?.state())
+    }
+
+    fn is_settled(&self) -> bool {
+        // The system's stamps are the same for milliseconds, and a single write may go on for a while after its stamp.
+        let Ok(status) = self.status() else { return false };
+        let age = system::now().map(|now| now.saturating_sub(status.changed));
+        age.is_ok_and(|age| age > SETTLED) && system::is_local_disk(self.file.as_fd())
+    }
+
+    fn expect(&self, ranges: &mut dyn Iterator<Item = (u64, u64)>) {
+        let mut ranges = ranges.peekable();
+        let waits = ranges.peek().is_some_and(|&(start, _)| system::would_wait(self.file.as_fd(), start));
+        if waits {
+            ranges.for_each(|(start, length)| system::read_ahead(self.file.as_fd(), start, length));
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.size().is_ok_and(|size| size >= LEAST_SHARED) && system::may_share(self.file.as_fd())
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
     fn parts(&self) -> Option<Parts> {
         Some(Parts { gap: 1 << 14, span: 1 << 18 })
     }
 
     fn is_cached(&self, position: u64) -> bool {
-        system::is_cached(self.file.as_fd(), position)
+        !system::would_wait(self.file.as_fd(), position)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use super::errno::{Errno, Outcome};
 use super::faults::{Subject, ask, clock};
-use crate::stores::Generation;
+use crate::stores::{Generation, State};
 
 /// How `open_beneath` walks a path: below the place where it starts, and through no link.
 pub const BENEATH: u64 = libc::RESOLVE_BENEATH | THROUGH_NO_LINK;
@@ -17,6 +17,8 @@ pub const THROUGH_NO_LINK: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MA
 /// ext2 to ext4, XFS, Btrfs, F2FS and tmpfs.
 const LOCAL_DISKS: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, TMPFS];
 const TMPFS: u32 = 0x0102_1994;
+/// Btrfs and XFS: files can share blocks there.
+const SHARING_DISKS: [u32; 2] = [0x9123_683e, 0x5846_5342];
 const PIECES: usize = 32;
 const PATH_ON_STACK: usize = 512;
 
@@ -29,6 +31,9 @@ pub struct Status {
     pub links: u64,
     /// How many bytes it holds.
     pub size: u64,
+    /// When the system last saw a change of the file or of its facts, in nanoseconds; programs can't set it.
+    pub changed: i64,
+    device: u64,
     kind: u32,
 }
 
@@ -43,12 +48,23 @@ impl Status {
         self.kind == libc::S_IFDIR
     }
 
+    /// What tells this state of the file from all others, but for changes that the system's clock does not tell apart;
+    /// `None` where the file system keeps no fine times.
+    pub fn state(&self) -> Option<State> {
+        let [inode, modified, size] = self.generation.0;
+        let fine = self.changed % 1000 != 0;
+        fine.then_some(State([self.device, inode, modified, size, self.changed as u64, 0]))
+    }
+
     // The types of these fields depend on the architecture.
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
     fn of(found: &libc::stat) -> Status {
         let size = found.st_size as u64;
-        let mtime = (found.st_mtime as i64).wrapping_mul(1_000_000_000).wrapping_add(found.st_mtime_nsec as i64);
+        let time = |seconds: i64, rest: i64| seconds.wrapping_mul(1_000_000_000).wrapping_add(rest);
+        let mtime = time(found.st_mtime as i64, found.st_mtime_nsec as i64);
         Status {
+            changed: time(found.st_ctime as i64, found.st_ctime_nsec as i64),
+            device: found.st_dev as u64,
             generation: Generation([found.st_ino as u64, mtime as u64, size]),
             links: found.st_nlink as u64,
             size,
@@ -254,19 +270,28 @@ pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Out
     }
 }
 
-/// Whether the byte at `position` is in memory, or it is unknown because the system does not say.
-pub fn is_cached(file: BorrowedFd<'_>, position: u64) -> bool {
-    if ask("read", Subject::Open(file)).is_err() {
-        return true;
-    }
+/// Whether reading a byte at `position` would wait for a disk; false as well where the system can't tell.
+pub fn would_wait(file: BorrowedFd<'_>, position: u64) -> bool {
     let mut byte = 0_u8;
-    let piece = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };
-    let (low, high) = (position as libc::c_long, (position >> 32) as libc::c_long); // the second is for 32 bits only
-    // older C libraries lack the function
-    // SAFETY: the call writes at most one byte, for which there is room.
-    let count =
-        unsafe { libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), &raw const piece, 1, low, high, libc::RWF_NOWAIT) };
-    counted(count as isize) != Err(Errno(libc::EAGAIN))
+    let piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    if let Err(error) = ask("preadv2", Subject::Open(file)) {
+        return error == Errno(libc::EAGAIN);
+    }
+    let (low, high) = (position as libc::c_ulong, (position >> 32) as libc::c_ulong); // 64-bit systems ignore the latter
+    // SAFETY: the call reads one piece, and writes into its byte only.
+    let count = unsafe {
+        libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), &raw const piece, 1_i64, low, high, libc::RWF_NOWAIT)
+    };
+    count < 0 && Errno::last() == Errno(libc::EAGAIN)
+}
+
+/// Have the system begin to read a range of a file.
+pub fn read_ahead(file: BorrowedFd<'_>, start: u64, length: u64) {
+    let (Ok(start), Ok(length)) = (libc::off_t::try_from(start), libc::off_t::try_from(length)) else { return };
+    if ask("fadvise", Subject::Open(file)).is_ok() {
+        // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), start, length, libc::POSIX_FADV_WILLNEED) };
+    }
 }
 
 /// Write all of `parts` to a file, one after the other.
@@ -447,20 +472,63 @@ pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Out
     }
 }
 
-/// Whether a directory is on a local file system, where `close` never reports that an earlier write has failed, and if so,
-/// whether that is memory only.
+/// Whether a directory is on a local file system, and if so, whether that is memory only.
 pub fn local_disk(directory: BorrowedFd<'_>) -> (bool, bool) {
+    let kind = file_system(directory);
+    (kind.is_some_and(|kind| LOCAL_DISKS.contains(&kind)), kind == Some(TMPFS))
+}
+
+/// Whether a file is on a local file system, where `close` never reports that an earlier write has failed.
+pub fn is_local_disk(file: BorrowedFd<'_>) -> bool {
+    file_system(file).is_some_and(|kind| LOCAL_DISKS.contains(&kind))
+}
+
+/// Whether copies of a file may share its blocks.
+pub fn may_share(file: BorrowedFd<'_>) -> bool {
+    file_system(file).is_some_and(|kind| SHARING_DISKS.contains(&kind))
+}
+
+/// Return the kind of the file system of a file.
+fn file_system(file: BorrowedFd<'_>) -> Option<u32> {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    if ask("fstatfs", Subject::Open(directory)).is_err() {
-        return (false, false);
-    }
+    ask("fstatfs", Subject::Open(file)).ok()?;
     // SAFETY: there is room for what the call writes.
-    if checked(unsafe { libc::fstatfs(directory.as_raw_fd(), found.as_mut_ptr()) }).is_err() {
-        return (false, false);
-    }
+    checked(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) }).ok()?;
     // SAFETY: the call has filled it.
-    let kind = unsafe { found.assume_init_ref() }.f_type as u32; // the type depends on the architecture
-    (LOCAL_DISKS.contains(&kind), kind == TMPFS)
+    Some(unsafe { found.assume_init_ref() }.f_type as u32) // the type depends on the architecture
+}
+
+/// Make an empty file a copy of another one, which shares its blocks.
+///
+/// # Errors
+///
+/// The system's error, where the file system can't do that.
+pub fn share(file: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Outcome<()> {
+    ask("ficlone", Subject::Open(file))?;
+    // SAFETY: the call touches no memory.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::FICLONE, other.as_raw_fd()) })
+}
+
+/// Write a piece of a file at `start`.
+///
+/// # Errors
+///
+/// The system's error; some bytes may have been written.
+pub fn write_at(file: BorrowedFd<'_>, mut start: u64, mut piece: &[u8]) -> Outcome<()> {
+    while !piece.is_empty() {
+        let position = libc::off_t::try_from(start).map_err(|_| Errno(libc::EFBIG))?;
+        let answer = ask("write", Subject::Open(file)).and_then(|most| {
+            // SAFETY: the call reads from `piece` only, of which no more than there is.
+            counted(unsafe { libc::pwrite(file.as_raw_fd(), piece.as_ptr().cast(), piece.len().min(most), position) })
+        });
+        match answer {
+            Ok(0) => return Err(Errno(libc::EIO)),
+            Ok(count) => (start, piece) = (start + count as u64, &piece[count..]),
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Remove a file from a directory; with `AT_REMOVEDIR` in `flags`, an empty directory.

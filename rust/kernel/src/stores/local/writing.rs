@@ -4,11 +4,11 @@
 //! `docs/design/local-files.md` describes them.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::system::{self, Errno, Outcome};
 use super::waiting;
-use crate::stores::Generation;
+use crate::stores::{Generation, Piece};
 
 /// How the names of the store's own files begin.
 pub const HIDDEN: &str = ".tegula-";
@@ -37,6 +37,8 @@ pub enum Failure {
     NoLocks,
     /// Another writer has held the lock of the directory for long, or a signal came during the wait.
     Busy,
+    /// The file system has no copies that share blocks.
+    Unshared,
 }
 
 impl From<Errno> for Failure {
@@ -47,6 +49,14 @@ impl From<Errno> for Failure {
 
 /// The state of the old file on which it is replaced; `None` for no file.
 pub type Condition = Option<Generation>;
+
+/// What is to be in a file.
+enum Content<'c> {
+    /// These parts, one after the other.
+    Parts(&'c [&'c [u8]]),
+    /// What is in another file, with pieces written to their places.
+    Like(BorrowedFd<'c>, &'c [Piece<'c>]),
+}
 
 /// An open directory. Its descriptor holds the lock, so it belongs to one thread at a time.
 #[derive(Debug)]
@@ -79,9 +89,25 @@ impl Directory {
     pub fn replace(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
         let is_new = expected.map_or(!self.replaced_last, |expected| expected.is_none());
         if !(is_new && self.takes_unnamed && self.create(name, parts, expected)?) {
-            self.rename(name, parts, expected)?;
+            self.rename(name, &Content::Parts(parts), expected)?;
         }
         self.sync_names()
+    }
+
+    /// As `replace`, with a copy of the file `old` that shares its blocks, and pieces written to their places in it. Returns
+    /// whether the file system can do that.
+    pub fn replace_like(
+        &self,
+        name: &[u8],
+        old: BorrowedFd<'_>,
+        changes: &[Piece<'_>],
+        expected: Condition,
+    ) -> Result<bool, Failure> {
+        match self.rename(name, &Content::Like(old, changes), Some(expected)) {
+            Ok(()) => self.sync_names().map(|()| true),
+            Err(Failure::Unshared) => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Bring the names to the disk, if the store is durable.
@@ -117,7 +143,7 @@ impl Directory {
             self.takes_unnamed = false;
             return Ok(false); // if the other way fails too, its error says why
         };
-        self.fill(&file, parts)?;
+        self.fill(&file, &Content::Parts(parts))?;
         let (mut linked, mut replaced) = (true, false);
         self.locked(|directory| {
             directory.check(name, expected)?;
@@ -146,10 +172,10 @@ impl Directory {
     }
 
     /// Write a file under a temporary name, and rename it.
-    fn rename(&self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
+    fn rename(&self, name: &[u8], content: &Content<'_>, expected: Option<Condition>) -> Result<(), Failure> {
         let temporary = temporary_name()?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
-        self.write(&temporary, parts, replaces)
+        self.write(&temporary, content, replaces)
             .and_then(|(time, _alive)| {
                 self.locked(|directory| {
                     if let Some(old) = directory.check(name, expected)? {
@@ -178,16 +204,19 @@ impl Directory {
 
     /// Write a temporary file, and return its time. While the returned descriptor is open, its lock keeps other
     /// processes from removing the file as a leftover.
-    fn write(&self, name: &[u8], parts: &[&[u8]], replaces: bool) -> Result<(i64, Option<OwnedFd>), Failure> {
+    fn write(&self, name: &[u8], content: &Content<'_>, replaces: bool) -> Result<(i64, Option<OwnedFd>), Failure> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
-        let size = parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len()));
+        let size = match content {
+            Content::Parts(parts) => parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len())),
+            Content::Like(..) => 0,
+        };
         if self.allocates && replaces && 0 < size && size <= MOST_ALLOCATED {
             // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
             system::allocate(file.as_fd(), size);
         }
-        let time = self.fill(&file, parts)?;
+        let time = self.fill(&file, content)?;
         if self.closes_silently {
             return Ok((time, Some(file)));
         }
@@ -197,8 +226,14 @@ impl Directory {
     }
 
     /// Write the contents of a file, and stamp it with a time that no other file of its inode number has; return the time.
-    fn fill(&self, file: &OwnedFd, parts: &[&[u8]]) -> Result<i64, Failure> {
-        system::write_all(file.as_fd(), parts)?;
+    fn fill(&self, file: &OwnedFd, content: &Content<'_>) -> Result<i64, Failure> {
+        match content {
+            Content::Parts(parts) => system::write_all(file.as_fd(), parts)?,
+            Content::Like(old, changes) => {
+                system::share(file.as_fd(), *old).map_err(|_| Failure::Unshared)?;
+                changes.iter().try_for_each(|(start, piece)| system::write_at(file.as_fd(), *start, piece))?;
+            }
+        }
         // Inode numbers are used again soon, and the system's own stamps are the same for milliseconds.
         let time = new_time()?;
         system::stamp(file.as_fd(), time)?;
