@@ -1,10 +1,10 @@
 //! Decoded indexes of shards, kept for later reads with the state of the value that each belongs to. Called by `shards`.
 //!
-//! The lock is only ever tried: in a child of `fork` its holder may not exist, and whoever finds it taken reads the index.
+//! The lock is only ever tried: in a child of `fork` its holder may not exist. A read that finds it taken reads the index, too.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, RwLock};
 
 use crate::stores::State;
 
@@ -19,7 +19,7 @@ const MOST: usize = 1 << 26;
 /// What the table itself takes for each index, in bytes, more or less.
 const ENTRY: usize = 160;
 
-static KEPT: LazyLock<RwLock<Kept>> = LazyLock::new(RwLock::default);
+static KEPT: RwLock<Option<Kept>> = RwLock::new(None);
 
 #[derive(Default)]
 struct Kept {
@@ -36,7 +36,7 @@ struct Entry {
 /// Return the index of a shard, if it is kept.
 pub(super) fn get(key: &Key) -> Option<Index> {
     let kept = KEPT.try_read().ok()?;
-    let entry = kept.entries.get(key)?;
+    let entry = kept.as_ref()?.entries.get(key)?;
     if !entry.used.load(Ordering::Relaxed) {
         entry.used.store(true, Ordering::Relaxed);
     }
@@ -50,6 +50,7 @@ pub(super) fn put(key: Key, index: &Index) {
         return;
     }
     let Ok(mut kept) = KEPT.try_write() else { return };
+    let kept = kept.get_or_insert_default();
     if kept.nbytes + size > MOST {
         kept.entries.retain(|_, entry| entry.used.swap(false, Ordering::Relaxed));
         kept.count();
@@ -92,6 +93,7 @@ mod tests {
             assert!(get(&key(0)).is_some(), "used again and again, and evicted after {number} others");
         }
         let kept = KEPT.read().unwrap();
+        let kept = kept.as_ref().unwrap();
         assert!(kept.nbytes <= MOST && kept.entries.len() >= 2);
         assert_eq!(kept.nbytes, kept.entries.values().map(|entry| nbytes(&entry.index)).sum());
     }
