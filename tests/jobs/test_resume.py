@@ -307,7 +307,7 @@ def test_a_million_chunks_are_planned_in_little_time_and_memory() -> None:
     )  # fmt: skip
     tracemalloc.start()
     start = time.perf_counter()
-    plan = ledgers._planned(array, None, MemoryStore(), "", options, {})
+    plan = ledgers.plan_of(array, None, MemoryStore(), "", options, {})
     seconds, memory = time.perf_counter() - start, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plan.units == 10**6

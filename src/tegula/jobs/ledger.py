@@ -15,6 +15,7 @@ chunk exists is no proof: chunks that hold nothing but the fill value are not st
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import re
@@ -22,26 +23,26 @@ import socket
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
 
 from tegula.engine.far import delete_keys
 from tegula.engine.pool import gather
-from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "mark_of",
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "claimed", "is_ledger_key", "is_shared",
     "share_of", "survives",
 ]  # fmt: skip
 
 DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
-"""Name of the note that a job leaves in an array that it has written: the digest of its plan."""
+"""Name of the note that a job leaves in an array that it has written: the facts of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
 _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
@@ -51,11 +52,6 @@ _RENEWED: Final = 30.0
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
 """The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
-
-
-def mark_of(plan: Plan, path: str) -> str:
-    """Return the key of the note that a target is complete: within an array, where no reader lists keys."""
-    return "/".join(filter(None, [path, min(plan.pieces, default=""), COMPLETE]))
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -73,6 +69,19 @@ def share_of(part: Any) -> tuple[int, int]:
         if 1 <= number <= parts:
             return number, parts
     raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
+
+
+@contextmanager
+def claimed(store: Store, path: str) -> Iterator[None]:
+    """Keep other processes from a target in a ``with`` block; archives are written in one go, by one process."""
+    made = isinstance(store, LocalStore) and not os.path.exists(store.root)
+    try:
+        with Ledger(store, path).claimed() if survives(store) else nullcontext():
+            yield
+    finally:
+        if made and isinstance(store, LocalStore):  # an empty directory, if nothing has been written
+            with suppress(OSError):
+                os.rmdir(store.root)
 
 
 def is_ledger_key(key: str) -> bool:
@@ -180,7 +189,8 @@ class Ledger:
         self.store, self.path, self.part = store, path, part
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
         self._owner = ""
-        self._seen = 0.0
+        self._beat: Any = None  # a lock that ends the thread which gives signs of life
+        self._owning = Lock()
         self._lock = Lock()
         self._done: dict[int, Amounts] = {}
         self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and how far those up to each reach
@@ -225,10 +235,9 @@ class Ledger:
         where = place(self.store, self.path)
         stored = self.plan()
         if stored is not None and not resume:
-            live = [owner for owner in self.owners().values() if owner.is_alive]
-            what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
-            raise AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+            raise self._in_the_way(where)
         if stored is None:
+            self._refuse_others(where)
             raw = json.dumps({**plan.as_dict(), "begun": time.time()}).encode()
             try:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
@@ -238,18 +247,57 @@ class Ledger:
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
             plan.check_same(stored)
-        self._take(where)
+        try:
+            self._refuse_others(where)
+            self._take(where)
+        except AlreadyExistsError:
+            if stored is None and self.part == (1, 1):
+                self.store.delete(f"{self._prefix}plan.json")
+            raise
         self.read()
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from the target of a job that records nothing, in a ``with`` block.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If another process works on it, or a job was interrupted there.
+        """
+        where = place(self.store, self.path)
+        if self.plan() is not None:
+            raise self._in_the_way(where)
+        self._take(where)
+        try:
+            if self.plan() is not None:  # one that has begun in between
+                raise self._in_the_way(where)
+            yield
+        finally:
+            self.release()
+
+    def _in_the_way(self, where: str) -> AlreadyExistsError:
+        """Return the error for a job that is here."""
+        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
+        what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
+        return AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+
+    @property
+    def _own_name(self) -> str:
+        return self._owner.rpartition("/")[2]
+
+    def _refuse_others(self, where: str) -> None:
+        """Refuse to begin while another process does this part, or the job in another number of parts."""
+        number, parts = self.part
+        for name, owner in self.owners().items():
+            mine = name == f"{number}of{parts}"
+            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
+                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
 
     def _take(self, where: str) -> None:
         """Become the owner of the part, unless a living process is."""
         number, parts = self.part
         key = f"{self._prefix}owners/{number}of{parts}"
-        others = self.owners()
-        for name, owner in others.items():
-            mine = name == f"{number}of{parts}"
-            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
-                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
         raw, generation = self.store.get(key, with_generation=True)
         if raw is not None and (owner := _owner_of(raw)).is_alive:
             raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
@@ -257,24 +305,38 @@ class Ledger:
             self.store.set(key, json.dumps(Owner.here()).encode(), if_generation=generation)
         except ConflictError:
             raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
-        self._owner, self._seen = key, time.monotonic()
+        self._owner = key
+        self._beat = _thread.allocate_lock()
+        self._beat.acquire()
+        _thread.start_new_thread(self._give_signs, (self._beat,))
+
+    def _give_signs(self, ended: Any) -> None:
+        """Give a sign of life each half minute, also while a unit takes longer, until the part is released."""
+        while not ended.acquire(timeout=_RENEWED):
+            with self._owning:
+                if not self._owner or ended is not self._beat:
+                    return
+                with suppress(TegulaError):  # the storage may be back the next time
+                    self.store.set(self._owner, json.dumps(Owner.here()).encode())
 
     @property
     def is_taken(self) -> bool:
         """Whether this process has become the owner of its part."""
         return bool(self._owner)
 
-    def renew(self) -> None:
-        """Give a sign of life, at most every half minute."""
-        if self._owner and time.monotonic() - self._seen > _RENEWED:
-            self._seen = time.monotonic()
-            self.store.set(self._owner, json.dumps(Owner.here()).encode())
-
     def release(self) -> None:
         """Let others work on the part."""
-        if self._owner:
-            self.store.delete(self._owner)
-            self._owner = ""
+        if key := self._disowned():
+            self.store.delete(key)
+
+    def _disowned(self) -> str:
+        """Give no more signs of life; return the key of those given so far, if any."""
+        with self._owning:
+            key, self._owner = self._owner, ""
+            if self._beat is not None:
+                self._beat.release()
+                self._beat = None
+        return key
 
     def owners(self) -> dict[str, Owner]:
         """Return the processes that work on the job, or did, by part."""
@@ -290,10 +352,10 @@ class Ledger:
     def remove(self) -> None:
         """Remove the ledger. First go the records, last the plan and the note that the job is complete."""
         last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
+        self._disowned()
         delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
         for key in last:
             self.store.delete(key)
-        self._owner = ""
 
     def nbytes(self) -> int:
         """Return how many bytes the ledger has."""
@@ -304,6 +366,21 @@ class Ledger:
         if self.part == (1, 1):
             return self
         made = Ledger(self.store, self.path)
+        made.read()
+        return made
+
+    def living_parts(self) -> list[int]:
+        """Return the numbers of the parts that run at this moment, this one among them."""
+        number, parts = self.part
+        found = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
+        return sorted({number, *(int(name.partition("of")[0]) for name in found)})
+
+    def among_living(self) -> Ledger:
+        """Return the ledger for units that the parts which run at this moment share, whichever these are."""
+        if self.part == (1, 1):
+            return self
+        living = self.living_parts()
+        made = Ledger(self.store, self.path, (living.index(self.part[0]) + 1, len(living)))
         made.read()
         return made
 
@@ -429,6 +506,13 @@ class Ledger:
     def completed(self, first: int) -> Amounts | None:
         """Return the sums over the units of an array that is complete; ``None`` if it is not."""
         return self._arrays.get(str(first))
+
+    def left_of(self, first: int, stop: int) -> int:
+        """Return how many units of an array, numbered from `first` up to `stop`, are not done."""
+        if self.completed(first) is not None:
+            return 0
+        found = self.records(first, stop)
+        return stop - first - sum(int(amounts.get("units", 1)) for amounts in found)
 
     def number_done(self, stop: int) -> int:
         """Return how many units before a number are done, apart from those of complete arrays."""

@@ -263,7 +263,5 @@ def shared_results(
 
     for unit, result in share.runner.run(work, left()):
         ready[unit.number] = result
-        if ledger is not None:
-            ledger.renew()
         yield from in_turn()
     yield from in_turn()
