@@ -87,8 +87,15 @@ def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterato
                 failed[inner] = str(error)
 
 
-def block_grid(source: Array, target: Array) -> ChunkGrid:
+def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:
     """Return a grid of boxes of whole target chunks, joined up to the size of the source's chunks where memory allows.
+
+    Parameters
+    ----------
+    source, target : Array
+        The arrays.
+    most : int, optional
+        Bytes of a box; by default the size of blocks.
 
     Examples
     --------
@@ -99,15 +106,16 @@ def block_grid(source: Array, target: Array) -> ChunkGrid:
     """
     if not target.shape or not target.metadata.grid.is_regular:
         return target.metadata.grid
+    most = BLOCK_BYTES if most is None else most
     block = list(target.metadata.grid.largest_chunk())
     if source.ndim == target.ndim:
         reach = source.metadata.grid.largest_chunk()
         wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
-        if prod(wider) * itemsize_of(target) <= BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
+        if prod(wider) * itemsize_of(target) <= most and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
             block = wider
     itemsize, chunk = itemsize_of(target), prod(target.metadata.grid.largest_chunk())
     for axis in reversed(range(len(block))):  # as many chunks in a row as fit
-        room = max(1, BLOCK_BYTES // max(1, prod(block) * itemsize))
+        room = max(1, most // max(1, prod(block) * itemsize))
         room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
         block[axis] *= max(1, min(room, -(-target.shape[axis] // block[axis])))
     return regular_grid(block)

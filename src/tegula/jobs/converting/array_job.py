@@ -132,7 +132,7 @@ class ArrayJob:
         self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array`, where units are left to other parts
         self._requests = max(store.concurrency, self._conduct.runner.workers)
         self._made: set[str] = set()  # groups, by their path below the target
-        self.left_to: set[int] = set()  # parts of the job that have units left
+        self.left_to = Counter[int]()  # units left to each of the other parts of the job
 
     def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
         return target_metadata(source, axes, self._options, self._names(source, name), label_of(source, name))
@@ -241,7 +241,7 @@ class ArrayJob:
         if left:
             with self._lock:
                 self.report.units_left += left.total()
-                self.left_to |= {*left}
+                self.left_to.update(left)
                 self._unfinished.append((source, name, select, *notes))
             return entry_of(planned.draft, name, before=0, notes=planned.notes)
 
@@ -351,7 +351,7 @@ class ArrayJob:
 
         Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
         """
-        names = source.dimension_names
+        names = source.dimension_names if self._options.names is None else self._options.names
         if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
             return ()
         return names

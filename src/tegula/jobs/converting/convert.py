@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Literal
 
-from tegula import config
 from tegula.arrays.array import Array
 from tegula.engine.creating import check_path, check_reserved
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
@@ -15,11 +14,11 @@ from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.array_job import Conduct
-from tegula.jobs.converting.budget import memory_of
+from tegula.jobs.converting.budget import bounded, memory_of
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.ledgers import convert_recorded, outline_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import Field, Rules, rules_of
+from tegula.jobs.converting.rules import Field, rules_of
 from tegula.jobs.converting.targets import Options
 from tegula.jobs.ledger import claimed, share_of
 from tegula.jobs.runners.runner import check_reachable, runner_of
@@ -30,7 +29,7 @@ from tegula.targets.paths import clean, place, refuse_overlap
 from tegula.targets.stores import creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
-__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
+__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert", "for_reading", "said_of"]
 
 
 def convert(
@@ -227,7 +226,7 @@ def convert(
         "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
         "bitround": bitround,
     }  # fmt: skip
-    wanted: dict[str, Rules] = {name: rules_of(name, value, single) for name, value in given.items()}
+    wanted: dict[str, Any] = {name: rules_of(name, value, single) for name, value in given.items()}
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
@@ -238,7 +237,7 @@ def convert(
         raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
 
     # the conversion
-    with nullcontext(_for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
+    with nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
         refuse_overlap(node.store, node.path, store, path)
         options = Options(
             item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
@@ -248,11 +247,11 @@ def convert(
         if select is not None and not isinstance(node, Array):
             raise SelectionError("a selection is for one array, not for a group")
         with (
-            _bounded(memory),
+            bounded(memory),
             runner_of(None if dry_run else runner, None if dry_run else workers) as who,
         ):
             check_reachable(who, node.store, store)
-            said = _said(format=format, **given, select=select)
+            said = said_of(format=format, **given, select=select)
             if dry_run and (resume or part is not None):
                 report = outline_recorded(node, select, store, path, options, share, said)
             elif recorded and not dry_run:
@@ -269,19 +268,12 @@ def convert(
     return report
 
 
-def _said(**options: Any) -> dict[str, str]:
+def said_of(**options: Any) -> dict[str, str]:
     """Return the words of the user, for the plan."""
     return {name: repr(value)[:200] for name, value in options.items() if value is not None}
 
 
-def _bounded(memory: int | None) -> AbstractContextManager[Any]:
-    """Return a context in which the bytes under way, of all arrays together, take up to half of the memory."""
-    if memory is None:
-        return nullcontext()
-    return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
-
-
-def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
+def for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
     """Return the target's store for reading: opening an archive for writing would create it."""
     try:
         return store_of(target, read_only=True, storage_options=options)

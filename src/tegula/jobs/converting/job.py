@@ -128,6 +128,7 @@ class Job(ArrayJob):
         again, self._unfinished = self._unfinished, []
         if again:
             self.report.units_left = 0
+            self.left_to.clear()
         for source, name, *more in again:
             entry, _ = self.array(source, name, *more)
             self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]
