@@ -12,39 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.jobs.interrupting import Interrupting
 from tests.servers.buckets import Server
 
 import tegula
 from tegula import MemoryStore
-from tegula.jobs import units
 from tegula.jobs.converting import ledgers, rules, targets
 from tegula.jobs.ledger import Ledger, Owner
 from tegula.jobs.plans import Plan
 from tegula.metadata.chunk_grids import regular_grid
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
-
-
-class Interrupting(MemoryStore):
-    """Raises an exception when so many chunks have been read."""
-
-    left = 10**9
-    error: type[BaseException] = KeyboardInterrupt
-    reads = 0
-
-    def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
-        if "c/" in key:
-            if not self.left:
-                raise self.error
-            self.left -= 1
-            self.reads += 1
-        return super().get(key, byte_range, with_generation=with_generation)
-
-
-@pytest.fixture(autouse=True)
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit is one chunk."""
-    monkeypatch.setattr(units, "BLOCK_BYTES", 1)
+pytestmark = pytest.mark.usefixtures("small_units")
 
 
 def a_source(**options: Any) -> Interrupting:
