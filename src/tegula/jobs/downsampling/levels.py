@@ -18,7 +18,7 @@ from tegula.engine.visiting import cells, check_number, is_inside
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
-from tegula.jobs.converting.budget import grant_for, granted
+from tegula.jobs.converting.budget import grant_for, granted, release
 from tegula.jobs.downsampling.reducing import reduced
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
@@ -35,6 +35,7 @@ __all__ = [
 
 _MOST_LEVELS = 64
 _COPIES = 4  # of the bytes of a box: its elements, those of the level before, and both on their way through codecs
+_CELL_BYTES = 80  # of intermediate results for each element that is reduced at a time
 
 Coords = tuple[int, ...]
 
@@ -236,8 +237,12 @@ class Reducing(Work):
                 steps = tuple(slice(axis.start, axis.stop, step) for axis, step in zip(part, reduction.factors))
                 found = values[piece] = source[steps]
             else:
+                found = None  # its memory is used again
+                if self.limits:
+                    release()
                 found = np.asarray(source[part])
-                values[piece] = reduced(found, reduction.factors, reduction.method, reduction.masks)
+                cells = self.most // _CELL_BYTES
+                values[piece] = reduced(found, reduction.factors, reduction.method, reduction.masks, cells)
             read += found.nbytes
         target[box] = values
         return read
